@@ -15,7 +15,7 @@ from tabane.errors import ReadError
 from tabane.reader.sites import all_site_adapters
 from tabane.reader.sites.notion.api import NotionBlock
 from tabane.reader.sites.notion.as_markdown import markdown, named, rich, title
-from tabane.reader.sites.site_adapter import absolute
+from tabane.reader.sites.site_markdown import absolute
 from tabane.settings.table import READER_SITES
 from tests.reader.fakes import FakeFetcher, tools
 

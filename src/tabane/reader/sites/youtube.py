@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import msgspec
 
@@ -19,11 +19,14 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, SiteSample, UnexpectedAnswer, fetch_json
+from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample, UnexpectedAnswer
+from tabane.reader.sites.site_api import SiteApi
+from tabane.reader.sites.site_markdown import blocks, facts, one_line
 
 PARAGRAPH = 60
 """Seconds of a paragraph of a transcript."""
 
+_HOSTS = frozenset({"youtube.com", "m.youtube.com", "music.youtube.com", "youtube-nocookie.com"})
 _ID = re.compile(r"[A-Za-z0-9_-]{11}")
 _PATH = re.compile(r"/(?:shorts|live|embed|v)/([A-Za-z0-9_-]{11})(?:/.*)?")
 _PLAYER = re.compile(r"\bytInitialPlayerResponse\s*=\s*(?=\{)")
@@ -93,7 +96,7 @@ class VideoChapter(NamedTuple):
     title: str
 
 
-class YouTubeAdapter:
+class YouTubeAdapter(SitePages[str]):
     """Title, description, chapters and, if YouTube gives it, the transcript of a video: two requests."""
 
     name, title = "youtube", "YouTube"
@@ -102,21 +105,28 @@ class YouTubeAdapter:
     def __init__(self, base: str = "https://www.youtube.com") -> None:
         self._base = base
 
-    def takes(self, url: str) -> bool:
-        return _id_of(url) is not None
-
-    async def read(self, url: str, tools: ReadingTools) -> Page | None:
-        id_ = _id_of(url)
-        if id_ is None:
+    def place(self, host: str, parts: SplitResult) -> str | None:
+        host = host.removeprefix("www.")
+        if host == "youtu.be":
+            found = parts.path.strip("/").partition("/")[0]
+        elif host not in _HOSTS:
             return None
-        fetched = await tools.fetcher.fetch(f"{self._base}/watch?v={id_}", accept="text/html")
+        elif parts.path.rstrip("/") == "/watch":
+            found = parse_qs(parts.query).get("v", [""])[0]
+        else:
+            short = _PATH.fullmatch(parts.path)
+            found = short[1] if short else ""
+        return found if _ID.fullmatch(found) else None
+
+    async def page(self, place: str, url: str, tools: ReadingTools) -> Page | None:
+        fetched = await tools.fetcher.fetch(f"{self._base}/watch?v={place}", accept="text/html")
         player, chapters = await asyncio.to_thread(_carried, fetched)
         details = player.videoDetails
         if details is None or not details.title:
             raise ReadError(_refusal(player), "empty")
         track = _track(player)
         events, warnings = await self._words(track, tools)
-        return _page_of(id_, player, details, chapters, track, events, warnings)
+        return await asyncio.to_thread(_page_of, place, player, details, chapters, track, events, warnings)
 
     async def _words(
         self, track: CaptionTrack | None, tools: ReadingTools
@@ -130,7 +140,7 @@ class YouTubeAdapter:
         # Only at YouTube's own host: other hosts that the page names are not requested.
         where = f"{self._base}{parts.path}?{parts.query}&fmt=json3"
         try:
-            words = await fetch_json(tools, where, CaptionWords)
+            words = await SiteApi(tools, where).get("", CaptionWords)
         except ReadError as error:
             if isinstance(error, UnexpectedAnswer):
                 return [], (
@@ -141,24 +151,6 @@ class YouTubeAdapter:
                 )
             return [], (say("The transcript could not be read: {reason}", reason=error.message),)
         return words.events, ()
-
-
-def _id_of(url: str) -> str | None:
-    try:
-        parts = urlsplit(url)
-        host = (parts.hostname or "").removeprefix("www.")
-    except ValueError:
-        return None
-    if host == "youtu.be":
-        found = parts.path.strip("/").partition("/")[0]
-    elif host not in ("youtube.com", "m.youtube.com", "music.youtube.com", "youtube-nocookie.com"):
-        return None
-    elif parts.path.rstrip("/") == "/watch":
-        found = parse_qs(parts.query).get("v", [""])[0]
-    else:
-        short = _PATH.fullmatch(parts.path)
-        found = short[1] if short else ""
-    return found if _ID.fullmatch(found) else None
 
 
 def _carried(fetched: FetchedResource) -> tuple[VideoPlayer, list[VideoChapter]]:
@@ -194,7 +186,7 @@ def _chapters(data: object) -> Iterator[VideoChapter]:
             start = _at(each, "chapterRenderer", "timeRangeStartMillis")
             title = _at(each, "chapterRenderer", "title", "simpleText")
             if isinstance(start, int) and isinstance(title, str):
-                yield VideoChapter(start // 1000, " ".join(title.split()))
+                yield VideoChapter(start // 1000, one_line(title))
 
 
 def _at(value: object, *names: str) -> object:
@@ -234,9 +226,8 @@ def _page_of(
     seconds = int(details.lengthSeconds) if details.lengthSeconds.isdecimal() else 0
     date = player.microformat.playerMicroformatRenderer if player.microformat else None
     published = date.publishDate if date else None
-    facts = {"Channel": details.author, "Length": _clock(seconds) if seconds else "", "Published": published}
-    lines = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
-    parts = [f"# {details.title}", lines, details.shortDescription.strip()]
+    known = {"Channel": details.author, "Length": _clock(seconds) if seconds else "", "Published": published}
+    parts = [f"# {details.title}", facts(known), details.shortDescription.strip()]
     spoken = "\n\n".join(_spoken(events, chapters))
     if spoken:
         made = " (heard by a machine)" if track and track.kind == "asr" else ""
@@ -245,11 +236,11 @@ def _page_of(
         parts += ["## Chapters", "\n".join(f"- {_clock(each.start)} {each.title}" for each in chapters)]
     return Page(
         f"https://www.youtube.com/watch?v={id_}",
-        "\n\n".join(filter(None, parts)),
+        blocks(*parts),
         title=details.title,
         author=details.author or None,
         date=published,
-        site="YouTube",
+        site=YouTubeAdapter.title,
         lang=track.languageCode if track and spoken else None,
         canonical=f"https://www.youtube.com/watch?v={id_}",
         way=YouTubeAdapter.name,

@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
-from urllib.parse import parse_qs, urlsplit
+from typing import Any
+from urllib.parse import SplitResult, parse_qs, quote
 
+import msgspec
 from msgspec import Struct
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.sites.site_adapter import ReadingTools, fetch_json, query
+from tabane.reader.sites.site_adapter import ReadingTools
+from tabane.reader.sites.site_api import SiteApi, decode_each
 
 DEPTH = 10
 """Levels of blocks within blocks."""
@@ -61,7 +63,7 @@ class NotionBlockReader:
         """Return all blocks, with a warning about those that are missing. Raises ReadError if no block could
         be read.
         """
-        nodes = [NotionBlock(block) for block in await self._children(id_)]
+        nodes = await self._children(id_)
         level = nodes
         for _ in range(DEPTH - 1):
             level = await self._below(level)
@@ -80,15 +82,13 @@ class NotionBlockReader:
         original = node.content.get("synced_from")
         id_ = original.get("block_id") if isinstance(original, dict) else None
         try:
-            blocks = await self._children(str(id_ or node.block.get("id", "")))
+            node.inner = await self._children(str(id_ or node.block.get("id", "")))
         except ReadError as error:
             self._unread, self._why = self._unread + 1, error
-            return
-        node.inner = [NotionBlock(block) for block in blocks]
 
-    async def _children(self, id_: str) -> list[Block]:
+    async def _children(self, id_: str) -> list[NotionBlock]:
         """Return all children of a block, page by page; those read so far if the next page fails."""
-        found: list[Block] = []
+        found: list[NotionBlock] = []
         cursor: str | None = None
         while True:
             if self._left <= 0:
@@ -98,14 +98,18 @@ class NotionBlockReader:
             try:
                 async with self._turns:
                     part = await self._api.get(
-                        f"blocks/{id_}/children", NotionListing, page_size=100, start_cursor=cursor
+                        f"blocks/{quote(id_, safe='')}/children",
+                        NotionListing,
+                        page_size=100,
+                        start_cursor=cursor,
                     )
+                    some = await decode_each(part.results, Block, self._api.host)
             except ReadError as error:
                 if not found:
                     raise
                 self._unread, self._why = self._unread + 1, error
                 return found
-            found += part.results
+            found += map(NotionBlock, some)
             cursor = part.next_cursor
             if not part.has_more or not cursor:
                 return found
@@ -141,17 +145,11 @@ _HOSTS = ("notion.so", "notion.site", "app.notion.com")
 _ID = re.compile(r"(?:^|-)([0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$", re.IGNORECASE)
 
 
-def page_id(url: str) -> str | None:
-    """Return the id of the page or database at ``url``, as a UUID; None if the URL has none or is not of
-    Notion.
+def page_id(host: str, parts: SplitResult) -> str | None:
+    """Return the id of the page or database at a URL, as a UUID; None if it has none or is not of Notion.
 
     A page opened beside its list has its id in ``p``; the id in ``v`` is of a view.
     """
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-    except ValueError:
-        return None
     if not any(host == each or host.endswith("." + each) for each in _HOSTS):
         return None
     beside = parse_qs(parts.query).get("p", [""])[0]
@@ -173,15 +171,13 @@ def address(id_: object) -> str:
 
 VERSION = "2025-09-03"
 
-_Shape = TypeVar("_Shape")
-
 Block = dict[str, Any]
 
 
 class NotionListing(Struct, frozen=True):
     """A page of a list."""
 
-    results: list[Block]
+    results: list[msgspec.Raw]
     has_more: bool = False
     next_cursor: str | None = None
 
@@ -200,39 +196,29 @@ class NotionObject(Struct, frozen=True):
     data_sources: list[Any] = []
 
 
-class NotionApi:
+class NotionApi(SiteApi):
     """The API for one read."""
 
     def __init__(self, tools: ReadingTools, base: str, key: str) -> None:
-        self._tools, self._base = tools, base
-        self._headers = {"authorization": f"Bearer {key}", "notion-version": VERSION}
-
-    async def get(self, path: str, shape: type[_Shape], **parameters: object) -> _Shape:
-        """Return the object at ``path``. Raises ReadError that explains the status."""
-        url = query(f"{self._base}/v1/{path}", **parameters)
-        try:
-            return await fetch_json(self._tools, url, shape, headers=self._headers)
-        except ReadError as error:
-            message = _message(error)
-            if message is None:
-                raise
-            cause = "key" if error.status in (401, 403) else error.cause
-            raise ReadError(message, cause, status=error.status, wait=error.wait) from None
+        headers = {"authorization": f"Bearer {key}", "notion-version": VERSION}
+        super().__init__(tools, f"{base}/v1/", headers, _explained)
 
 
-def _message(error: ReadError) -> Message | None:
+def _explained(error: ReadError) -> tuple[Message, str] | None:
     if error.cause == "rate":
-        return say("Notion asks Tabane to wait: {reason}", reason=error.message)
+        return say("Notion asks Tabane to wait: {reason}", reason=error.message), "rate"
     if error.status == 401:
-        return say("Notion does not accept the NOTION_API_KEY.")
+        return say("Notion does not accept the NOTION_API_KEY."), "key"
     if error.status == 403:
-        return say(
+        message = say(
             "The integration of the NOTION_API_KEY has no permission to read content. Allow it "
             "in the integration's settings."
         )
+        return message, "key"
     if error.status == 404:
-        return say(
+        message = say(
             "Notion has nothing there, or the page is not shared with the integration of the "
             "NOTION_API_KEY. Open the page and add the integration under its connections."
         )
+        return message, error.cause
     return None

@@ -10,6 +10,10 @@ from typing import Any
 from tabane.reader.formats.text import fence
 from tabane.reader.markdown import escaping
 from tabane.reader.sites.notion.api import NotionBlock, address
+from tabane.reader.sites.site_markdown import one_line
+
+_NESTED = 4
+"""Properties within properties, such as the formula of a rollup."""
 
 _MARKS = (("bold", "**"), ("italic", "*"), ("strikethrough", "~~"))
 
@@ -21,7 +25,7 @@ def plain(texts: object) -> str:
 
 def line(texts: object) -> str:
     """Return rich text as one line of Markdown."""
-    return " ".join(rich(texts).split())
+    return one_line(rich(texts))
 
 
 def rich(texts: object) -> str:
@@ -43,39 +47,36 @@ def named(properties: object) -> list[tuple[str, str]]:
 def title(properties: object) -> str:
     """Return the title of a page, which is the one property of this kind that each has."""
     values = properties.values() if isinstance(properties, dict) else ()
-    return next((_one_line(plain(each.get("title"))) for each in values if _kind(each) == "title"), "")
+    return next((one_line(plain(each.get("title"))) for each in values if _kind(each) == "title"), "")
 
 
-def value_of(found: object) -> str:
-    """Return a property as text, "" if it is empty."""
+def value_of(found: object, depth: int = _NESTED) -> str:
+    """Return a property as text, "" if it is empty, or nested in more than ``depth`` others."""
     kind = _kind(found)
-    value = found.get(kind) if isinstance(found, dict) else None
+    value = found.get(kind) if isinstance(found, dict) and depth else None
     if kind in ("rich_text", "title"):
         return line(value)
     if kind in ("formula", "rollup"):
-        return value_of(value)
+        return value_of(value, depth - 1)
     if kind == "checkbox" or isinstance(value, bool):
         return "yes" if value else "no"
     if kind == "relation":
         return ", ".join(address(each.get("id", "")) for each in _items(value))
-    if isinstance(value, list):
-        return ", ".join(filter(None, (_short(each) for each in value)))
-    return _short(value)
+    values = value if isinstance(value, list) else [value]
+    return ", ".join(filter(None, (_short(each, depth) for each in values)))
 
 
-def _short(value: object) -> str:
+def _short(value: object, depth: int) -> str:
     """Return a value of a property: a choice, a person, a date, a file, a number."""
     if not isinstance(value, dict):
-        return "" if value is None else _one_line(str(value))
+        return "" if value is None else one_line(str(value))
     if "start" in value:
         return _span(value)
     if "number" in value:
-        prefix = value.get("prefix")
-        return f"{prefix}-{value['number']}" if prefix else _short(value["number"])
+        prefix, number = value.get("prefix"), value["number"]
+        return f"{prefix}-{number}" if prefix else "" if number is None else one_line(str(number))
     name = value.get("name")
-    if name:
-        return _one_line(str(name))
-    return value_of(value) if isinstance(value.get("type"), str) else ""
+    return one_line(str(name)) if name else value_of(value, depth - 1) if _kind(value) else ""
 
 
 def _span(date: dict[str, Any]) -> str:
@@ -139,10 +140,6 @@ def _said(each: dict[str, Any]) -> str:
         return text
     inner = each.get("text")
     return str(inner.get("content", "")) if isinstance(inner, dict) else ""
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 _ITEMS = frozenset({"bulleted_list_item", "numbered_list_item", "to_do", "toggle"})
@@ -290,7 +287,7 @@ def _url(node: NotionBlock) -> str:
 def _page(node: NotionBlock) -> str:
     """Return a child page or database as a link; it is not read."""
     sign = "🗃" if node.kind == "child_database" else "📄"
-    name = escaping.inline(" ".join(str(node.content.get("title") or "Untitled").split()))
+    name = escaping.inline(one_line(str(node.content.get("title") or "Untitled")))
     return f"{sign} [{escaping.label(name)}]({address(node.block.get('id', ''))})"
 
 
