@@ -73,9 +73,12 @@ async def parse_json(fetched: FetchedResource, shape: type[_Shape]) -> _Shape:
     )
 
 
-async def decode_each(raws: Sequence[msgspec.Raw], shape: type[_Shape], host: str) -> list[_Shape]:
-    """Decode parts of an answer of ``host``, each as a ``shape``. Raises UnexpectedAnswer."""
-    return await _off_the_loop(lambda: _each(raws, shape), sum(memoryview(raw).nbytes for raw in raws), host)
+async def decode_each(
+    raws: Sequence[msgspec.Raw], decode: Callable[[msgspec.Raw], _Value], host: str
+) -> list[_Value]:
+    """Decode parts of an answer of ``host``. Raises UnexpectedAnswer."""
+    size = sum(memoryview(raw).nbytes for raw in raws)
+    return await _off_the_loop(lambda: [decode(raw) for raw in raws], size, host)
 
 
 def query(url: str, **parameters: object) -> str:
@@ -96,10 +99,5 @@ def _decoded(body: bytes, shape: type[_Shape]) -> _Shape:
     """Decode JSON. A long list is decoded item by item, because nothing else runs while one is decoded."""
     if len(body) <= _LONG or get_origin(shape) is not list:
         return msgspec.json.decode(body, type=shape)
-    raws = msgspec.json.decode(body, type=list[msgspec.Raw])
-    return _each(raws, *get_args(shape))  # type: ignore[return-value]
-
-
-def _each(raws: Sequence[msgspec.Raw], shape: type[_Shape]) -> list[_Shape]:
-    decode = msgspec.json.Decoder(shape).decode
-    return [decode(each) for each in raws]
+    decode = msgspec.json.Decoder(*get_args(shape)).decode
+    return [decode(raw) for raw in msgspec.json.decode(body, type=list[msgspec.Raw])]  # type: ignore[return-value]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from urllib.parse import SplitResult
+from urllib.parse import SplitResult, quote
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.page import Page
-from tabane.reader.sites.notion.api import NotionApi, NotionBlock, NotionBlockReader, NotionObject, page_id
-from tabane.reader.sites.notion.as_markdown import line, markdown, named, plain, title, unwritten
+from tabane.reader.sites.notion.api import NotionApi, NotionBlockReader, page_id
+from tabane.reader.sites.notion.api_objects import NotionBlock, NotionObject
+from tabane.reader.sites.notion.as_markdown import line, markdown, named, odd, plain, title, unwritten
 from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
 from tabane.reader.sites.site_markdown import blocks, facts, one_line
 
@@ -68,6 +69,14 @@ async def _page(url: str, found: NotionObject, api: NotionApi) -> Page:
 def _laid_out(
     url: str, found: NotionObject, nodes: Sequence[NotionBlock], warnings: tuple[Message, ...]
 ) -> Page:
+    if count := odd(nodes):
+        warnings = (
+            *warnings,
+            say(
+                "{count} {count:block has|blocks have} a form that is not known, and no text here.",
+                count=count,
+            ),
+        )
     if count := unwritten(nodes):
         warnings = (
             *warnings,
@@ -85,9 +94,8 @@ async def _database(url: str, id_: str, api: NotionApi) -> Page:
     found = await api.get(f"databases/{id_}", NotionObject)
     parts = []
     for source in found.data_sources[:_SOURCES]:
-        if isinstance(source, dict) and source.get("id"):
-            columns = await api.get(f"data_sources/{source['id']}", NotionObject)
-            parts.append(_columns(str(source.get("name") or ""), columns, alone=len(found.data_sources) == 1))
+        columns = await api.get(f"data_sources/{quote(source.id, safe='')}", NotionObject)
+        parts.append(_columns(source.name or "", columns, alone=len(found.data_sources) == 1))
     warning = say("The rows of a database are not read. Read its pages one by one.")
     name = one_line(plain(found.title))
     return _page_of(url, found, name, line(found.description), "\n\n".join(parts), (warning,))

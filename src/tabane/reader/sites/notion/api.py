@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import SplitResult, parse_qs, quote
-
-import msgspec
-from msgspec import Struct
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
+from tabane.reader.sites.notion.api_objects import NotionBlock, NotionListing, block_of
 from tabane.reader.sites.site_adapter import ReadingTools
 from tabane.reader.sites.site_api import SiteApi, decode_each
 
@@ -29,24 +25,6 @@ AT_ONCE = 3
 
 # Pages of their own, which are named and not read.
 _CLOSED = frozenset({"child_page", "child_database"})
-
-
-@dataclass(slots=True)
-class NotionBlock:
-    """A block and its children."""
-
-    block: Block
-    inner: list[NotionBlock] = field(default_factory=list)
-
-    @property
-    def kind(self) -> str:
-        return str(self.block.get("type", ""))
-
-    @property
-    def content(self) -> Block:
-        """Return its member that is named by its kind."""
-        found = self.block.get(self.kind)
-        return found if isinstance(found, dict) else {}
 
 
 class NotionBlockReader:
@@ -79,10 +57,9 @@ class NotionBlockReader:
         return [inner for node in opened for inner in node.inner]
 
     async def _open(self, node: NotionBlock) -> None:
-        original = node.content.get("synced_from")
-        id_ = original.get("block_id") if isinstance(original, dict) else None
+        original = node.content.synced_from
         try:
-            node.inner = await self._children(str(id_ or node.block.get("id", "")))
+            node.inner = await self._children((original.block_id if original else None) or node.id)
         except ReadError as error:
             self._unread, self._why = self._unread + 1, error
 
@@ -103,13 +80,13 @@ class NotionBlockReader:
                         page_size=100,
                         start_cursor=cursor,
                     )
-                    some = await decode_each(part.results, Block, self._api.host)
+                    some = await decode_each(part.results, block_of, self._api.host)
             except ReadError as error:
                 if not found:
                     raise
                 self._unread, self._why = self._unread + 1, error
                 return found
-            found += map(NotionBlock, some)
+            found += some
             cursor = part.next_cursor
             if not part.has_more or not cursor:
                 return found
@@ -138,7 +115,7 @@ class NotionBlockReader:
 
 
 def _has_more(node: NotionBlock) -> bool:
-    return bool(node.block.get("has_children")) and node.kind not in _CLOSED
+    return node.has_children and node.kind not in _CLOSED
 
 
 _HOSTS = ("notion.so", "notion.site", "app.notion.com")
@@ -170,30 +147,6 @@ def address(id_: object) -> str:
 
 
 VERSION = "2025-09-03"
-
-Block = dict[str, Any]
-
-
-class NotionListing(Struct, frozen=True):
-    """A page of a list."""
-
-    results: list[msgspec.Raw]
-    has_more: bool = False
-    next_cursor: str | None = None
-
-
-class NotionObject(Struct, frozen=True):
-    """A page or a database, as far as both have the same."""
-
-    id: str
-    url: str = ""
-    public_url: str | None = None
-    created_time: str | None = None
-    last_edited_time: str | None = None
-    properties: dict[str, Any] = {}
-    title: list[Any] = []
-    description: list[Any] = []
-    data_sources: list[Any] = []
 
 
 class NotionApi(SiteApi):
