@@ -29,7 +29,10 @@ Explain = Callable[[ReadError], tuple[Message, str] | None]
 
 
 class SiteApi:
-    """The API of a site, for one read. ``headers`` are sent with each request; ``explain`` words errors."""
+    """The API of a site, for one read. ``headers`` are sent with each request; ``explain`` words errors.
+
+    Once ``most`` bytes of answers were read, nothing more is requested.
+    """
 
     accept = JSON
 
@@ -39,9 +42,10 @@ class SiteApi:
         base: str,
         headers: Mapping[str, str] | None = None,
         explain: Explain = lambda error: None,
+        most: int = MOST,
     ) -> None:
         self.tools, self._base, self._headers, self._explain = tools, base, headers or {}, explain
-        self._left = MOST
+        self._most = self._left = most
 
     @property
     def host(self) -> str:
@@ -54,7 +58,8 @@ class SiteApi:
     async def fetch(self, url: str, accept: str | None = None) -> FetchedResource:
         """Return the resource at ``url``. Raises ReadError with an explanation for the user."""
         if self._left <= 0:
-            raise ReadError(say("The answers are longer than {most} MB.", most=MOST // 1_000_000), "large")
+            message = say("The answers are longer than {most} MB.", most=self._most // 1_000_000)
+            raise ReadError(message, "large")
         try:
             found = await self.tools.fetcher.fetch(url, headers=self._headers, accept=accept)
         except ReadError as error:
