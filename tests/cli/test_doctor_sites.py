@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 
 from tabane.settings.table import READER_SITES
-from tests.harness.home import Home
+from tests.harness.home import Home, hub
+from tests.harness.patience import LONG
 
 
 class ClosingProxy:
-    """A proxy that closes each connection at once, and counts them."""
+    """A proxy that closes each connection once it was asked for a host. ``hosts`` are these, oldest first."""
 
     def __init__(self) -> None:
         self.connections = 0
+        self.hosts: list[str] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._thread = threading.Thread(target=self._serve)
         self._thread.start()
@@ -30,10 +32,13 @@ class ClosingProxy:
     def _serve(self) -> None:
         while True:
             connection, _ = self._listener.accept()
-            connection.close()
-            if self.connections < 0:
-                return
-            self.connections += 1
+            with connection:
+                if self.connections < 0:
+                    return
+                self.connections += 1
+                connection.settimeout(LONG)
+                asked = connection.recv(4096).split(b" ", 2)  # CONNECT host:443 HTTP/1.1
+                self.hosts.append(asked[1].partition(b":")[0].decode())
 
     def close(self) -> None:
         self.connections = -1
@@ -94,3 +99,16 @@ def test_an_unknown_site_is_an_error_that_names_the_near_one(home: Home) -> None
     (fault,) = [each for each in done.json["findings"] if each["level"] == "fault"]
     assert "did you mean notion?" in fault["title"]
     assert home.run("read", "https://example.com/").status != 0
+
+
+@pytest.mark.parametrize(
+    ("off", "first"), [("", "api.github.com"), ("notion", "api.github.com"), ("notion,github", "github.com")]
+)
+def test_a_hub_asks_the_api_of_a_site_unless_it_is_off(
+    home: Home, proxy: ClosingProxy, off: str, first: str
+) -> None:
+    home.environment["TABANE_READER_SITES_OFF"] = off
+    with hub(home):
+        assert home.run("read", "https://github.com/octo/demo").status != 0
+    assert proxy.hosts[0] == first
+    assert ("api.github.com" in proxy.hosts) == (first == "api.github.com")

@@ -167,6 +167,13 @@ def test_a_page_of_a_site_without_text_leads_to_the_page_itself() -> None:
     assert asyncio.run(reading(FakeFetcher(), empty, general).read(URL)).markdown == "itself"
 
 
+def test_a_page_of_a_site_has_the_same_limit_of_length_as_any_other() -> None:
+    long = FakeWay(outcome=Page(URL, "a line\n" * 700_000))
+    page = asyncio.run(reading(FakeFetcher(), long, FakeWay("page")).read(URL))
+    assert 3_000_000 < len(page.markdown) <= 4_000_000
+    assert str(page.warnings[0]).startswith("Only the first ")
+
+
 def test_one_failed_way_is_the_error_itself() -> None:
     failed = error("status", 404)
     with pytest.raises(ReadError) as raised:

@@ -1,4 +1,4 @@
-"""The interface of site adapters, the page that each is checked with, and the reading of their JSON.
+"""The interface of site adapters, the page that each is checked with, and what happens when one fails.
 
 A site that answers differently than expected never stops a read: :func:`read_site` raises a ReadError for
 any answer that an adapter cannot use, and the page itself is read instead, with a warning.
@@ -6,91 +6,21 @@ any answer that an adapter cannot use, and the page itself is read instead, with
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Protocol, TypeVar
-from urllib.parse import urlencode, urlsplit
-
-import msgspec
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
+from urllib.parse import SplitResult, urlsplit
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.fetching.interface import FetchedResource, Fetcher
+from tabane.reader.fetching.interface import Fetcher
+from tabane.reader.formats.text import bounded
 from tabane.reader.page import Page
 
 log = logging.getLogger(__name__)
 
-_SKIPPED_OR_LINK = re.compile(
-    r"(?P<fence>^ {0,3}(?P<marks>`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}(?P=marks)[`~]*[ \t]*$|\Z))"
-    r"|(?P<code>(?<!`)(?P<ticks>`{1,3})(?!`)[^`\n][^\n]{0,2000}?(?<!`)(?P=ticks)(?!`))"
-    r"|(?P<before>\]\([ \t]*<?|^ {0,3}\[[^\]\n]{1,200}\]:[ \t]*<?|\b(?:href|src)=[\"'])"
-    r"(?P<to>[^\s()<>\"']{1,2000})",
-    re.MULTILINE | re.DOTALL,
-)
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#|\\")
-
-
-def absolute(markdown: str, whole: Callable[[str], str]) -> str:
-    """Return the Markdown with ``whole`` applied to each relative address; code is not changed."""
-
-    def written(found: re.Match[str]) -> str:
-        to = found["to"]
-        if to is None or _SCHEME.match(to):
-            return found[0]
-        return found["before"] + whole(to)
-
-    return _SKIPPED_OR_LINK.sub(written, markdown)
-
-
-JSON = "application/json"
-
-_LONG = 100_000  # bytes that take longer to read than it takes to hand them to a thread
-
-_Shape = TypeVar("_Shape")
-
-
-async def fetch_json(
-    tools: ReadingTools,
-    url: str,
-    shape: type[_Shape],
-    *,
-    headers: Mapping[str, str] | None = None,
-    accept: str = JSON,
-) -> _Shape:
-    """Fetch JSON of ``shape`` from ``url``. Raises ReadError, UnexpectedAnswer if it has another shape."""
-    return await parse_json(await tools.fetcher.fetch(url, headers=headers, accept=accept), shape)
-
-
-async def parse_json(fetched: FetchedResource, shape: type[_Shape]) -> _Shape:
-    """Decode JSON as a value of ``shape``. Raises UnexpectedAnswer if it has another shape."""
-    if len(fetched.body) > _LONG:
-        return await asyncio.to_thread(_read, fetched, shape)
-    return _read(fetched, shape)
-
-
-def query(url: str, **parameters: object) -> str:
-    """Return ``url`` with the parameters that are not None."""
-    said = {name: value for name, value in parameters.items() if value is not None}
-    return f"{url}?{urlencode(said)}" if said else url
-
-
-def moment(seconds: float) -> str:
-    """Return a time in seconds since 1970 as ISO 8601, to the second."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (OverflowError, ValueError, OSError):
-        return ""
-
-
-def _read(fetched: FetchedResource, shape: type[_Shape]) -> _Shape:
-    try:
-        return msgspec.json.decode(fetched.body, type=shape)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnexpectedAnswer(urlsplit(fetched.url).netloc, error) from None
+_Place = TypeVar("_Place")
 
 
 class UnexpectedAnswer(ReadError):
@@ -175,6 +105,36 @@ class SiteAdapter(PageAdapter, Protocol):
     def sample(self) -> SiteSample: ...
 
 
+class SitePages(ABC, Generic[_Place]):
+    """A site adapter by the place of a page on its site, such as the id that its URL contains."""
+
+    name: str
+    title: str
+    sample: SiteSample
+
+    @abstractmethod
+    def place(self, host: str, parts: SplitResult) -> _Place | None:
+        """Return the place of the URL with these parts; None if the adapter has no page for it. Pure."""
+
+    @abstractmethod
+    async def page(self, place: _Place, url: str, tools: ReadingTools) -> Page | None:
+        """Return the page at this place, whose URL is ``url``; None if it is not of a kind that is read."""
+
+    def takes(self, url: str) -> bool:
+        return self._place(url) is not None
+
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
+        place = self._place(url)
+        return None if place is None else await self.page(place, url, tools)
+
+    def _place(self, url: str) -> _Place | None:
+        try:
+            parts = urlsplit(url)
+            return self.place(parts.hostname or "", parts)
+        except ValueError:
+            return None
+
+
 # What a value of another type or size than expected raises in the code that lays it out.
 _UNEXPECTED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -192,7 +152,12 @@ async def read_site(site: SiteAdapter, url: str, tools: ReadingTools) -> Page | 
         raise UnexpectedAnswer(site.title, error) from None
     if page is not None and not page.markdown.strip() and not page.pictures:
         raise ReadError(say("The answer has no text."), "empty")
-    return page
+    return _bounded(page) if page is not None else None
+
+
+def _bounded(page: Page) -> Page:
+    markdown, warnings = bounded(page.markdown)
+    return replace(page, markdown=markdown, warnings=(*page.warnings, *warnings)) if warnings else page
 
 
 def fallback_warning(site: SiteAdapter, error: ReadError) -> Message:
