@@ -22,7 +22,7 @@ from tabane.reader.cleaning import (
 )
 from tabane.reader.fetching.interface import FetchedResource, Fetcher
 from tabane.reader.guard import target
-from tabane.reader.page import Page
+from tabane.reader.page import BARRED, NOT_KEPT, Page
 from tabane.reader.sites.any_page import AnyPageAdapter, PageSourceAdapter
 from tabane.reader.sites.site_adapter import ReadingTools, SiteAdapter
 from tabane.text.invisible_characters import cleaned
@@ -39,8 +39,8 @@ LIMIT = 90.0
 
 # The causes that explain a failure best come first: the others often follow from them.
 _TELLING = (
-    "url", "scheme", "refused", "key", "rate", "robots", "large", "type", "status", "tls", "dns", "connect",
-    "timeout", "redirect", "javascript", "empty", "broken", "way",
+    "url", "scheme", "refused", "key", "rate", "robots", "large", "type", "wall", "status", "tls", "dns",
+    "connect", "timeout", "redirect", "javascript", "empty", "broken", "way",
 )  # fmt: skip
 
 # Markdown as its author wrote it, with relative links.
@@ -49,7 +49,7 @@ _AS_WRITTEN = frozenset({"markdown", "llms.txt"})
 _LINES = re.compile(r"#L\d{1,7}(?:C\d{1,7})?(?:-L?\d{1,7}(?:C\d{1,7})?)?$")
 
 # Transient failures: then an older copy of the page is better than none.
-_PASSING = frozenset({"dns", "connect", "tls", "timeout", "rate"})
+_PASSING = frozenset({"dns", "connect", "tls", "timeout", "rate", "wall"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +166,10 @@ class UrlReader:
             page = await self._show(page, raw=raw)
         except ReadError as error:
             return _instead(kept, error)
+        if page.kind in NOT_KEPT:
+            # It is no content: nothing to find later, and nothing that replaces what was read before.
+            barred = kept is not None and page.kind in BARRED and page.warnings
+            return _instead(kept, ReadError(page.warnings[0], "wall")) if barred else page
         await self._keep(url, CachedPage(page, self._clock(), asking.validators()), raw)
         return page
 

@@ -10,11 +10,15 @@ from typing import Any
 
 from tabane.messages import Message, say
 from tabane.reader.cleaning import warnings_of
+from tabane.reader.extraction.consent_dialogs import consent_dialogs
 from tabane.reader.extraction.content import content
 from tabane.reader.extraction.html_tree import parsed
 from tabane.reader.extraction.machine_text import used
 from tabane.reader.extraction.metadata import PageMetadata, metadata
+from tabane.reader.extraction.onward import onward_addresses
+from tabane.reader.extraction.page_kinds import PageKind, evidence, page_kind
 from tabane.reader.page import Page
+from tabane.reader.plain_text import visible_text
 
 Element = Any
 _PLEA = re.compile(
@@ -26,6 +30,7 @@ _ROOTS = frozenset(
     ("root", "app", "__next", "__nuxt", "___gatsby", "svelte", "main-app", "app-root", "react-root")
 )
 _LITTLE_TEXT = 250  # letters: pages are seldom published with less
+_NOTHING_ELSE = 120  # letters around a consent dialog that are not a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,8 @@ class ExtractedArticle:
 
     ``script``: the page seems to be made by a script. ``removed`` are the invisible characters in the
     content, by kind; the rest is as in Content. ``machine``: the text is the one from the metadata for
-    machines; ``notes`` describe how that text was used.
+    machines; ``notes`` describe how that text was used. ``kind`` is set if it is not what was asked
+    for; ``onward`` are the addresses that a browser would load in its place.
     """
 
     markdown: str
@@ -46,6 +52,8 @@ class ExtractedArticle:
     removed: Mapping[str, int]
     machine: bool = False
     notes: tuple[Message, ...] = ()
+    kind: PageKind | None = None
+    onward: tuple[str, ...] = ()
 
 
 def article(html: str, url: str) -> ExtractedArticle:
@@ -55,7 +63,18 @@ def article(html: str, url: str) -> ExtractedArticle:
     root = parsed(html)
     known = metadata(root, url)
     script = _scripted(root)
+    dialogs = consent_dialogs(root)
+    only = dialogs.elements and dialogs.rest < _NOTHING_ELSE
+    if not only or script:
+        dialogs.remove()
+    seen = evidence(
+        root, url, closed=known.closed, scripted=script, consent=dialogs.letters, rest=dialogs.rest
+    )
+    onward = onward_addresses(root, url)
+    for element in root.iter("noframes"):
+        element.text = visible_text(element.text or "")  # the parser reads no markup there
     found = content(root)
+    kind = page_kind(seen, found.visible, found.kept)
     removed: Counter[str] = Counter()
     text = markdown(found.elements, url, removed=removed)
     letters = found.letters
@@ -72,6 +91,8 @@ def article(html: str, url: str) -> ExtractedArticle:
         removed,
         machine=bool(other and other.text),
         notes=(other.warning,) if other else (),
+        kind=kind,
+        onward=onward,
     )
 
 
@@ -117,12 +138,16 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
         way="json-ld" if found.machine else "extracted",
         share=round(found.share, 3),
         warnings=(*_warnings(found, cut=len(text) > _LARGE), *warnings_of(found.removed)),
+        kind=found.kind.name if found.kind else "",
+        onward=found.onward,
     )
 
 
 def _warnings(found: ExtractedArticle, *, cut: bool) -> list[Message]:
     warnings = [*found.notes]
-    if found.script:
+    if found.kind is not None:
+        warnings.append(found.kind.warning)
+    elif found.script:
         warnings.append(
             say("The page seems to need JavaScript. This is only the text that it shows without it.")
         )
