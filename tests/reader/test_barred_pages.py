@@ -41,7 +41,7 @@ class Browser:
     def __init__(self, html: str) -> None:
         self.html, self.asked = html, list[str]()
 
-    async def render(self, url: str) -> FetchedResource | None:
+    async def render(self, url: str, *, scrolls: int | None = None) -> FetchedResource | None:
         self.asked.append(url)
         return FetchedResource(url, 200, {}, self.html.encode(), "text/html", "utf-8")
 

@@ -67,6 +67,7 @@ class ReaderOperations:
             refresh=bool(params.refresh) and not params.cursor,
             raw=cursor.form == "raw",
             settled=params.cursor is not None,
+            scrolls=None if params.cursor else params.scrolls,
         )
         changed = params.cursor is not None and cursor.page != digest(page.markdown)
         if changed:

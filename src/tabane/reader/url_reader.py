@@ -119,33 +119,43 @@ class UrlReader:
         self._turns: WeakValueDictionary[tuple[str, bool], asyncio.Lock] = WeakValueDictionary()
 
     async def read(
-        self, url: str, *, refresh: bool = False, raw: bool = False, settled: bool = False
+        self,
+        url: str,
+        *,
+        refresh: bool = False,
+        raw: bool = False,
+        settled: bool = False,
+        scrolls: int | None = None,
     ) -> Page:
         """Return the page at ``url``, without invisible text. Raises ReadError.
 
         A page that was read less than ``fresh`` seconds ago comes from the cache, and an older one if its
         site says that it has not changed, or does not answer. ``refresh`` requests it again in any case;
-        ``settled`` never while it is cached. ``raw`` is the response body as text.
+        ``settled`` never while it is cached. ``scrolls`` opens the page in a browser and scrolls it down by
+        so many screens, which a cached copy may not have been. ``raw`` is the response body as text.
         """
         try:
-            return await self._read(target(url).url + _lines(url), refresh, raw, settled)
+            where, again = target(url).url + _lines(url), refresh or bool(scrolls and not settled)
+            return await self._read(where, again, raw, settled, scrolls)
         except ReadError as error:
             message = in_words(error.message)  # servers have their say in it
             if message == error.message:
                 raise
             raise ReadError(message, error.cause, status=error.status, wait=error.wait) from None
 
-    async def _read(self, where: str, refresh: bool, raw: bool, settled: bool) -> Page:
+    async def _read(self, where: str, refresh: bool, raw: bool, settled: bool, scrolls: int | None) -> Page:
         turn = self._turns.setdefault((where, raw), asyncio.Lock())
         async with turn:
             kept = await self._kept(where, raw)
             if kept is not None and not refresh and (settled or self._is_fresh(kept)):
                 await self._keep(where, kept, raw)
                 return kept.page
-            return await self._anew(where, raw, None if refresh else kept)
+            return await self._anew(where, raw, None if refresh else kept, scrolls)
 
-    async def _anew(self, url: str, raw: bool, kept: CachedPage | None) -> Page:
+    async def _anew(self, url: str, raw: bool, kept: CachedPage | None, scrolls: int | None) -> Page:
         tools = self._tools()
+        if scrolls is not None:
+            tools = replace(tools, scrolls=scrolls)
         asking = _ConditionalFetcher(tools.fetcher, kept.validators if kept else None)
         ways = (PageSourceAdapter(),) if raw else self._ways
         try:

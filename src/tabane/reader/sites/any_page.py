@@ -62,8 +62,11 @@ _NOTHING_FOUND = frozenset({"empty", "javascript", "broken"})
 class Renderer(Protocol):
     """A browser that runs a page's programs, under the same guard as every request."""
 
-    async def render(self, url: str) -> FetchedResource | None:
-        """Return the page as HTML after its scripts ran; None if there is no browser. Raises ReadError."""
+    async def render(self, url: str, *, scrolls: int | None = None) -> FetchedResource | None:
+        """Return the page as HTML after its scripts ran; None if there is no browser. Raises ReadError.
+
+        ``scrolls`` is the number of screens to scroll down, by default that of the settings.
+        """
         ...
 
 
@@ -133,6 +136,12 @@ class AnyPageAdapter:
         tools: ReadingTools,
     ) -> Page:
         """Return the best that can be had of the page itself; ``found`` is what was extracted from it."""
+        if tools.scrolls:
+            scrolled, why_not = await _scrolled(url, self._renderer, tools)
+            if scrolled is not None:
+                return scrolled
+            page = await self._shown(url, fetched, found, why, replace(tools, scrolls=None))
+            return replace(page, warnings=(*page.warnings, why_not))
         if found is not None and found.kind in NOT_KEPT:
             return await self._barred(url, found, tools)
         page = found if found is not None and (found.markdown.strip() or found.pictures) else None
@@ -344,7 +353,7 @@ async def _rendered(
 ) -> tuple[Page | None, ReadError | None]:
     """Return the page after its scripts ran, or the error of the browser; None without a browser."""
     try:
-        fetched = await renderer.render(url)
+        fetched = await renderer.render(url, scrolls=tools.scrolls)
         page = await _converted(fetched, tools) if fetched else None
     except ReadError as error:
         log.info("a page cannot be rendered: %s", error)
@@ -352,6 +361,19 @@ async def _rendered(
     if fetched is None or page is None or not page.markdown.strip():
         return None, None
     return replace(page, way="rendered", warnings=(*page.warnings, *fetched.warnings)), None
+
+
+async def _scrolled(url: str, renderer: Renderer | None, tools: ReadingTools) -> tuple[Page | None, Message]:
+    """Return the page after it was scrolled; None if it cannot be, and why."""
+    page, error = await _rendered(url, renderer, tools) if renderer is not None else (None, None)
+    if page is not None and page.kind in NOT_KEPT:
+        page = None
+    if error is not None:
+        return page, say("The page was not scrolled: {reason}", reason=error.message)
+    return page, say(
+        "The page was not scrolled, because no browser opens pages with the present settings. Set "
+        "reader_render to auto."
+    )
 
 
 async def _last(url: str, fetched: FetchedResource, why: ReadError, tools: ReadingTools) -> Page:
