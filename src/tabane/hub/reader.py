@@ -129,6 +129,7 @@ class PageReader:
             lambda: None if settings().reader_render == "never" else settings().reader_browser,
             self._environ,
             sandbox=lambda: settings().reader_render != "unsandboxed",
+            scrolls=lambda: settings().reader_scrolls,
             errors=self._errors,
         )
 

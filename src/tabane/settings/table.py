@@ -879,6 +879,16 @@ class Settings:
             "for example when tabane doctor --online reports that a site answers differently than expected."
         ),
     )
+    reader_scrolls: int = option.whole(
+        0,
+        0,
+        50,
+        say("screens"),
+        say(
+            "How far a page that is opened in a browser is scrolled down, so that it loads more. A "
+            "request can ask for more with scrolls."
+        ),
+    )
     audit: Literal["on", "metadata", "off"] = option.choice(
         "on",
         ("on", "metadata", "off"),

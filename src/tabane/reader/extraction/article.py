@@ -10,11 +10,15 @@ from typing import Any
 
 from tabane.messages import Message, say
 from tabane.reader.cleaning import hidden_warnings, warnings_of
+from tabane.reader.extraction.consent_dialogs import consent_dialogs
 from tabane.reader.extraction.content import content
 from tabane.reader.extraction.html_tree import parsed_within_limits
 from tabane.reader.extraction.machine_text import used
 from tabane.reader.extraction.metadata import PageMetadata, metadata
+from tabane.reader.extraction.onward import onward_addresses
+from tabane.reader.extraction.page_kinds import PageKind, evidence, page_kind
 from tabane.reader.page import Page
+from tabane.reader.plain_text import visible_text
 
 Element = Any
 _PLEA = re.compile(
@@ -26,6 +30,7 @@ _ROOTS = frozenset(
     ("root", "app", "__next", "__nuxt", "___gatsby", "svelte", "main-app", "app-root", "react-root")
 )
 _LITTLE_TEXT = 250  # letters: pages are seldom published with less
+_NOTHING_ELSE = 120  # letters around a consent dialog that are not a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,8 @@ class ExtractedArticle:
     content, by kind; the rest is as in Content. ``machine``: the text is the one from the metadata for
     machines; ``notes`` describe how that text was used, and what the limits of a page left out.
     ``collapsed``, ``late`` and ``limited`` are as in PageContent.
+    ``kind`` is set if it is not what was asked for; ``onward`` are the addresses that a browser would
+    load in its place.
     """
 
     markdown: str
@@ -50,6 +57,8 @@ class ExtractedArticle:
     late: int = 0
     limited: bool = False
     notes: tuple[Message, ...] = ()
+    kind: PageKind | None = None
+    onward: tuple[str, ...] = ()
 
 
 def article(html: str, url: str) -> ExtractedArticle:
@@ -59,7 +68,18 @@ def article(html: str, url: str) -> ExtractedArticle:
     root, limits = parsed_within_limits(html)
     known = metadata(root, url)
     script = _scripted(root)
+    dialogs = consent_dialogs(root)
+    only = dialogs.elements and dialogs.rest < _NOTHING_ELSE
+    if not only or script:
+        dialogs.remove()
+    seen = evidence(
+        root, url, closed=known.closed, scripted=script, consent=dialogs.letters, rest=dialogs.rest
+    )
+    onward = onward_addresses(root, url)
+    for element in root.iter("noframes"):
+        element.text = visible_text(element.text or "")  # the parser reads no markup there
     found = content(root)
+    kind = page_kind(seen, found.visible, found.kept)
     removed: Counter[str] = Counter()
     text = markdown(found.elements, url, removed=removed)
     letters = found.letters
@@ -79,6 +99,8 @@ def article(html: str, url: str) -> ExtractedArticle:
         late=found.late,
         limited=found.limited,
         notes=(*limits, other.warning) if other else limits,
+        kind=kind,
+        onward=onward,
     )
 
 
@@ -121,12 +143,16 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
         way="json-ld" if found.machine else "extracted",
         share=round(found.share, 3),
         warnings=(*_warnings(found), *warnings_of(found.removed)),
+        kind=found.kind.name if found.kind else "",
+        onward=found.onward,
     )
 
 
 def _warnings(found: ExtractedArticle) -> list[Message]:
     warnings = [*found.notes]
-    if found.script:
+    if found.kind is not None:
+        warnings.append(found.kind.warning)
+    elif found.script:
         warnings.append(
             say("The page seems to need JavaScript. This is only the text that it shows without it.")
         )
