@@ -186,7 +186,7 @@ color:var(--none, white)
 --a:var(--b);--b:none;display:var(--a)
 --s:0;font-size:calc(var(--s) * 1px)
 all:initial;display:none
-""".strip().splitlines()  # fmt: skip
+""".strip().splitlines()  # noqa: E501
 
 SHOWING = """
 display:block
@@ -313,7 +313,7 @@ position:relative;z-index:-1
 content:"x"
 animation:none
 all:unset
-""".strip().splitlines()  # fmt: skip
+""".strip().splitlines()  # noqa: E501
 
 
 HIDING_RULES = """
@@ -422,7 +422,7 @@ P.x{DISPLAY:NONE} | <p class=x>{}</p>
 .x{display:flex} | <dialog><p class=x>{}</p></dialog>
 mark{background:#fff;color:#fff} | <p><mark>{}</mark></p>
 .a{color:#ff0} | <p class=a><mark style=color:inherit>{}</mark></p>
-""".strip().splitlines()  # fmt: skip
+""".strip().splitlines()  # noqa: E501
 
 SHOWING_RULES = """
 .y{display:none} | <p class=x>{}</p>
@@ -512,7 +512,7 @@ html{background:#000}p,h1{color:#fff} | <p>{}</p>
 .x{opacity:0} .x{opacity:inherit} | <p class=x>{}</p>
 .x{all:unset} | <p class=x>{}</p>
 @container (min-width:1px){.y{display:none}} | <p class=x>{}</p>
-""".strip().splitlines()  # fmt: skip
+""".strip().splitlines()  # noqa: E501
 
 
 def page(sheet: str, inside: str, *, head: str = "") -> str:

@@ -415,9 +415,8 @@ class _Judging:
         """Return whether enough of it is shown along one side."""
         sizes = [self._px(name) for name in (side, f"max-{side}")]
         known = [size for size in sizes if size is not None]
-        if side == "height" and not known:
-            if sized:
-                known.append(0.0)
+        if side == "height" and not known and sized:
+            known.append(0.0)
         if not known:
             return True
         least = self._px(f"min-{side}") or 0.0
