@@ -186,7 +186,7 @@ color:var(--none, white)
 --a:var(--b);--b:none;display:var(--a)
 --s:0;font-size:calc(var(--s) * 1px)
 all:initial;display:none
-""".strip().splitlines()  # noqa: E501
+""".strip().splitlines()
 
 SHOWING = """
 display:block
@@ -313,7 +313,7 @@ position:relative;z-index:-1
 content:"x"
 animation:none
 all:unset
-""".strip().splitlines()  # noqa: E501
+""".strip().splitlines()
 
 
 HIDING_RULES = """
@@ -512,7 +512,7 @@ html{background:#000}p,h1{color:#fff} | <p>{}</p>
 .x{opacity:0} .x{opacity:inherit} | <p class=x>{}</p>
 .x{all:unset} | <p class=x>{}</p>
 @container (min-width:1px){.y{display:none}} | <p class=x>{}</p>
-""".strip().splitlines()  # noqa: E501
+""".strip().splitlines()
 
 
 def page(sheet: str, inside: str, *, head: str = "") -> str:

@@ -39,6 +39,8 @@ _SCRIPTS = frozenset(
 _LATE = frozenset((Reason.OPACITY, Reason.VISIBILITY, Reason.PLACE, Reason.CLIP))
 _LITTLE = 0.2
 """Share of its text below which a page seems to wait for a script that shows it."""
+_SOME, _LONG = 3, 1000
+"""Parts and letters that have to be hidden then."""
 _NEAR = 200
 _MOST_WRAPPERS = 8
 _NOT_DECLARED: Declarations = ()
@@ -61,7 +63,7 @@ class HiddenElementDetector:
         self._letters: int | None = None
         self._names: dict[str, Declarations] = {}
         self._walk(lenient=False)
-        if self._hidden and self._shows_little():
+        if self._scripts and self._shows_little():
             self._walk(lenient=True)
         self._settle_controls()
         self._set_apart()
@@ -200,13 +202,9 @@ class HiddenElementDetector:
             return False
         if element.tag in ("body", "html"):
             return True
-        if (
-            element.tag not in ("main", "article")
-            and element.find(".//h1") is None
-            and element.find(".//main") is None
-        ):
+        if element.tag != "main" and element.find(".//h1") is None and element.find(".//main") is None:
             return False
-        return 2 * _letters(element) > self._all_letters()
+        return 3 * _letters(element) > 2 * self._all_letters()
 
     def _all_letters(self) -> int:
         if self._letters is None:
@@ -215,9 +213,15 @@ class HiddenElementDetector:
 
     def _shows_little(self) -> bool:
         """Return whether nearly all text of the page is hidden in ways that scripts undo."""
-        late = (element for element, reason in self._hidden.items() if reason in _LATE)
+        late = [element for element, reason in self._hidden.items() if reason in _LATE]
         hidden = sum(map(_letters, late))
-        return bool(hidden) and hidden > (1 - _LITTLE) * self._all_letters()
+        for element, reason in self._silent.items():
+            if reason is Reason.VISIBILITY and element.text and not element.text.isspace():
+                late.append(element)
+                hidden += len(element.text)
+        if len(late) < _SOME or hidden < _LONG:
+            return False
+        return hidden > (1 - _LITTLE) * self._all_letters()
 
     def _is_over_a_picture(self, element: Element, state: VisualState) -> bool:
         """Return whether a picture may be behind a positioned element or its text, so that its ground is not
