@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -39,9 +39,12 @@ _SCRIPTS = frozenset(
 _LATE = frozenset((Reason.OPACITY, Reason.VISIBILITY, Reason.PLACE, Reason.CLIP))
 _LITTLE = 0.2
 """Share of its text below which a page seems to wait for a script that shows it."""
+_SOME, _LONG = 3, 1000
+"""Parts and letters that have to be hidden then."""
 _NEAR = 200
 _MOST_WRAPPERS = 8
 _NOT_DECLARED: Declarations = ()
+_UNSEEN_BY_NAME: Declarations = (("clip", "rect(0,0,0,0)", False),)
 
 
 class HiddenElementDetector:
@@ -58,8 +61,9 @@ class HiddenElementDetector:
         self._controls = PageControls(root)
         self._scripts = any((at.get("type") or "").lower() in _SCRIPTS for at in root.iter("script"))
         self._letters: int | None = None
+        self._names: dict[str, Declarations] = {}
         self._walk(lenient=False)
-        if self._hidden and self._shows_little():
+        if self._scripts and self._shows_little():
             self._walk(lenient=True)
         self._settle_controls()
         self._set_apart()
@@ -80,8 +84,7 @@ class HiddenElementDetector:
         self._waiting: list[Element] = []
         self._lenient = lenient
         self._states: dict[VisualState, VisualState] = {}
-        self._judgments: dict[tuple[int, int, ElementKind], Judgment] = {}
-        self._kept: list[Any] = []
+        self._judgments: dict[tuple[int, int, tuple[str, bool, bool]], Judgment] = {}
         todo: list[tuple[Element, VisualState]] = [(self._root, VisualState())]
         while todo:
             element, around = todo.pop()
@@ -96,48 +99,60 @@ class HiddenElementDetector:
 
     def _enter(self, element: Element, around: VisualState) -> VisualState | None:
         """Return the state within an element; None if nothing in it is visible."""
-        attributes = element.attrib
         tag = element.tag
-        if tag == UNSEEN:
-            self._hidden[element] = Reason.DISPLAY
-            return None
+        attributes = dict(element.items())
         hints = _NOT_DECLARED
         if attributes:
-            if (name := attributes.get("class")) and _READERS_ONLY.search(name):
+            known = self._known_names(attributes.get("class", ""))
+            if known is None:
                 self._hidden[element] = Reason.CLIP
                 return None
             if attributes.get("aria-hidden", "").lower() == "true":
                 return self._decided(element, around, Judgment(around, Reason.DISPLAY))
-            hints = _hints(element, tag, attributes)
+            hints = (*known, *_hints(tag, attributes))
         elif tag in _DECORATED:
-            hints = _hints(element, tag, attributes)
-        elif self._styles.silent and not (around.squeezed or around.flexible):
-            return around
-        judgment = self._judged(element, around, hints)
-        if judgment.hidden is not Reason.NONE:
+            hints = _hints(tag, attributes)
+        elif tag == UNSEEN:
+            self._hidden[element] = Reason.DISPLAY
+            return None
+        judgment = self._judged(element, attributes, around, hints)
+        if judgment is None:
+            state = around
+        elif judgment.hidden is not Reason.NONE:
             return self._decided(element, around, judgment)
-        state = judgment.state
-        if state.silence is not around.silence or state.silence is Reason.COLOR:
-            state = self._silenced(element, around, judgment)
+        else:
+            state = judgment.state
+            if state.silence is not around.silence or state.silence is Reason.COLOR:
+                state = self._silenced(element, around, judgment)
         if tag == "details" and "open" not in attributes:
             summary = element.find("summary")
             self._opened[element] = [] if summary is None else [summary]
         return state
 
-    def _judged(self, element: Element, around: VisualState, hints: Declarations) -> Judgment:
-        attributes = element.attrib
+    def _known_names(self, written: str) -> Declarations | None:
+        """Return what classes with a known meaning declare; None if these are for screen readers only."""
+        known = self._names.get(written)
+        if known is None:
+            known = self._names[written] = _of_names(written)
+        return None if known is _UNSEEN_BY_NAME else known
+
+    def _judged(
+        self, element: Element, attributes: Mapping[str, str], around: VisualState, hints: Declarations
+    ) -> Judgment | None:
+        """Return the judgment of an element; None if nothing is set for it."""
         tag = element.tag
-        specified = self._styles.specified(element, hints)
+        inherits = not (around.squeezed or around.flexible)
+        specified = self._styles.specified(element, attributes, hints)
         unknown = self._styles.external and ("class" in attributes or "id" in attributes)
         linked = tag == "a" and "href" in attributes and around.silence is Reason.COLOR
-        unchanged = not (specified or linked or around.squeezed or around.flexible)
-        if unchanged and (not unknown or around.grounds is None):
-            return Judgment(around)
-        kind = ElementKind(tag, tag in INLINE, linked, unknown, tag in ("html", "body"))
+        if inherits and not specified and not linked and (not unknown or around.grounds is None):
+            return None
+        kind = (tag, linked, unknown)
         key = (id(around), id(specified), kind)
         found = self._judgments.get(key)
         if found is None:
-            found = judged(around, specified, kind, self._styles.frames)
+            known = ElementKind(tag, tag in INLINE, linked, unknown, tag in ("html", "body"))
+            found = judged(around, specified, known, self._styles.frames)
             found = replace(found, state=self._states.setdefault(found.state, found.state))
             self._judgments[key] = found
         return found
@@ -149,6 +164,8 @@ class HiddenElementDetector:
 
     def _decided(self, element: Element, around: VisualState, judgment: Judgment) -> VisualState | None:
         """Hide an element, or keep it because it can be opened or will be shown."""
+        if element.tag in ("img", "picture") and judgment.hidden in _LATE:
+            return around if self._scripts else None  # it fades in when it is loaded
         if not self._stays(element, judgment):
             self._hidden[element] = judgment.hidden
             return None
@@ -185,13 +202,9 @@ class HiddenElementDetector:
             return False
         if element.tag in ("body", "html"):
             return True
-        if (
-            element.tag not in ("main", "article")
-            and element.find(".//h1") is None
-            and element.find(".//main") is None
-        ):
+        if element.tag != "main" and element.find(".//h1") is None and element.find(".//main") is None:
             return False
-        return 2 * _letters(element) > self._all_letters()
+        return 3 * _letters(element) > 2 * self._all_letters()
 
     def _all_letters(self) -> int:
         if self._letters is None:
@@ -200,8 +213,14 @@ class HiddenElementDetector:
 
     def _shows_little(self) -> bool:
         """Return whether nearly all text of the page is hidden in ways that scripts undo."""
-        late = (element for element, reason in self._hidden.items() if reason in _LATE)
+        late = [element for element, reason in self._hidden.items() if reason in _LATE]
         hidden = sum(map(_letters, late))
+        for element, reason in self._silent.items():
+            if reason is Reason.VISIBILITY and element.text and not element.text.isspace():
+                late.append(element)
+                hidden += len(element.text)
+        if len(late) < _SOME or hidden < _LONG:
+            return False
         return hidden > (1 - _LITTLE) * self._all_letters()
 
     def _is_over_a_picture(self, element: Element, state: VisualState) -> bool:
@@ -216,7 +235,7 @@ class HiddenElementDetector:
             for inner in itertools.islice(above.iter("*"), _NEAR):
                 if inner.tag not in _MEDIA or at in (inner, *inner.iterancestors()):
                     continue
-                if state.lifted or "position" in self._styles.specified(inner):
+                if state.lifted or "position" in self._styles.specified(inner, inner.attrib):
                     return True
             at = above
         return False
@@ -278,20 +297,24 @@ def _wrapper(element: Element, text: str) -> Element:
     return wrapper
 
 
-def _hints(element: Element, tag: str, attributes: Any) -> Declarations:
-    """Return what attributes, known classes and the browser itself declare; style sheets can override it."""
+def _of_names(written: str) -> Declarations:
+    if _READERS_ONLY.search(written):
+        return _UNSEEN_BY_NAME
+    utility = _UTILITIES.search(written)
+    if utility is None or _SHOWN_AT_WIDTH.search(written):
+        return ()
+    if utility[0].strip() == "invisible":
+        return declared("visibility", "hidden")
+    return declared("display", "none")
+
+
+def _hints(tag: str, attributes: Mapping[str, str]) -> Declarations:
+    """Return what attributes and the browser itself declare; style sheets can override it."""
     found: Declarations = ()
     if "hidden" in attributes:
         found = declared("display", "none")
         if attributes["hidden"].lower() == "until-found":
             found = declared("content-visibility", "hidden")
-    elif (
-        (name := attributes.get("class"))
-        and (utility := _UTILITIES.search(name)) is not None
-        and not _SHOWN_AT_WIDTH.search(name)
-    ):
-        hidden = utility[0].strip() == "invisible"
-        found = declared("visibility", "hidden") if hidden else declared("display", "none")
     if "popover" in attributes:
         found = declared("display", "none")
     if tag in _DECORATED:
@@ -299,7 +322,7 @@ def _hints(element: Element, tag: str, attributes: Any) -> Declarations:
     return found
 
 
-def _decorated(tag: str, attributes: Any) -> Iterator[tuple[str, str, bool]]:
+def _decorated(tag: str, attributes: Mapping[str, str]) -> Iterator[tuple[str, str, bool]]:
     if tag == "dialog" and "open" not in attributes:
         yield from declared("display", "none")
     elif tag == "mark":

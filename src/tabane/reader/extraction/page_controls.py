@@ -11,13 +11,18 @@ _REFERENCES = (
     "aria-controls", "data-target", "data-bs-target", "popovertarget", "commandfor", "data-tab-target",
     "data-toggle-target", "data-controls",
 )  # fmt: skip
-_REFERRING = (
-    "//*[{} or (self::a and starts-with(@href, '#')) or (@id and (@role='tab' or self::button))]".format(
-        " or ".join(f"@{name}" for name in _REFERENCES)
+_REFERRING = "|".join(
+    (
+        *(f"//@{name}" for name in _REFERENCES),
+        "//a/@href[starts-with(., '#')]",
+        "//@role[.='tab']",
+        "//button/@id",
     )
 )
 _ROLES = frozenset(("button", "tab", "switch", "checkbox", "radio"))
 _NEAR = 12
+_MOST_PANELS = 24
+_LONGEST_LABEL = 60
 _MOST = 8
 _PICTURES = ("img", "svg", "i", "input", "picture")
 
@@ -32,6 +37,7 @@ class PageControls:
         self._root = root
         self._by_key: dict[str, list[Element]] | None = None
         self._tabs: dict[str, Element] = {}
+        self._rows: dict[tuple[Element, str, str], list[Element]] = {}
 
     def of(self, element: Element) -> list[Element]:
         """Return controls that open an element; none if nothing does."""
@@ -41,14 +47,26 @@ class PageControls:
         if labels := element.get("aria-labelledby"):
             self._referring()
             found += [self._tabs[label] for label in labels.split()[:4] if label in self._tabs]
-        found += _beside(element)
+        found += _beside(element) or self._tabs_of(element)
         return found[:_MOST]
+
+    def _tabs_of(self, element: Element) -> list[Element]:
+        """Return the items of a row before a group of panels, if there is one for each panel."""
+        parent = element.getparent()
+        name = element.get("class")
+        if parent is None or not name or parent.tag in ("body", "html"):
+            return []
+        key = parent, element.tag, name.split()[0]
+        found = self._rows.get(key)
+        if found is None:
+            found = self._rows[key] = _row_before(parent, element.tag, name.split()[0])
+        return found
 
     def _referring(self) -> dict[str, list[Element]]:
         if self._by_key is None:
             self._by_key = {}
-            for element in self._root.xpath(_REFERRING):
-                self._add(element, self._by_key)
+            for value in self._root.xpath(_REFERRING):
+                self._add(value.getparent(), self._by_key)
         return self._by_key
 
     def _add(self, element: Element, by_key: dict[str, list[Element]]) -> None:
@@ -83,6 +101,34 @@ def _beside(element: Element) -> list[Element]:
                 if _is_control(inner) and _can_be_used(inner):
                     return [inner]
     return []
+
+
+def _row_before(parent: Element, tag: str, name: str) -> list[Element]:
+    """Return the short items of a row that is before the panels of a parent, or before the parent."""
+    panels = [child for child in parent.iterchildren(tag) if _first_class(child) == name]
+    if not 2 <= len(panels) <= _MOST_PANELS:
+        return []
+    for place in (panels[0], parent):
+        before = _sibling(place, after=False)
+        if before is None:
+            continue
+        for row in itertools.islice(before.iter("*"), _NEAR):
+            items: dict[str, list[Element]] = {}
+            for item in itertools.islice(row, 2 * _MOST_PANELS):
+                items.setdefault(_first_class(item), []).append(item)
+            for group in items.values():
+                if len(group) == len(panels) and all(map(_is_label, group)):
+                    return group
+    return []
+
+
+def _first_class(element: Element) -> str:
+    return (element.get("class") or "").partition(" ")[0]
+
+
+def _is_label(element: Element) -> bool:
+    texts = list(itertools.islice(element.itertext(), 8))
+    return 0 < len("".join(texts).strip()) <= _LONGEST_LABEL
 
 
 def _sibling(element: Element, *, after: bool) -> Element | None:

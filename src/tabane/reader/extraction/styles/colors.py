@@ -147,7 +147,8 @@ def _mixed(arguments: list[str], current: Color, depth: int) -> Color | None:
         (first * one.alpha * a + second * other.alpha * b) / alpha
         for a, b in zip(one[:3], other[:3], strict=True)
     )
-    return Color(*mixed, alpha * min(1.0, total))
+    red, green, blue = mixed
+    return Color(red, green, blue, alpha * min(1.0, total))
 
 
 def _of_numbers(name: str, inside: str) -> Color | None:
@@ -169,7 +170,8 @@ def _of_numbers(name: str, inside: str) -> Color | None:
     channels = _channels(name, numbers[:3])
     if space == "srgb-linear":
         channels = tuple(_gamma(channel) for channel in channels)
-    return Color(*(min(1.0, max(0.0, channel)) for channel in (*channels, alpha)))
+    red, green, blue = (min(1.0, max(0.0, channel)) for channel in channels)
+    return Color(red, green, blue, min(1.0, max(0.0, alpha)))
 
 
 def _channels(name: str, numbers: list[tuple[float, str | None]]) -> tuple[float, ...]:

@@ -59,7 +59,7 @@ class PageStyles:
         self.frames = reader.found.frames
         self._buckets: dict[str, list[_Entry]] = {}
         self._by_attribute: dict[str, list[_Entry]] = {}
-        self._known: dict[tuple[str, str | None, str | None], tuple[list[_Entry], list[_Entry]]] = {}
+        self._known: dict[tuple[str, str | None, str | None], tuple[tuple[_Entry, ...], list[_Entry]]] = {}
         self._merged: dict[tuple[Any, ...], Specified] = {}
         self._gathered = 0
         self._selectors: dict[str, list[Selector]] = {}
@@ -77,19 +77,12 @@ class PageStyles:
         """Whether no sheet says anything."""
         return not (self._buckets or self._by_attribute)
 
-    def specified(self, element: Element, hints: Declarations = ()) -> Specified:
+    def specified(
+        self, element: Element, attributes: Mapping[str, str], hints: Declarations = ()
+    ) -> Specified:
         """Return what is set for an element. ``hints`` are what its attributes and the browser declare."""
-        style = element.get("style")
-        matched: tuple[_Entry, ...] = ()
-        if not self.silent:
-            certain, possible = self._candidates(element)
-            if self._by_attribute:
-                possible = [*possible, *self._having(element)]
-            if possible and not self._matcher.spent:
-                found = [one for one in possible if self._matcher.matches(one.selector, element)]
-            else:
-                found = [one for one in possible if one.hides]
-            matched = (*certain, *found)
+        style = attributes.get("style")
+        matched = self._matched(element, attributes) if self._buckets or self._by_attribute else ()
         if not matched and not style and not hints:
             return _NOTHING
         key = (matched, style, hints)
@@ -97,6 +90,16 @@ class PageStyles:
         if merged is None:
             merged = self._merged[key] = _merged(hints, matched, inline(style) if style else ())
         return merged
+
+    def _matched(self, element: Element, attributes: Mapping[str, str]) -> tuple[_Entry, ...]:
+        certain, possible = self._candidates(element.tag, attributes.get("class"), attributes.get("id"))
+        if self._by_attribute and attributes:
+            possible = [*possible, *self._having(attributes)]
+        if not possible:
+            return certain
+        if self._matcher.spent:
+            return (*certain, *(one for one in possible if one.hides))
+        return (*certain, *(one for one in possible if self._matcher.matches(one.selector, element)))
 
     def _sheets(self, root: Element) -> Iterator[str]:
         for element in root.iter("style", "link"):
@@ -235,9 +238,9 @@ class PageStyles:
                 return ["html"]
         return ["*"]
 
-    def _having(self, element: Element) -> Iterator[_Entry]:
+    def _having(self, attributes: Mapping[str, str]) -> Iterator[_Entry]:
         """Yield the selectors of which only an attribute is asked in their last compound."""
-        for name in element.attrib:
+        for name in attributes:
             yield from self._by_attribute.get(name, ())
 
     def _bucket_size(self, name: str) -> int:
@@ -246,14 +249,15 @@ class PageStyles:
     def _cased(self, name: str) -> str:
         return name.lower() if self._quirks else name
 
-    def _candidates(self, element: Element) -> tuple[list[_Entry], list[_Entry]]:
+    def _candidates(
+        self, tag: str, written: str | None, key: str | None
+    ) -> tuple[tuple[_Entry, ...], list[_Entry]]:
         """Return the selectors that match all elements of this tag, id and classes, and those that may."""
-        written, key = element.get("class"), element.get("id")
-        signature = (element.tag, written, key)
+        signature = (tag, written, key)
         known = self._known.get(signature)
         if known is not None:
             return known
-        entries = [*self._buckets.get("*", ()), *self._buckets.get(element.tag, ())]
+        entries = [*self._buckets.get("*", ()), *self._buckets.get(tag, ())]
         names: frozenset[str] = frozenset()
         if key:
             entries += self._buckets.get(f"#{self._cased(key)}", ())
@@ -261,19 +265,17 @@ class PageStyles:
             names = self._matcher.names(written)
             for name in names:
                 entries += self._buckets.get(f".{name}", ())
-        entries = list(dict.fromkeys(entries))
         self._gathered += len(entries)
         if self._gathered > _STEPS:
             self._limited = True
             entries = [one for one in entries if one.hides][:64]
         certain: list[_Entry] = []
         possible: list[_Entry] = []
-        for one in entries:
-            if self._rejects(one, element.tag, key, names):
-                continue
-            (certain if one.alone else possible).append(one)
-        self._known[signature] = certain, possible
-        return certain, possible
+        for one in dict.fromkeys(entries) if len(entries) > 1 else entries:
+            if not self._rejects(one, tag, key, names):
+                (certain if one.alone else possible).append(one)
+        found = self._known[signature] = tuple(certain), possible
+        return found
 
     def _rejects(self, entry: _Entry, tag: str, key: str | None, names: frozenset[str]) -> bool:
         last = entry.selector.compounds[0]

@@ -33,6 +33,7 @@ class SelectorMatcher:
         self._quirks = quirks
         self._names: dict[str, frozenset[str]] = {}
         self._places: dict[tuple[Element, str], dict[Element, tuple[int, int]]] = {}
+        self._paths: dict[Element, frozenset[str]] = {}
         self._below: dict[tuple[Selector, Element], bool] = {}
         """Whether selectors match around the children of an element, if only ancestors are asked."""
         self.spent = False
@@ -55,8 +56,26 @@ class SelectorMatcher:
         key = selector, element.getparent()
         known = self._below.get(key)
         if known is None:
-            known = self._below[key] = self._around(selector, 0, element) is _Result.MATCH
+            known = (self._quirks or selector.needed <= self._path(key[1])) and (
+                self._around(selector, 0, element) is _Result.MATCH
+            )
+            self._below[key] = known
         return known
+
+    def _path(self, element: Element | None) -> frozenset[str]:
+        """Return the tags, classes and ids of an element and of its ancestors."""
+        if element is None:
+            return frozenset()
+        found = self._paths.get(element)
+        if found is None:
+            names = [element.tag]
+            if written := element.get("class"):
+                names += [f".{name}" for name in self.names(written)]
+            if key := element.get("id"):
+                names.append(f"#{key}")
+            found = self._paths[element] = self._path(element.getparent()).union(names)
+            self._left -= len(found) // 16
+        return found
 
     def _around(self, selector: Selector, at: int, element: Element) -> _Result:
         """Match the compounds after one around its element."""

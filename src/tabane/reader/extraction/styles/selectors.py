@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tabane.reader.extraction.styles.sheet_rules import unescaped
@@ -158,6 +159,8 @@ class Selector:
     specificity: tuple[int, int, int]
     vertical: bool = False
     """Whether only ancestors are asked after the last compound."""
+    needed: frozenset[str] = frozenset()
+    """Tags, classes with a dot and ids with a number sign that these ancestors must have."""
 
 
 def selectors(text: str) -> list[Selector]:
@@ -339,12 +342,23 @@ class _Builder:
         weights = self._weights
         if any(compound.never for compound in self._compounds):
             return None
+        vertical = all(combinator in " >" for combinator in self._combinators)
+        above = self._compounds[:-1] if vertical else []
         return Selector(
             tuple(reversed(self._compounds)),
             tuple(reversed(self._combinators)),
             (weights[0], weights[1], weights[2]),
-            vertical=all(combinator in " >" for combinator in self._combinators),
+            vertical=vertical,
+            needed=frozenset(name for compound in above for name in _names(compound)),
         )
+
+
+def _names(compound: CompoundSelector) -> Iterator[str]:
+    if compound.tag:
+        yield compound.tag
+    if compound.key:
+        yield f"#{compound.key}"
+    yield from (f".{name}" for name in compound.classes)
 
 
 def _attribute(text: str) -> AttributeTest:

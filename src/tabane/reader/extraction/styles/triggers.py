@@ -21,11 +21,12 @@ class Group(Enum):
 
 
 _GROUPS = {
-    Group.DISPLAY: "display content-visibility content all float grid-template-rows flex-basis contain",
+    Group.DISPLAY: "display content-visibility content all float",
     Group.VISIBILITY: "visibility -webkit-text-security",
     Group.OPACITY: "opacity filter mask-image animation-name animation-fill-mode animation-direction"
     " animation-iteration-count transition will-change",
-    Group.SIZE: "overflow-x overflow-y width height max-width max-height min-width min-height line-height",
+    Group.SIZE: "overflow-x overflow-y width height max-width max-height min-width min-height line-height"
+    " grid-template-rows flex-basis contain",
     Group.PLACE: "left right top bottom margin-left margin-top margin-right margin-bottom transform translate"
     " scale rotate text-indent backface-visibility direction",
     Group.CLIP: "clip clip-path",
@@ -38,7 +39,8 @@ _OF = {name: each for each, names in _GROUPS.items() for name in names.split()}
 _SHARED = {
     "position": (Group.PLACE, Group.CLIP, Group.ORDER, Group.COLOR),
     "padding-left": (Group.PLACE, Group.SIZE), "padding-right": (Group.SIZE,), "padding-top": (Group.SIZE,),
-    "padding-bottom": (Group.SIZE,),
+    "padding-bottom": (Group.SIZE,), "overflow-x": (Group.PLACE,), "overflow-y": (Group.PLACE,),
+    "width": (Group.PLACE,), "height": (Group.PLACE,),
 }  # fmt: skip
 _CHANGES = (
     "transition", "will-change", "animation-name", "animation-fill-mode", "animation-direction",
@@ -72,7 +74,7 @@ def _can(name: str, value: str, each: Group) -> bool:
     if name == "display":
         return value in ("none", "table-column", "table-column-group")
     if each is Group.DISPLAY:
-        return name in ("all", "content-visibility", "content", "contain", "grid-template-rows")
+        return name in ("all", "content-visibility", "content")
     if each is Group.VISIBILITY:
         return value not in ("visible", "none")
     if each is Group.OPACITY:
@@ -96,6 +98,10 @@ def _fades(name: str, value: str) -> bool:
 
 
 def _is_little(name: str, value: str) -> bool:
+    if name == "contain":
+        return "size" in value or "strict" in value
+    if name == "grid-template-rows":
+        return "0" in value
     if name == "line-height" and (found := number(value)) is not None:
         return found < 0.3
     size = length(value, base=100)

@@ -26,6 +26,7 @@ _LEAST_CONTRAST = 1.15
 _LEAST_DISTANCE = 0.14
 _FAINT = 0.05
 _FAR_LEFT, _FAR_UP, _FAR_ON = -480.0, -480.0, 3000.0
+_FAR_FIXED = -240.0
 _FAR_MARGIN = -1500.0
 _LITTLE = 4.0
 _OUT = 0.99
@@ -53,7 +54,8 @@ class VisualState:
 
     ``grounds`` are the colors that may be behind it; None if unknown. ``silence`` is why text that is
     directly in the element cannot be seen. ``placed``: something around it is positioned; ``clipped``: the
-    nearest such clips what is outside of it; ``floor``: an opaque ground above the nearest stacking context.
+    nearest such clips what is outside of it; ``floor``: an opaque ground above the nearest stacking context;
+    ``cropped``: its lines have no height. ``pulled`` is the indent of the block that it is in.
     """
 
     color: Color = BLACK
@@ -63,6 +65,7 @@ class VisualState:
     visible: bool = True
     opacity: float = 1.0
     indent: float = 0.0
+    pulled: float = 0.0
     spacing: float = 0.0
     secret: bool = False
     outlined: tuple[Color, ...] = ()
@@ -75,6 +78,7 @@ class VisualState:
     flexible: bool = False
     lifted: bool = False
     line: float | None = None
+    cropped: bool = False
     silence: Reason = Reason.NONE
 
 
@@ -275,6 +279,8 @@ class _Judging:
             if (share >= _OUT and moved > -0.5) or (share <= -_OUT and moved < 0.5):
                 return True
         if self._position == "fixed":
+            if any((self._px(side) or 0.0) <= _FAR_FIXED for side in ("right", "bottom")):
+                return True
             return any(
                 abs(self._moved_share(axis)) >= _OUT and self._value(side) in ("", "auto", "0", "0px")
                 for axis, side in (("x", "left"), ("y", "top"))
@@ -409,15 +415,23 @@ class _Judging:
         """Return whether enough of it is shown along one side."""
         sizes = [self._px(name) for name in (side, f"max-{side}")]
         known = [size for size in sizes if size is not None]
-        if side == "height" and not known:
-            if sized:
-                known.append(0.0)
-            elif (line := self._line()) is not None and line < 0.2 * self._font:
-                known.append(line)
+        if side == "height" and not known and sized:
+            known.append(0.0)
         if not known:
             return True
         least = self._px(f"min-{side}") or 0.0
         return max(min(known), least) + (self._px(padding) or 0.0) >= little
+
+    def _is_cropped(self) -> bool:
+        """Return whether its lines have no height, and it is as high as its lines."""
+        if self._value("overflow-y") in ("", "visible", "initial") or self._value("height") not in (
+            "",
+            "auto",
+        ):
+            return False
+        line = self._line()
+        padding = (self._px("padding-top") or 0.0) + (self._px("padding-bottom") or 0.0)
+        return line is not None and line < 0.2 * self._font and padding < _LITTLE
 
     def _line(self) -> float | None:
         value = self._value("line-height")
@@ -446,6 +460,7 @@ class _Judging:
             visible=self._is_visible(),
             opacity=around.opacity * self._opacity(),
             indent=self._indent(),
+            pulled=around.pulled if self._in_line else self._indent(),
             spacing=self._spacing(),
             secret=self._secret(),
             outlined=self._outlines(current),
@@ -458,6 +473,7 @@ class _Judging:
             flexible=display.endswith(("flex", "grid", "box")),
             lifted=around.lifted or free,
             line=self._line(),
+            cropped=around.cropped if self._in_line else self._is_cropped(),
             silence=Reason.NONE,
         )
         return replace(state, silence=self._silence(state, own))
@@ -592,7 +608,9 @@ class _Judging:
             return Reason.VISIBILITY
         if state.font * state.scale < _LEAST_FONT:
             return Reason.FONT
-        if state.indent <= _FAR_LEFT or state.indent >= 1200 or state.secret:
+        if state.cropped:
+            return Reason.SQUASHED
+        if state.pulled <= _FAR_LEFT or state.pulled >= 1200 or state.secret:
             return Reason.SQUASHED
         if state.spacing < 0 and state.spacing <= -0.7 * max(state.font, 1.0):
             return Reason.SQUASHED
@@ -601,8 +619,6 @@ class _Judging:
     def _is_unreadable(self, state: VisualState, own: tuple[Color, ...] | None) -> bool:
         text = state.fill or state.color
         grounds = state.grounds
-        if self._value("mix-blend-mode") in ("difference", "exclusion"):
-            return False
         if self._value("background-clip") == "text":
             if own is None or text.alpha > _FAINT:
                 return False
