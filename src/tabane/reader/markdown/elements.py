@@ -147,6 +147,26 @@ def text_of(element: HtmlElement) -> str:
     return "".join(_texts(element))
 
 
+def paragraphs_of(element: HtmlElement) -> Iterator[str]:
+    """Yield all text in the element in one line for each block. Not recursive."""
+    parts: list[str] = []
+    walk = iterwalk(element, events=("start", "end", "comment", "pi"))
+    for event, node in walk:
+        if node.tag in BLOCKS or node.tag == "br":
+            if line := " ".join("".join(parts).split()):
+                yield line
+            parts.clear()
+        if event == "start":
+            if node.tag in SILENT:
+                walk.skip_subtree()
+            else:
+                parts.append(node.text or "")
+        elif node is not element:
+            parts.append(node.tail or "")
+    if line := " ".join("".join(parts).split()):
+        yield line
+
+
 def _texts(element: HtmlElement) -> Iterator[str]:
     walk = iterwalk(element, events=("start", "end", "comment", "pi"))
     for event, node in walk:

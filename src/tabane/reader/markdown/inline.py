@@ -246,6 +246,8 @@ _WRITING: Mapping[str, Callable[[InlineConverter, HtmlElement, list[Piece]], Non
     "input": InlineConverter._box,
     "noscript": InlineConverter._unscripted,
 }
+TAGS = frozenset((*_MARKS, *_CODE, *_WRITING, *PLAYERS))
+"""Elements of a line that are written in a way of their own."""
 
 
 def _unread(text: str | None) -> str:
