@@ -51,6 +51,8 @@ _NOTE = (
     '<p id="fn{n}" class="footnote">x <a href="#r{n}">^</a>'
 )
 
+_ARTICLE = '{"@type": "NewsArticle", "articleBody": "'
+
 KINDS: Mapping[str, HostileKind] = {
     "hidden articles": _repeated(f"<article hidden>{_WORDS}</article>", 4_000, _P),
     "hidden boxes with headings": _repeated(f"<div style='display:none'><h1>T</h1>{_WORDS}</div>", 3_000, _P),
@@ -216,6 +218,60 @@ KINDS: Mapping[str, HostileKind] = {
     "nested wrappers of items": _repeated("<div>", 200, f"{_P}<ul>", "<li>x" * 200),
     "sections": _repeated("<section><h2>x</h2><p>y</section>", 5_000, _P),
     "zeros": _repeated("\x00", 300_000, _P),
+    "words in nested bylines": _repeated("word ", 100_000, "<span class=author>" * 1_900),
+    "words in nested dates": _repeated("word ", 100_000, "<span class=date>" * 1_900),
+    "elements in nested roots": _repeated("<b> </b>", 20_000, "<script></script>" + "<div id=app>" * 1_900),
+    "elements in nested noscripts": _repeated("<b> </b>", 20_000, "<noscript>" * 1_900),
+    "words in nested noscripts": _repeated("word ", 100_000, "<script></script>" + "<noscript>" * 1_900),
+    "lists in linked data": _repeated(
+        "[" + "[{}]," * 150 + "0],", 200, f"{_P}<script type='application/ld+json'>[", "0]</script>"
+    ),
+    "comments in linked data": _repeated(
+        " ", 60_000, f"{_P}<script type='application/ld+json'>-->", "x</script>"
+    ),
+    "sentences in linked data": _repeated(
+        "One two. ", 20_000, f"{_P}<script type='application/ld+json'>{_ARTICLE}", '"}</script><p>One two.'
+    ),
+    "elements in nested notes": HostileKind(
+        lambda count: (
+            "".join(f"<div id=fn{n}><sup><a href='#fn{n}'>{n}</a></sup>" for n in range(900))
+            + "<b>x</b>" * count
+        ),
+        20_000,
+    ),
+    "links in nested boxes": _repeated(
+        "<a href='#x'>^</a> ",
+        20_000,
+        "<sup><a href='#f'>1</a></sup>" + "<div>" * 1_900 + "<p id=f class=footnote>",
+    ),
+    "labels of footnotes": _numbered(
+        "<sup><a href='#f{n}'>x</a></sup><p id=f{n} class=footnote>x", 4_000, _P
+    ),
+    "empty exponents": _repeated("<sup></sup>", 20_000, f"{_P}<p>"),
+    "one set of letters and words": _repeated("a", 20_000, f"{_P}<img alt=x srcset='", " b c d'>"),
+    "paragraphs of pictures": _repeated("<p><img src=a.png alt=x>", 8_000, _P),
+    "hidden parts in nested spans": _repeated("<b hidden>xx</b>", 10_000, f"{_P}<p>{'<span>' * 1_900}"),
+    "paragraphs in nested quotations": _repeated("<p>x", 8_000, "<blockquote>" * 59),
+    "items of nested lists": _repeated("<li>x", 8_000, "<ul><li>" * 30 + "<ul>"),
+    "digits in nested gutters": _repeated("1 ", 60_000, f"{_P}<pre>{'<span class=ln>' * 1_900}"),
+    "cells in nested tables": _repeated("<td>x", 8_000, "<table><tr><td>" * 600),
+    "elements in nested links": _repeated("<b>x</b> ", 10_000, "<a href='#f'><div>" * 900),
+    "elements in nested headings": _repeated("<b>x</b> ", 10_000, "<h2><div>" * 900),
+    "lines in nested code": _repeated("x\n", 60_000, "<code>" * 1_900),
+    "words in nested exponents": _repeated("word ", 60_000, "<sup>" * 1_900),
+    "words in nested formulas": _repeated("word ", 60_000, "<span class=katex>" * 1_900),
+    "words in nested buttons": _repeated("word ", 60_000, "<button><div>" * 900),
+    "words in nested anchors": _repeated("word ", 60_000, "<span class=anchor>" * 1_900),
+    "words in nested emphasis": _repeated("word ", 60_000, "<em><b>" * 900),
+    "colors in nested boxes": _repeated(
+        "<i style='color:red'>x</i>", 4_000, "<div style='margin:0'>" * 1_900
+    ),
+    "tags without an end": _repeated("<wbr \"'", 40_000, _P),
+    "quotes in tags": _repeated("<source a='\" <wbr '\"", 40_000, _P),
+    "sources": _repeated("<picture><source srcset=a.webp><img src=a.png alt=x></picture>", 8_000, _P),
+    "breaks of words": _repeated("word<wbr>", 40_000, f"{_P}<p>"),
+    "link cards": _repeated("<iframe data-content='https%3A%2F%2Fa.test'></iframe>", 8_000, _P),
+    "formulas between paragraphs": _repeated("<script type='math/tex'>x</script><p>x", 6_000, _P),
     "streams of everything": _repeated("<p>a<b>b<table><tr><td>c<ul><li>d<a href=e>f", 2_000),
 }
 """Kinds of hostile pages by name."""

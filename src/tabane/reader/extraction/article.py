@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from tabane.messages import Message, say
@@ -14,7 +15,7 @@ from tabane.reader.extraction.consent_dialogs import consent_dialogs
 from tabane.reader.extraction.content import content
 from tabane.reader.extraction.html_tree import parsed_within_limits
 from tabane.reader.extraction.machine_text import used
-from tabane.reader.extraction.metadata import PageMetadata, metadata
+from tabane.reader.extraction.metadata import PageMetadata, beginning, metadata
 from tabane.reader.extraction.onward import onward_addresses
 from tabane.reader.extraction.page_kinds import PageKind, evidence, page_kind
 from tabane.reader.page import Page
@@ -29,6 +30,7 @@ _PLEA = re.compile(
 _ROOTS = frozenset(
     ("root", "app", "__next", "__nuxt", "___gatsby", "svelte", "main-app", "app-root", "react-root")
 )
+_MOST_ROOTS = 20  # elements that may be an empty place for a script
 _LITTLE_TEXT = 250  # letters: pages are seldom published with less
 _NOTHING_ELSE = 120  # letters around a consent dialog that are not a page
 
@@ -109,14 +111,24 @@ def _scripted(root: Element) -> bool:
     if root.find(".//script") is None:
         return False
     for element in root.iter("noscript"):
-        if _PLEA.search("".join(element.itertext())[:2000]):
+        if _PLEA.search(beginning(element, 2000)[:2000]):
             return True
-    for element in root.iter("div", "app-root", "main"):
-        if (element.get("id") or element.tag).lower() in _ROOTS and not "".join(element.itertext()).strip():
-            return True
-    return bool(
-        _PLEA.search(" ".join("".join(at.itertext())[:400] for at in root.iter("p", "h1", "h2"))[:4000])
-    )
+    roots = (at for at in root.iter("div", "app-root", "main") if (at.get("id") or at.tag).lower() in _ROOTS)
+    if any(not any(text.strip() for text in at.itertext()) for at in islice(roots, _MOST_ROOTS)):
+        return True
+    return _PLEA.search(_first_texts(root)) is not None
+
+
+def _first_texts(root: Element) -> str:
+    """Return the beginnings of the first paragraphs and headings of a page."""
+    texts: list[str] = []
+    length = 0
+    for element in root.iter("p", "h1", "h2"):
+        texts.append(beginning(element, 400)[:400])
+        length += len(texts[-1]) + 1
+        if length > 4000:
+            break
+    return " ".join(texts)[:4000]
 
 
 def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:

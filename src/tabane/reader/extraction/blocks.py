@@ -204,7 +204,7 @@ class BlockSegmentation:
         return True
 
     def _wordless(self, element: Element, box: ElementBox) -> None:
-        if element.attrib and isinstance(element.tag, str) and speaks(element) and not self._hides(element):
+        if isinstance(element.tag, str) and speaks(element) and not self._hides(element):
             self.wordless.append(WordlessElement(element, box, self._open, len(self.blocks)))
 
     def _whole(self, element: Element, box: ElementBox, link: bool) -> None:

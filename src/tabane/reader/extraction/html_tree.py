@@ -45,7 +45,8 @@ def open_noscripts(root: Element) -> bool:
     """
     found = [noscript for noscript in root.iter("noscript") if _speaks(noscript)]
     for noscript in found:
-        noscript.tag = "div"
+        for inner in list(noscript.iter("noscript")):
+            inner.tag = "div"
     return bool(found)
 
 
@@ -66,9 +67,9 @@ def _move(segment: Element, place: Element) -> None:
 
 
 def _speaks(noscript: Element) -> bool:
-    """Return whether an element has a long text for browsers without JavaScript."""
+    """Return whether an element has a long text for browsers without JavaScript. It is in no other."""
     parent = noscript.getparent()
-    if parent is None or parent.tag == "head":
+    if parent is None or parent.tag == "head" or next(noscript.iterancestors("noscript"), None) is not None:
         return False
     return sum(len(text.strip()) for text in noscript.itertext()) > 400
 

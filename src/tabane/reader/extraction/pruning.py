@@ -22,6 +22,7 @@ _MOSTLY = 0.5
 """Share of a list's words that makes the rest of it content too."""
 _REACH = 3
 _LISTS = frozenset(("ul", "ol", "dl"))
+_OF_LINE = frozenset(("span", "a", "b", "em", "strong", "i", "font"))
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
@@ -203,13 +204,24 @@ def _amid(blocks: Sequence[ContentBlock], kept: Sequence[bool], hidden: Sequence
             if block.box.parent is not None:
                 alive.add(block.box.parent.element)
     count = 0
+    around: dict[Element, Element] = {}
     for element in hidden:
-        above = element.getparent()
-        while above is not None and above.tag in ("span", "a", "b", "em", "strong", "i", "font"):
-            above = above.getparent()
+        above = _around_line(element.getparent(), around)
         if above in alive and len("".join(element.itertext()).strip()) > 1:
             count += 1
     return count
+
+
+def _around_line(element: Element, known: dict[Element, Element]) -> Element:
+    """Return the nearest element that is not a part of a line. What is ``known`` is not searched again."""
+    below = []
+    at = element
+    while at is not None and at not in known and at.tag in _OF_LINE:
+        below.append(at)
+        at = at.getparent()
+    found = known.get(at, at)
+    known.update(dict.fromkeys(below, found))
+    return found
 
 
 def _sweep(root: Element, speaking: set[int], hidden: set[int]) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from lxml.html import HtmlElement
 
 from tabane.reader.markdown import code_blocks, escaping, lists, tables
-from tabane.reader.markdown.elements import BLOCKS, HEADINGS, LISTS, address, classes, text_of
+from tabane.reader.markdown.elements import BLOCKS, HEADINGS, LISTS, address, classes, paragraphs_of, text_of
 from tabane.reader.markdown.inline import InlineConverter
 from tabane.reader.markdown.spans import Piece, joined
 from tabane.reader.markdown.writer import MarkdownBlock, indented, notes, stacked
 
 _WRAPPERS = frozenset({"div", "section", "article", "main", "center", "body", "span", "font", "form"})
-_DEEP = 60  # nested blocks: deeper ones become a line
+_DEEP = 60  # nested blocks: deeper ones become paragraphs
 
 
 class MarkdownConverter:
@@ -85,8 +85,7 @@ class MarkdownConverter:
     def written(self, element: HtmlElement) -> list[MarkdownBlock]:
         element = self._unwrapped(element)
         if self._depth >= _DEEP:
-            line = " ".join(text_of(element).split())
-            return [MarkdownBlock(escaping.lines(escaping.inline(line)))] if line else []
+            return [MarkdownBlock(escaping.lines(escaping.inline(line))) for line in paragraphs_of(element)]
         self._depth += 1
         try:
             return self._writing(element)
@@ -185,6 +184,8 @@ _WRITING: Mapping[str, Callable[[MarkdownConverter, HtmlElement], list[MarkdownB
     "li": MarkdownConverter._item,
     "summary": MarkdownConverter._summary,
 }
+TAGS = frozenset(_WRITING)
+"""Blocks that are written in a way of their own, beside headings and lists."""
 
 
 def _above(elements: Sequence[HtmlElement], tags: Iterable[str]) -> set[HtmlElement]:

@@ -9,7 +9,16 @@ from lxml.html import HtmlElement
 
 from tabane.reader.markdown import escaping
 from tabane.reader.markdown.code_blocks import source
-from tabane.reader.markdown.elements import BLOCKS, SILENT, address, classes, decorative, image, text_of
+from tabane.reader.markdown.elements import (
+    BLOCKS,
+    SILENT,
+    address,
+    classes,
+    decorative,
+    image,
+    short_text,
+    text_of,
+)
 from tabane.reader.markdown.formulas import formula, rendered
 from tabane.reader.markdown.spans import (
     AtomicSpan,
@@ -33,6 +42,8 @@ _ANCHOR_NAMES = (
 )
 _ANCHORS = frozenset(_ANCHOR_NAMES.split())
 _COPY = re.compile(r"copy|copied|コピー|clipboard", re.I)
+_VALUE = re.compile(r"[-+−\u2212]?\d+|[A-Za-z]|[-+−\u2212]?\w\s*[-+−\u2212]\s*\w")
+_LONGEST_VALUE = 40  # characters of an exponent or an index
 _MOST_WORDS = 300  # characters of a text that is shown only if a picture or a player is missing
 _EMOJI = 40  # characters of the name of one
 _DEEP = 90  # nested elements; deeper ones are taken as text
@@ -103,10 +114,10 @@ class InlineConverter:
             return False
         names = classes(element)
         if element.tag == "button":
-            words = [*names, element.get("aria-label", ""), text_of(element)[:20]]
+            words = [*names, element.get("aria-label", ""), text_of(element, 20)[:20]]
             return bool(_COPY.search(" ".join(words)))
-        if _ANCHORS.intersection(names) and len(text_of(element).strip()) <= 12:
-            return element.tag != "a" or not re.search(r"\w{3}", text_of(element)) or "headerlink" in names
+        if _ANCHORS.intersection(names) and (text := short_text(element, 12)) is not None:
+            return element.tag != "a" or not re.search(r"\w{3}", text) or "headerlink" in names
         return "katex-html" in names or rendered(element)
 
     def _mark(self, sign: str, element: HtmlElement, found: list[Piece]) -> None:
@@ -180,10 +191,12 @@ class InlineConverter:
     def _moved(self, sign: str, element: HtmlElement, found: list[Piece]) -> None:
         """Exponents as ``10^3``, indexes as ``x_i``, but ``H2O`` and ``1st`` as everybody writes them."""
         inside = self.pieces(element)
-        text = text_of(element).strip()
-        value = re.fullmatch(r"[-+−\u2212]?\d+|[A-Za-z]|[-+−\u2212]?\w\s*[-+−\u2212]\s*\w", text)
+        text = short_text(element, _LONGEST_VALUE)
+        if text is None or not _VALUE.fullmatch(text):
+            found.extend(inside)
+            return
         before = _last_char(found)
-        if value is None or not before.isalnum() or (sign == "_" and text.isdigit() and before.isalpha()):
+        if not before.isalnum() or (sign == "_" and text.isdigit() and before.isalpha()):
             found.extend(inside)
             return
         if any(isinstance(piece, AtomicSpan | LinkSpan) for piece in inside):
@@ -248,6 +261,8 @@ _WRITING: Mapping[str, Callable[[InlineConverter, HtmlElement, list[Piece]], Non
     "input": InlineConverter._box,
     "noscript": InlineConverter._unscripted,
 }
+TAGS = frozenset((*_MARKS, *_CODE, *_WRITING, *PLAYERS))
+"""Elements of a line that are written in a way of their own."""
 
 
 def _unread(text: str | None) -> str:
