@@ -23,7 +23,7 @@ from tabane.reader.formats.pdf.geometry import PdfFrame
 from tabane.reader.formats.pdf.lines import PdfLine, page_lines
 from tabane.reader.formats.pdf.metadata import said_author, said_date, said_title
 from tabane.reader.formats.pdf.paragraphs import HeadingStyles, blocks, heading_styles, largest_heading
-from tabane.reader.formats.pdf.running_lines import running_lines
+from tabane.reader.formats.pdf.running_lines import PageLines, running_lines
 from tabane.reader.formats.pdf.tables import PdfTable, page_tables
 from tabane.reader.formats.pdf.visibility import may_hide, seen_words
 from tabane.reader.formats.text import LONGEST, broken
@@ -194,7 +194,7 @@ Part = tuple[int, str | PdfTable]
 
 
 def _written(pages: Sequence[_ReadPage], count: int) -> tuple[str, tuple[Message, ...]]:
-    running = running_lines([(page.lines, page.height) for page in pages])
+    running = running_lines([PageLines(page.lines, page.height, bool(page.tables)) for page in pages])
     for number, page in enumerate(pages):
         page.lines = [line for nth, line in enumerate(page.lines) if (number, nth) not in running]
     styles = heading_styles([line for page in pages for line in page.lines])
