@@ -13,7 +13,7 @@ from tabane.reader.formats.pdf.characters import PdfWord
 from tabane.reader.formats.pdf.drawing import PageDrawing
 from tabane.reader.formats.pdf.geometry import PdfBox, centers
 from tabane.reader.formats.pdf.grids import RuleGrid, level_rules, rule_grids
-from tabane.reader.formats.pdf.joining import WIDE, by_height, joined
+from tabane.reader.formats.pdf.joining import WIDE, by_height, joined, without_hyphens
 
 _GAP = 0.85  # times the size of the font, between words of different columns
 _BETWEEN = 0.15  # times the size of the font, between text objects, where each line of a text is one object
@@ -371,17 +371,28 @@ def _text_rows(
     bands = [bisect_right(between, height) for height in heights]
     ruled = sorted(rules)
     full = len(rules) >= 2 and _are_rows([bisect_right(ruled, height) for height in heights], below)
+    pitches = sorted(one - other for one, other in pairwise(heights))
+    pitch = pitches[len(pitches) // 2] if pitches else 0.0
     rows: list[list[Row]] = []
     for nth, line in enumerate(lines):
+        columns = _columns(line, inner)
         same = nth > 0 and bands[nth] == bands[nth - 1] and (full or nth in below)
+        if nth and not same and heights[nth - 1] - heights[nth] < 0.7 * pitch:
+            same = not any(rows[-1][column] for column in columns)  # a cell that is centered in its height
         if not same:
             rows.append([[] for _ in range(len(inner) + 1)])
-        column = 0
-        for at, word in enumerate(line):
-            if not at or not word.glued:
-                column = bisect_right(inner, word.center)
+        for column, word in zip(columns, line, strict=True):
             rows[-1][column].append(word)
-    return _without_empty([[joined(cell) for cell in row] for row in rows])
+    return _without_empty([[without_hyphens(joined(cell)) for cell in row] for row in rows])
+
+
+def _columns(line: Row, inner: list[float]) -> list[int]:
+    """Return the column of each word of a line; pieces of a word are in one."""
+    found: list[int] = []
+    for nth, word in enumerate(line):
+        goes_on = nth > 0 and word.glued and abs(word.left - line[nth - 1].right) < 0.2 * word.size
+        found.append(found[-1] if goes_on else bisect_right(inner, word.center))
+    return found
 
 
 def _joined_lines(
