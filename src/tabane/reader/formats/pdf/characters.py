@@ -190,6 +190,8 @@ class _WordReader:
         """Return characters as a word."""
         style = self._style(first)
         left, bottom, right, top = self._box(first)
+        if text[-1] == "\x02":  # a hyphen at the end of a line, whose place PDFium does not say
+            last -= 1
         if last > first:
             other = self._box(last)
             left, bottom = min(left, other[0]), min(bottom, other[1])

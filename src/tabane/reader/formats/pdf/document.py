@@ -23,7 +23,7 @@ from tabane.reader.formats.pdf.geometry import PdfFrame
 from tabane.reader.formats.pdf.lines import PdfLine, page_lines
 from tabane.reader.formats.pdf.metadata import said_author, said_date, said_title
 from tabane.reader.formats.pdf.paragraphs import HeadingStyles, blocks, heading_styles, largest_heading
-from tabane.reader.formats.pdf.running_lines import running_lines
+from tabane.reader.formats.pdf.running_lines import PageLines, running_lines
 from tabane.reader.formats.pdf.tables import PdfTable, page_tables
 from tabane.reader.formats.pdf.visibility import may_hide, seen_words
 from tabane.reader.formats.text import LONGEST, broken
@@ -33,6 +33,7 @@ from tabane.reader.page import Page
 _PDF = say("PDF")
 _PAGES = 1000
 _PAGE_WORDS = 1_500_000
+_ROWS = 900  # of a table over several pages
 
 
 @dataclass(slots=True)
@@ -46,6 +47,7 @@ class _ReadPage:
     hidden: int = 0
     scan: bool = False
     laid_out: bool = True
+    complete: bool = True
 
 
 def pdf_page(body: bytes, url: str) -> Page:
@@ -126,6 +128,13 @@ def _warnings(count: int, pages: Sequence[_ReadPage]) -> Iterator[Message]:
         yield say(
             "{count} {count:part|parts} that readers do not see {count:was|were} left out.", count=hidden
         )
+    doubtful = sum(1 for page in pages if not page.complete)
+    if doubtful:
+        yield say(
+            "{count} {count:page is|pages are} too complex to be checked completely for text that readers do "
+            "not see.",
+            count=doubtful,
+        )
     plain = sum(1 for page in pages if not page.laid_out)
     if plain:
         yield say(
@@ -178,14 +187,14 @@ def _read(page: Any, budget: PdfBudget, fonts: FontTable, before: PdfTable | Non
     taken = frozenset(nth for one in found for nth in one.words)
     lines = page_lines((nth, word) for nth, word in enumerate(seen.words) if nth not in taken)
     length = sum(len(word.text) + 1 for word in seen.words)
-    return _ReadPage(lines, found, frame.height, length, seen.hidden, seen.scan, laid_out)
+    return _ReadPage(lines, found, frame.height, length, seen.hidden, seen.scan, laid_out, seen.complete)
 
 
 Part = tuple[int, str | PdfTable]
 
 
 def _written(pages: Sequence[_ReadPage], count: int) -> tuple[str, tuple[Message, ...]]:
-    running = running_lines([(page.lines, page.height) for page in pages])
+    running = running_lines([PageLines(page.lines, page.height, bool(page.tables)) for page in pages])
     for number, page in enumerate(pages):
         page.lines = [line for nth, line in enumerate(page.lines) if (number, nth) not in running]
     styles = heading_styles([line for page in pages for line in page.lines])
@@ -252,7 +261,7 @@ def _join_tables(contents: list[list[Part]]) -> None:
 
 def _continued(above: PdfTable, below: PdfTable) -> PdfTable | None:
     """Return two tables as one if they have the same columns; the head is not repeated."""
-    if len(above.rows[0]) != len(below.rows[0]):
+    if len(above.rows[0]) != len(below.rows[0]) or len(above.rows) + len(below.rows) > _ROWS:
         return None
     same_head = above.rows[0] == below.rows[0]
     near = len(above.edges) == len(below.edges) and all(

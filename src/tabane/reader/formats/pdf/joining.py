@@ -14,7 +14,10 @@ _LOWER = re.compile(r"[a-z]")
 
 
 def joined(words: Iterable[PdfWord]) -> str:
-    """Return words as text, in the order given; those of another line go on as a paragraph does."""
+    """Return words as text, in the order given; those of another line go on as a paragraph does.
+
+    A hyphen at the end stays: the next line may go on with the word.
+    """
     text = ""
     before: PdfWord | None = None
     for word in words:
@@ -29,6 +32,11 @@ def joined(words: Iterable[PdfWord]) -> str:
         else:
             text += " " + word.text
         before = word
+    return HYPHEN.sub("", text[:-1]) + text[-1:]
+
+
+def without_hyphens(text: str) -> str:
+    """Return text without the hyphens that only divide words at the end of lines."""
     return HYPHEN.sub("", text)
 
 

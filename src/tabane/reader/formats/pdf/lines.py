@@ -57,7 +57,10 @@ def _groups(words: Iterable[tuple[int, PdfWord]]) -> Iterator[Group]:
 
 
 def _is_same(before: PdfWord, word: PdfWord) -> bool:
-    return before.line == word.line and before.style.upright == word.style.upright
+    if before.line != word.line or before.style.upright != word.style.upright:
+        return False
+    # PDFium goes on with the same line after a hyphen
+    return not word.style.upright or abs(before.middle - word.middle) < max(before.size, word.size) * 0.7
 
 
 def _line(group: Group) -> PdfLine:

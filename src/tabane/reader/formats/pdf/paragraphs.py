@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from tabane.reader.formats.pdf.joining import continued
+from tabane.reader.formats.pdf.joining import continued, without_hyphens
 from tabane.reader.formats.pdf.lines import PdfLine
 from tabane.reader.formats.text import fence
 from tabane.reader.markdown import escaping
@@ -77,7 +77,7 @@ def largest_heading(lines: Sequence[PdfLine]) -> str | None:
         if abs(line.size - largest.size) > 0.6:
             break
         text = continued(text, line.text)
-    return text[:300]
+    return without_hyphens(text)[:300]
 
 
 def blocks(lines: Sequence[PdfLine], styles: HeadingStyles) -> Iterator[tuple[int, str]]:
@@ -150,7 +150,7 @@ def _block(group: Sequence[PdfLine], edges: _ColumnEdges, styles: HeadingStyles)
             pieces[-1] = continued(pieces[-1], line.text)
         else:
             pieces.append(line.text)
-    text = escaping.inline("  \n".join(pieces))
+    text = escaping.inline(without_hyphens("  \n".join(pieces)))
     if level and len(text) <= 200 and _WORD.search(text):
         return f"{'#' * level} {escaping.heading(text)}"
     if bullet := _BULLET.match(text):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from tabane.reader.formats.pdf.lines import PdfLine
 
@@ -15,14 +16,22 @@ _NUMBER = re.compile(r"\d+|\b[ivxlc]{1,6}\b")
 _LONGEST = 200
 
 
-def running_lines(pages: Sequence[tuple[Sequence[PdfLine], float]]) -> set[tuple[int, int]]:
+class PageLines(NamedTuple):
+    """The lines of a page, and its height. ``more``: it has other content."""
+
+    lines: Sequence[PdfLine]
+    height: float
+    more: bool
+
+
+def running_lines(pages: Sequence[PageLines]) -> set[tuple[int, int]]:
     """Return the page and the line of each running header, footer and page number.
 
-    ``pages`` are lines and the height of the page. A page that would be empty without them keeps its lines.
+    A page that would be empty without them keeps its lines.
     """
     places: dict[tuple[str, int], set[tuple[int, int]]] = defaultdict(set)
-    for page, (lines, height) in enumerate(pages):
-        for nth, text, y in _in_margins(lines, height):
+    for page, one in enumerate(pages):
+        for nth, text, y in _in_margins(one.lines, one.height):
             for place in (int(y // 4), int(y // 4) + 1):  # lines at the edge of a step meet in the next
                 places[text, place].add((page, nth))
     found: set[tuple[int, int]] = set()
@@ -30,7 +39,8 @@ def running_lines(pages: Sequence[tuple[Sequence[PdfLine], float]]) -> set[tuple
         count = len({page for page, _ in members})
         if count >= max(_LEAST, len(pages) * _SHARE):
             found |= members
-    return {(page, nth) for page, nth in found if _has_more(page, len(pages[page][0]), found)}
+    kept = {nth for nth, page in enumerate(pages) if page.more or _has_more(nth, len(page.lines), found)}
+    return {(page, nth) for page, nth in found if page in kept}
 
 
 def _in_margins(lines: Sequence[PdfLine], height: float) -> Iterator[tuple[int, str, float]]:

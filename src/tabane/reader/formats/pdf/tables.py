@@ -13,12 +13,14 @@ from tabane.reader.formats.pdf.characters import PdfWord
 from tabane.reader.formats.pdf.drawing import PageDrawing
 from tabane.reader.formats.pdf.geometry import PdfBox, centers
 from tabane.reader.formats.pdf.grids import RuleGrid, level_rules, rule_grids
-from tabane.reader.formats.pdf.joining import WIDE, by_height, joined
+from tabane.reader.formats.pdf.joining import WIDE, by_height, joined, without_hyphens
 
 _GAP = 0.85  # times the size of the font, between words of different columns
 _BETWEEN = 0.15  # times the size of the font, between text objects, where each line of a text is one object
 _MOST_WORDS = 20_000  # of a page whose tables are looked for
 _MOST_COLUMNS = 60
+_LONG_WORD = 10  # characters: words are not cut where lines are drawn at once
+_PROSE = 24  # letters of a line of running text in a column
 _LEADER = re.compile(r"(?:[.·…‥]\s?){4}")
 _MARK = re.compile(r"(?:[•◦▪‣●○■□–·∙*-]|\(?\w{1,3}[.):])\Z")
 _NUMBER = re.compile(r"\d{1,4}\Z")
@@ -125,6 +127,8 @@ class _PageTables:
         rows = _text_rows(words, inner, level, [y for y in self._bands if bottom - 6 <= y <= top + 6])
         least = 2 if len(level) > 1 or (rows and rows[0] == self._head) else 3
         if not _is_table(rows) or len(rows) < least or _is_list(rows):
+            return None
+        if not level and _is_prose(rows):
             return None
         return rows, inner
 
@@ -239,6 +243,7 @@ def _draws_whole_lines(lines: Sequence[Row]) -> bool:
     """Return whether the words of a text are mostly one object, so that another object is another cell."""
     same = other = 0
     for line in lines:
+        same += sum(1 for word in line if len(word.text) > _LONG_WORD)
         for before, word in pairwise(line):
             if word.left - before.right < 0.35 * word.size:
                 same += before.style.address == word.style.address
@@ -366,17 +371,28 @@ def _text_rows(
     bands = [bisect_right(between, height) for height in heights]
     ruled = sorted(rules)
     full = len(rules) >= 2 and _are_rows([bisect_right(ruled, height) for height in heights], below)
+    pitches = sorted(one - other for one, other in pairwise(heights))
+    pitch = pitches[len(pitches) // 2] if pitches else 0.0
     rows: list[list[Row]] = []
     for nth, line in enumerate(lines):
+        columns = _columns(line, inner)
         same = nth > 0 and bands[nth] == bands[nth - 1] and (full or nth in below)
+        if nth and not same and heights[nth - 1] - heights[nth] < 0.7 * pitch:
+            same = not any(rows[-1][column] for column in columns)  # a cell that is centered in its height
         if not same:
             rows.append([[] for _ in range(len(inner) + 1)])
-        column = 0
-        for at, word in enumerate(line):
-            if not at or not word.glued:
-                column = bisect_right(inner, word.center)
+        for column, word in zip(columns, line, strict=True):
             rows[-1][column].append(word)
-    return _without_empty([[joined(cell) for cell in row] for row in rows])
+    return _without_empty([[without_hyphens(joined(cell)) for cell in row] for row in rows])
+
+
+def _columns(line: Row, inner: list[float]) -> list[int]:
+    """Return the column of each word of a line; pieces of a word are in one."""
+    found: list[int] = []
+    for nth, word in enumerate(line):
+        goes_on = nth > 0 and word.glued and abs(word.left - line[nth - 1].right) < 0.2 * word.size
+        found.append(found[-1] if goes_on else bisect_right(inner, word.center))
+    return found
 
 
 def _joined_lines(
@@ -404,6 +420,25 @@ def _are_rows(bands: list[int], below: set[int]) -> bool:
             sizes[band] += 1
     single = sum(1 for count in sizes.values() if count <= 1)
     return len(sizes) >= 3 and single * 4 >= len(sizes) * 3 and max(sizes.values(), default=0) <= 3
+
+
+def _is_prose(rows: Rows) -> bool:
+    """Return whether rows are lines of running text in columns: long, and going on in the next."""
+    columns = list(zip(*rows, strict=True))
+    if len(columns) > 3:
+        return False
+    for column in columns:
+        cells = [cell for cell in column if cell]
+        if not cells or sum(map(_wide_length, cells)) < _PROSE * len(cells):
+            return False
+        on = sum(1 for cell in cells[1:] if cell[0].islower() or WIDE.match(cell))
+        if on * 2 < len(cells) - 1:
+            return False
+    return True
+
+
+def _wide_length(text: str) -> int:
+    return len(text) + len(WIDE.findall(text))
 
 
 def _is_list(rows: Rows) -> bool:

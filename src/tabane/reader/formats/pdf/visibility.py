@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from ctypes import byref, c_ulong, c_ushort
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import sub
 from typing import Any
 
-from tabane.reader.formats.pdf.characters import PdfWord, TextStyle
+from tabane.reader.formats.pdf.characters import Colour, PdfWord, TextStyle
 from tabane.reader.formats.pdf.drawing import PageDrawing, PdfArea, TextObject
 from tabane.reader.formats.pdf.geometry import PdfBox, PdfFrame
+from tabane.reader.formats.pdf.pixels import Ground, PagePixels, drawn_twice
 
 _SMALLEST = 1.5  # points of a font
 _NEAR = 28  # of 255 in each channel: colors that differ less are the same to a reader
@@ -26,22 +26,25 @@ _FAINT = 20  # of 255: opacity
 _UNSEEN_MODES = (3, 7)
 _SCAN = 0.7  # of the page is an image
 _RECOGNIZED = 0.8  # of the characters are an invisible layer
-_SCALE = 1.5
 _AREAS = 100  # of a page that are compared with its words one by one
 _MARKS = 8
 _WHITE = (255, 255, 255)
-_PIXELS = 2_500_000
+_STEPS = 2_000_000  # of areas times words
 _WIDE = re.compile(r"[^\x00-\u052f\u1e00-\u23ff\ufb00-\ufb06]")
 _WRITTEN = re.compile(r"\w")
 
 
 @dataclass(frozen=True, slots=True)
 class SeenWords:
-    """Words that are seen, and the number of parts that are not. ``scan``: they lie on an image of them."""
+    """Words that are seen, and the number of parts that are not. ``scan``: they lie on an image of them.
+
+    ``complete``: the page was drawn if that was necessary.
+    """
 
     words: list[PdfWord]
     hidden: int = 0
     scan: bool = False
+    complete: bool = True
 
 
 def seen_words(
@@ -50,20 +53,20 @@ def seen_words(
     """Return the words that are seen. Without ``draws`` the page is not drawn, and less is found."""
     scan = _is_scan(words, frame, drawing)
     marks = [_is_plausible(word, frame, scan=scan) for word in words]
+    complete = True
     if not scan:
         suspects = _Suspects(drawing)
         doubtful = [nth for nth, word in enumerate(words) if marks[nth] and suspects.has(word)]
-        if doubtful and draws:
-            drawn = _DrawnPage(page, frame, drawing)
+        if doubtful:
+            pixels = drawn_twice(page, frame, drawing) if draws else None
+            complete = pixels is not None
+            shown = _Shown(frame, drawing, pixels, len(doubtful))
             under = _contested(words, drawing)
             for nth in doubtful:
-                marks[nth] = nth not in under and drawn.shows(words[nth])
-        elif doubtful and not drawing.areas:
-            for nth in doubtful:
-                marks[nth] = _differs(words[nth].style, _WHITE, _WHITE)
+                marks[nth] = nth not in under and shown.shows(words[nth])
     seen = [word for word, mark in zip(words, marks, strict=True) if mark]
     hidden = sum(1 for one, other in pairwise([True, *marks]) if one and not other)
-    return SeenWords(seen, hidden, scan and bool(seen))
+    return SeenWords(seen, hidden, scan and bool(seen), complete)
 
 
 def may_hide(drawing: PageDrawing) -> bool:
@@ -152,7 +155,7 @@ def _is_plausible(word: PdfWord, frame: PdfFrame, *, scan: bool) -> bool:
     return inside and (min(word.right, frame.width) - max(word.left, 0)) * 2 >= word.right - word.left
 
 
-def _differs(style: TextStyle, lowest: Sequence[int], highest: Sequence[int]) -> bool:
+def _differs(style: TextStyle, lowest: Colour, highest: Colour) -> bool:
     """Return whether a color can be seen on a background between two colors."""
     return any(
         (low - own) * style.alpha > _NEAR * 255 or (own - high) * style.alpha > _NEAR * 255
@@ -200,100 +203,66 @@ def _overlaps(words: Sequence[PdfWord]) -> Iterator[tuple[int, int]]:
                         return
 
 
-class _DrawnPage:
-    """A page as pixels, with its text and without. Both are released with this."""
+class _Shown:
+    """What the drawing of a page shows of its words. Without pixels, it is judged by areas alone."""
 
-    def __init__(self, page: Any, frame: PdfFrame, drawing: PageDrawing) -> None:
-        import pypdfium2.raw as raw
-
+    def __init__(self, frame: PdfFrame, drawing: PageDrawing, pixels: PagePixels | None, words: int) -> None:
         self._drawing = drawing
-        self._scale = min(_SCALE, (_PIXELS / max(1.0, frame.width * frame.height)) ** 0.5)
-        for image in drawing.huge:
-            raw.FPDFPageObj_SetIsActive(image, False)
-        self._with = self._pixels(page)
-        for text in drawing.texts.values():
-            raw.FPDFPageObj_SetIsActive(text.handle, False)
-        self._without = self._pixels(page)
-        whole = int.from_bytes(self._with, "little") ^ int.from_bytes(self._without, "little")
-        self._changed = whole.to_bytes(len(self._with), "little")
+        self._pixels = pixels
         self._top = frame.height
-
-    def _pixels(self, page: Any) -> bytes:
-        bitmap = page.render(scale=self._scale, force_bitmap_format=2, rev_byteorder=True)
-        self._wide, self._high, self._stride = bitmap.width, bitmap.height, bitmap.stride
-        pixels = bytes(bitmap.buffer)
-        bitmap.close()
-        return pixels
+        self._areas = drawing.areas[: max(50, _STEPS // max(1, words))]
 
     def shows(self, word: PdfWord) -> bool:
         """Return whether the drawing of a word can be seen."""
+        pixels = self._pixels
+        if pixels is None:
+            return self._lies_open(word, None)
+        rows, columns = pixels.place(word, self._top)
+        if not rows or not columns:
+            return False
+        ground = pixels.ground(rows[len(rows) // 2], columns)
         if (not word.style.embedded and _WIDE.search(word.text)) or self._drawing.huge:
-            return self._lies_open(word)  # PDFium may have no font to draw it with
-        left = max(0, int(word.left * self._scale))
-        right = min(self._wide, int(word.right * self._scale) + 1)
-        first = max(0, int((self._top - word.top) * self._scale))
-        last = min(self._high, int((self._top - word.bottom) * self._scale) + 1)
-        if right <= left or last <= first:
+            return self._lies_open(word, ground)  # PDFium may have no font to draw it with
+        if not _is_changed(pixels, rows, columns, word):
             return False
-        rows = range(first, last)
-        if not self._is_changed(rows, left, right, word):
-            return False
-        middle = rows[len(rows) // 2]
         text = self._drawing.texts.get(word.style.address)
         plain = text is not None and not text.nested
-        if plain and _differs(word.style, *self._ground(middle, left, right)):
+        if plain and _differs(word.style, *ground):
             return True
-        return self._is_clear(rows, left, right)
-
-    def _is_changed(self, rows: range, left: int, right: int, word: PdfWord) -> bool:
-        """Return whether text is drawn over a good part of a box: not at its edge alone."""
-        few = len(rows) < 5 or not _WRITTEN.search(word.text)
-        columns = (right - left) * 3
-        hit = 0
-        union = 0
-        step = max(1, len(rows) // 8)
-        for row in rows[::step]:
-            at = row * self._stride
-            line = self._changed[at + left * 3 : at + right * 3]
-            if line.count(0) == len(line):
-                continue
-            hit += 1
-            if few:
-                return True
-            union |= int.from_bytes(line, "little")
-            if hit >= 2:
-                drawn = columns - union.to_bytes(columns, "little").count(0)
-                if drawn >= columns * 0.3:
-                    return True
-        return hit > 0 and _WIDE.search(word.text) is not None and hit * step * 8 >= len(rows)
-
-    def _ground(self, row: int, left: int, right: int) -> tuple[list[int], list[int]]:
-        """Return the lowest and the highest value of each channel behind a word."""
-        at = row * self._stride
-        line = self._without[at + left * 3 : at + right * 3]
-        channels = [line[channel::3] for channel in range(3)]
-        return [min(channel) for channel in channels], [max(channel) for channel in channels]
-
-    def _is_clear(self, rows: range, left: int, right: int) -> bool:
-        """Return whether pixels change enough to be seen."""
         least = _NEAR * 0.8 if len(rows) >= 13 else _NEAR * 0.5
-        for row in rows:
-            at = row * self._stride
-            one = self._with[at + left * 3 : at + right * 3]
-            other = self._without[at + left * 3 : at + right * 3]
-            if one != other and max(map(abs, map(sub, one, other))) >= least:
-                return True
-        return False
+        return any(pixels.difference(row, columns) >= least for row in rows)
 
-    def _lies_open(self, word: PdfWord) -> bool:
+    def _lies_open(self, word: PdfWord, ground: Ground | None) -> bool:
         """Return whether no area or image is drawn over a word, and its color differs from what is behind."""
         order = _order(word, self._drawing)
-        if any(
-            area.solid and area.order > order and area.box.holds(word.center, word.middle)
-            for area in self._drawing.areas[:2000]
-        ):
-            return False
-        row = min(self._high - 1, max(0, int((self._top - word.middle) * self._scale)))
-        left = min(self._wide - 1, max(0, int(word.left * self._scale)))
-        right = min(self._wide, max(left + 1, int(word.right * self._scale)))
-        return _differs(word.style, *self._ground(row, left, right))
+        behind: Ground = ground or (_WHITE, _WHITE)
+        for area in self._areas:
+            if not area.box.holds(word.center, word.middle):
+                continue
+            if area.order > order and area.solid:
+                return False
+            if area.order < order and ground is None:
+                if area.colour is None:
+                    return True
+                behind = (area.colour, area.colour)
+        return _differs(word.style, *behind)
+
+
+def _is_changed(pixels: PagePixels, rows: range, columns: range, word: PdfWord) -> bool:
+    """Return whether text is drawn over a good part of a box: not at its edge alone."""
+    few = len(rows) < 5 or not _WRITTEN.search(word.text)
+    hit = 0
+    union = 0
+    size = len(columns) * 3
+    step = max(1, len(rows) // 8)
+    for row in rows[::step]:
+        line = pixels.changes(row, columns)
+        if line.count(0) == size:
+            continue
+        hit += 1
+        if few:
+            return True
+        union |= int.from_bytes(line, "little")
+        if hit >= 2 and size - union.to_bytes(size, "little").count(0) >= size * 0.3:
+            return True
+    return hit > 0 and _WIDE.search(word.text) is not None and hit * step * 8 >= len(rows)
