@@ -123,9 +123,7 @@ class _Scanner:
             before = fence
             if not self._block:
                 fence = fence_after(line.rstrip("\n"), fence)
-            indented = (
-                line.startswith(("    ", "\t")) and not listed and (blank or self._is_code_before(line))
-            )
+            indented = blank and not listed and line.startswith(("    ", "	"))
             if before is not None or fence is not None or (indented and not self._block):
                 self._put(line)
                 at = end
