@@ -123,7 +123,7 @@ class _Scanner:
             before = fence
             if not self._block:
                 fence = fence_after(line.rstrip("\n"), fence)
-            indented = blank and not listed and line.startswith(("    ", "	"))
+            indented = blank and not listed and line.startswith(("    ", "\t"))
             if before is not None or fence is not None or (indented and not self._block):
                 self._put(line)
                 at = end
