@@ -252,8 +252,8 @@ DARK_HEAD = (
 SHOWN_BACKGROUND = "<w:displayBackgroundShape/>"
 
 
-def hidden_run(properties: str, styles: str = "", **parts: str) -> bytes:
-    return word(par(run("Seen. "), run(SECRET, properties)), styles=styles, **parts)
+def hidden_run(properties: str, styles: str = "") -> bytes:
+    return word(par(run("Seen. "), run(SECRET, properties)), styles=styles)
 
 
 def hidden_paragraph(properties: str, inside: str = "", styles: str = "") -> bytes:
