@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from tabane.errors import ReadError, StoreError
 from tabane.messages import Message, say
 from tabane.reader.cleaning import (
+    hidden_warnings,
     in_words,
     one_line,
     warnings_of,
@@ -22,6 +23,7 @@ from tabane.reader.cleaning import (
 )
 from tabane.reader.fetching.interface import FetchedResource, Fetcher
 from tabane.reader.guard import target
+from tabane.reader.hidden_markup import seen_markup
 from tabane.reader.page import BARRED, NOT_KEPT, Page
 from tabane.reader.sites.any_page import AnyPageAdapter, PageSourceAdapter
 from tabane.reader.sites.site_adapter import (
@@ -51,6 +53,9 @@ _TELLING = (
 
 # Markdown as its author wrote it, with relative links.
 _AS_WRITTEN = frozenset({"markdown", "llms.txt"})
+
+# What such pages contain is shown as it is, also what would be HTML in Markdown.
+_NOT_MARKDOWN = frozenset({"plain", "csv", "json", "xml"})
 
 _LINES = re.compile(r"#L\d{1,7}(?:C\d{1,7})?(?:-L?\d{1,7}(?:C\d{1,7})?)?$")
 
@@ -248,6 +253,9 @@ def shown(page: Page, *, raw: bool = False) -> Page:
     comments = 0
     if not raw:
         text, comments = without_comments(text)
+    unseen: tuple[Message, ...] = ()
+    if not raw and page.way not in _NOT_MARKDOWN:
+        text, unseen = _seen(text)
     if page.way in _AS_WRITTEN:
         text = with_whole_links(text, page.url)
     return replace(
@@ -259,8 +267,15 @@ def shown(page: Page, *, raw: bool = False) -> Page:
         date=one_line(page.date, 40),
         lang=one_line(page.lang, 40),
         canonical=_address(page.canonical),
-        warnings=(*map(in_words, page.warnings), *warnings_of(removed, comments)),
+        warnings=(*map(in_words, page.warnings), *unseen, *warnings_of(removed, comments)),
     )
+
+
+def _seen(text: str) -> tuple[str, tuple[Message, ...]]:
+    """Return Markdown without what its HTML hides, and warnings about that."""
+    found = seen_markup(text)
+    cut = (say("The page is larger than the limit, so its end is missing."),) if found.cut else ()
+    return found.markdown, (*hidden_warnings(found.hidden), *cut)
 
 
 async def _in_thread(page: Page, *, raw: bool = False) -> Page:

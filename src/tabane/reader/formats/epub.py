@@ -103,6 +103,40 @@ def _resolved(folder: str, href: str) -> str:
     return posixpath.normpath(posixpath.join(folder, unquote(href.partition("#")[0])))
 
 
+class StyleSheets:
+    """The style sheets of a book; each is read once."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self._texts: dict[str, str] = {}
+
+    def put_into(self, root: HtmlElement, name: str) -> None:
+        """Put the style sheets that a chapter links to into it, in their order. ``name`` is its file."""
+        links = [
+            link
+            for link in root.iter("link")
+            if "stylesheet" in _words(link.get("rel")) and "alternate" not in _words(link.get("rel"))
+        ]
+        for link in links[:_SHEETS]:
+            style = link.makeelement("style")
+            style.text = self._text(_resolved(posixpath.dirname(name), link.get("href") or ""))
+            if link.get("media"):
+                style.set("media", link.get("media") or "")
+            style.tail = link.tail
+            parent = link.getparent()
+            if parent is not None:
+                parent.replace(link, style)
+
+    def _text(self, name: str) -> str:
+        if name not in self._texts:
+            try:
+                data, _ = beginning(self._archive, name, _STYLES, _BOOK)
+            except ReadError:  # a book without one of its style sheets can still be read
+                data = b""
+            self._texts[name] = _printable(decode_leniently(data, None, "text/css"))
+        return self._texts[name]
+
+
 @dataclass(slots=True)
 class _ChapterReader:
     """Reads chapters as Markdown into ``parts``. ``hidden`` counts the parts that nobody sees."""
@@ -111,8 +145,11 @@ class _ChapterReader:
     url: str
     parts: list[str] = field(default_factory=list)
     hidden: int = 0
-    _styles: dict[str, str] = field(default_factory=dict)
     _tags: int = _TAGS
+    _styles: StyleSheets = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._styles = StyleSheets(self.archive)
 
     def read(self, names: list[str]) -> int:
         """Read the chapters; return how many there was no room for."""
@@ -136,36 +173,10 @@ class _ChapterReader:
         body = root.find("body") if root is not None else None
         if root is None or body is None:
             return ""
-        self._link_styles(root, name)
+        self._styles.put_into(root, name)
         self._remove_hidden(root, body)
         _localize(body, posixpath.basename(name))
         return markdown([body], self.url)
-
-    def _link_styles(self, root: HtmlElement, name: str) -> None:
-        """Put the style sheets that a chapter links to into it, in their order."""
-        links = [
-            link
-            for link in root.iter("link")
-            if "stylesheet" in _words(link.get("rel")) and "alternate" not in _words(link.get("rel"))
-        ]
-        for link in links[:_SHEETS]:
-            style = link.makeelement("style")
-            style.text = self._style_sheet(_resolved(posixpath.dirname(name), link.get("href") or ""))
-            if link.get("media"):
-                style.set("media", link.get("media") or "")
-            style.tail = link.tail
-            parent = link.getparent()
-            if parent is not None:
-                parent.replace(link, style)
-
-    def _style_sheet(self, name: str) -> str:
-        if name not in self._styles:
-            try:
-                data, _ = beginning(self.archive, name, _STYLES, _BOOK)
-            except ReadError:  # a book without one of its style sheets can still be read
-                data = b""
-            self._styles[name] = _printable(decode_leniently(data, None, "text/css"))
-        return self._styles[name]
 
     def _remove_hidden(self, root: HtmlElement, body: HtmlElement) -> None:
         """Remove the elements that nobody sees, and count the outermost of them that have text."""

@@ -38,6 +38,7 @@ class _Level(NamedTuple):
     form: str
     text: str
     start: int
+    legal: bool = False
 
 
 class Numbering:
@@ -95,7 +96,8 @@ class Numbering:
             nth = int(found[1]) - 1
             inner = levels.get(nth, at)
             count = counts[nth]
-            return formatted(inner.start if count is None else count, inner.form)
+            form = "decimal" if at.legal and inner.form != "decimalZero" else inner.form
+            return formatted(inner.start if count is None else count, form)
 
         label = _PLACE.sub(place, at.text)[:_LONGEST].strip()
         plain = at.form in ("decimal", "decimalZero") and bool(_SIMPLE.fullmatch(at.text.strip()))
@@ -148,7 +150,10 @@ def _named(node: etree._Element, name: str) -> list[etree._Element]:
 def _level(entry: etree._Element) -> tuple[int, _Level]:
     said = {local(each): attribute(each, "val") or "" for each in entry}
     return int(number(attribute(entry, "ilvl"))), _Level(
-        said.get("numFmt", "decimal"), said.get("lvlText", "")[:200], _count(said.get("start"))
+        said.get("numFmt", "decimal"),
+        said.get("lvlText", "")[:200],
+        _count(said.get("start")),
+        "isLgl" in said and said["isLgl"] not in ("0", "false"),
     )
 
 

@@ -23,7 +23,7 @@ _CURRENCY = re.compile(r"\[\$([^\]-]{0,8})")
 _LAST_DAY = 2_958_466  # of the year 9999
 
 
-Kind = Literal["general", "number", "date", "time", "moment", "elapsed", "text", "nothing"]
+Kind = Literal["general", "number", "date", "time", "moment", "elapsed", "text", "literal", "nothing"]
 
 
 class _Section(NamedTuple):
@@ -68,6 +68,8 @@ class NumberFormat:
             return "" if value == 0 else None
         if section.kind in ("date", "time", "moment", "elapsed"):
             return _moment(value, section.kind, since_1904=since_1904)
+        if section.kind == "literal":
+            return section.before
         if section.kind in ("general", "text"):
             return general(value)
         return _written(abs(value) if nth == 1 else value, section)
@@ -100,6 +102,8 @@ def _section(code: str) -> _Section:
         return _Section("general")
     if re.search(r"\[(?:h+|m+|s+)\]", marks):
         return _Section("elapsed")
+    if not bare.strip():
+        return _Section("literal", "".join(_literal(token) or "" for token in tokens).strip())
     if _DIGITS.isdisjoint(bare) or re.search(r"[ymdhs]", re.sub(r"e[+-]", "", bare)):
         return _dated(bare)
     if "/" in bare or re.search(r"e[+-]", bare):
