@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -230,7 +231,7 @@ def _page_of(
     events: Sequence[CaptionEvent],
     warnings: tuple[Message, ...],
 ) -> Page:
-    seconds = int(details.lengthSeconds) if details.lengthSeconds.isdecimal() else 0
+    seconds = int(details.lengthSeconds[:9]) if details.lengthSeconds.isdecimal() else 0
     date = player.microformat.playerMicroformatRenderer if player.microformat else None
     published = date.publishDate if date else None
     facts = {"Channel": details.author, "Length": _clock(seconds) if seconds else "", "Published": published}
@@ -259,7 +260,7 @@ def _page_of(
 
 def _spoken(events: Sequence[CaptionEvent], chapters: Sequence[VideoChapter]) -> Iterator[str]:
     """Yield paragraphs of a minute with the time that each begins at, under the headings of chapters."""
-    left = list(chapters)
+    left = deque(chapters)
     words: list[str] = []
     begin = 0
     for event in events:
@@ -272,7 +273,7 @@ def _spoken(events: Sequence[CaptionEvent], chapters: Sequence[VideoChapter]) ->
             yield _paragraph(begin, words)
             words = []
         while left and at >= left[0].start:
-            chapter = left.pop(0)
+            chapter = left.popleft()
             yield f"### {_clock(chapter.start)} {chapter.title}"
         begin = begin if words else at
         words.append(said)

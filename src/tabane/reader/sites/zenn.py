@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 from dataclasses import replace
@@ -64,7 +65,8 @@ class ZennAdapter:
         user, slug = place
         article = (await fetch_json(tools, f"{self._base}/api/articles/{slug}", ZennResponse)).article
         home = f"https://zenn.dev{article.path or f'/{user}/articles/{slug}'}"
-        page = await tools.converting.page(_written(article.body_html).encode(), home, WHOLE_MEDIA, "utf-8")
+        body = await asyncio.to_thread(_written, article.body_html)
+        page = await tools.converting.page(body.encode(), home, WHOLE_MEDIA, "utf-8")
         topics = ", ".join(topic.display_name for topic in article.topics if topic.display_name)
         facts = {"Topics": topics, "Kind": article.article_type, "Likes": article.liked_count or ""}
         lines = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
@@ -98,7 +100,7 @@ def _written(body: str) -> str:
 
 def _formula(found: re.Match[str]) -> str:
     marks = "$$" if "display-mode" in found[1] else "$"
-    tex = re.sub(r"</?eqn?\b[^>]*>", "", found[2]).strip()
+    tex = re.sub(r"</?eqn?\b[^<>]*+>", "", found[2]).strip()
     return f'<span class="math-container">{marks}{tex}{marks}</span>'
 
 
