@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 from dataclasses import replace
@@ -17,7 +18,7 @@ from tabane.reader.sites.site_api import SiteApi
 from tabane.reader.sites.site_markdown import blocks, one_line
 
 _PATH = re.compile(r"/[\w-]{1,60}/n/(n[0-9a-f]{8,16})/?")
-_EMBEDDED = re.compile(r"<figure\b[^<>]{0,3000}?\bdata-src=\"(https?://[^\"\s]{1,3000})\"[^<>]{0,3000}>")
+_EMBEDDED = re.compile(r"<figure\b[^<>]{0,3000}?\bdata-src=\"(https?://[^\"\s]{1,3000}+)\"[^<>]{0,3000}+>")
 
 
 class NoteUser(Struct, frozen=True):
@@ -75,7 +76,8 @@ class NoteAdapter(SitePages[str]):
         if not note.body:
             return None
         home = note.note_url or url
-        page = await tools.converting.page(_written(note.body).encode(), home, WHOLE_MEDIA, "utf-8")
+        body = await asyncio.to_thread(_written, note.body)
+        page = await tools.converting.page(body.encode(), home, WHOLE_MEDIA, "utf-8")
         title = one_line(note.name)
         tags = " ".join(each.hashtag.name for each in note.hashtag_notes if each.hashtag)
         return replace(

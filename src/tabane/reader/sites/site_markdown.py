@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
+# As in cleaning: possessive or bounded, because the input is untrusted.
 _SKIPPED_OR_LINK = re.compile(
-    r"(?P<fence>^ {0,3}(?P<marks>`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}(?P=marks)[`~]*[ \t]*$|\Z))"
+    r"(?P<fence>^ {0,3}+(?P<marks>`{3,}+|~{3,}+)[^\n]*+\n.*?(?:^ {0,3}+(?P=marks)[`~]*+[ \t]*+$|\Z))"
     r"|(?P<code>(?<!`)(?P<ticks>`{1,3})(?!`)[^`\n][^\n]{0,2000}?(?<!`)(?P=ticks)(?!`))"
-    r"|(?P<before>\]\([ \t]*<?|^ {0,3}\[[^\]\n]{1,200}\]:[ \t]*<?|\b(?:href|src)=[\"'])"
+    r"|(?P<before>\]\([ \t]*+<?|^ {0,3}\[[^\]\n]{1,200}\]:[ \t]*+<?|\b(?:href|src)=[\"'])"
     r"(?P<to>[^\s()<>\"']{1,2000})",
     re.MULTILINE | re.DOTALL,
 )

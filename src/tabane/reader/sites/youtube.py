@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import SplitResult, parse_qs, urlsplit
@@ -213,7 +214,7 @@ def _page_of(
     events: Sequence[CaptionEvent],
     warnings: tuple[Message, ...],
 ) -> Page:
-    seconds = int(details.lengthSeconds) if details.lengthSeconds.isdecimal() else 0
+    seconds = int(details.lengthSeconds[:9]) if details.lengthSeconds.isdecimal() else 0
     known = {
         "Channel": details.author,
         "Length": _clock(seconds) if seconds else "",
@@ -243,7 +244,7 @@ def _page_of(
 
 def _spoken(events: Sequence[CaptionEvent], chapters: Sequence[VideoChapter]) -> Iterator[str]:
     """Yield paragraphs of a minute with the time that each begins at, under the headings of chapters."""
-    left = list(chapters)
+    left = deque(chapters)
     words: list[str] = []
     begin = 0
     for event in events:
@@ -256,7 +257,7 @@ def _spoken(events: Sequence[CaptionEvent], chapters: Sequence[VideoChapter]) ->
             yield _paragraph(begin, words)
             words = []
         while left and at >= left[0].start:
-            chapter = left.pop(0)
+            chapter = left.popleft()
             yield f"### {_clock(chapter.start)} {chapter.title}"
         begin = begin if words else at
         words.append(said)

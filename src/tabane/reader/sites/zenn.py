@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 from dataclasses import replace
@@ -65,7 +66,8 @@ class ZennAdapter(SitePages[tuple[str, str]]):
         user, slug = place
         article = (await SiteApi(tools, self._base).get(f"/api/articles/{slug}", ZennResponse)).article
         home = f"https://zenn.dev{article.path or f'/{user}/articles/{slug}'}"
-        page = await tools.converting.page(_written(article.body_html).encode(), home, WHOLE_MEDIA, "utf-8")
+        body = await asyncio.to_thread(_written, article.body_html)
+        page = await tools.converting.page(body.encode(), home, WHOLE_MEDIA, "utf-8")
         topics = ", ".join(topic.display_name for topic in article.topics if topic.display_name)
         known = {"Topics": topics, "Kind": article.article_type, "Likes": article.liked_count}
         author = article.user
@@ -89,7 +91,7 @@ def _written(body: str) -> str:
 
 def _formula(found: re.Match[str]) -> str:
     marks = "$$" if "display-mode" in found[1] else "$"
-    tex = re.sub(r"</?eqn?\b[^>]*>", "", found[2]).strip()
+    tex = re.sub(r"</?eqn?\b[^<>]*+>", "", found[2]).strip()
     return f'<span class="math-container">{marks}{tex}{marks}</span>'
 
 
