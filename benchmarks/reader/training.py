@@ -31,9 +31,8 @@ from benchmarks.reader.scoring import Score, scored, words
 
 from tabane.reader.extraction import features
 from tabane.reader.extraction.blocks import ContentBlock
-from tabane.reader.extraction.content import chosen, cut, title
+from tabane.reader.extraction.content import cut, selected, title
 from tabane.reader.extraction.html_tree import parsed
-from tabane.reader.extraction.pruning import filled
 from tabane.text.encodings import decode_leniently
 
 FILE = Path(__file__).parents[2] / "src/tabane/reader/extraction/forest.json.gz"
@@ -185,7 +184,7 @@ def _house(one: Lesson) -> str:
 
 
 def _judged(one: Lesson, probability: list[float]) -> Score:
-    kept = filled(one.blocks, chosen(one.blocks, probability), probability)
+    kept = selected(one.blocks, probability)
     text = "\n".join(block.text for block, keep in zip(one.blocks, kept, strict=True) if keep)
     return scored(text, one.gold.text, characters=one.gold.kind == "ja")
 

@@ -22,7 +22,7 @@ from tabane.reader.cleaning import (
 )
 from tabane.reader.fetching.interface import FetchedResource, Fetcher
 from tabane.reader.guard import target
-from tabane.reader.page import Page
+from tabane.reader.page import BARRED, NOT_KEPT, Page
 from tabane.reader.sites.any_page import AnyPageAdapter, PageSourceAdapter
 from tabane.reader.sites.site_adapter import (
     PageAdapter,
@@ -45,8 +45,8 @@ LIMIT = 90.0
 
 # The causes that explain a failure best come first: the others often follow from them.
 _TELLING = (
-    "url", "scheme", "refused", "key", "rate", "robots", "large", "type", "status", "tls", "dns", "connect",
-    "timeout", "redirect", "javascript", "empty", "broken", "way",
+    "url", "scheme", "refused", "key", "rate", "robots", "large", "type", "wall", "status", "tls", "dns",
+    "connect", "timeout", "redirect", "javascript", "empty", "broken", "way",
 )  # fmt: skip
 
 # Markdown as its author wrote it, with relative links.
@@ -55,7 +55,7 @@ _AS_WRITTEN = frozenset({"markdown", "llms.txt"})
 _LINES = re.compile(r"#L\d{1,7}(?:C\d{1,7})?(?:-L?\d{1,7}(?:C\d{1,7})?)?$")
 
 # Transient failures: then an older copy of the page is better than none.
-_PASSING = frozenset({"dns", "connect", "tls", "timeout", "rate"})
+_PASSING = frozenset({"dns", "connect", "tls", "timeout", "rate", "wall"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,34 +127,44 @@ class UrlReader:
         self._turns: WeakValueDictionary[tuple[str, bool], asyncio.Lock] = WeakValueDictionary()
 
     async def read(
-        self, url: str, *, refresh: bool = False, raw: bool = False, settled: bool = False
+        self,
+        url: str,
+        *,
+        refresh: bool = False,
+        raw: bool = False,
+        settled: bool = False,
+        scrolls: int | None = None,
     ) -> Page:
         """Return the page at ``url``, without invisible text. Raises ReadError.
 
         A page that was read less than ``fresh`` seconds ago comes from the cache, and an older one if its
         site says that it has not changed, or does not answer. ``refresh`` requests it again in any case;
-        ``settled`` never while it is cached. ``raw`` is the response body as text. A page that was read by
-        an adapter that is switched off now is read again.
+        ``settled`` never while it is cached. ``scrolls`` opens the page in a browser and scrolls it down by
+        so many screens, which a cached copy may not have been. ``raw`` is the response body as text.
+        A page that was read by an adapter that is switched off now is read again.
         """
         try:
-            return await self._read(target(url).url + _lines(url), refresh, raw, settled)
+            where, again = target(url).url + _lines(url), refresh or bool(scrolls and not settled)
+            return await self._read(where, again, raw, settled, scrolls)
         except ReadError as error:
             message = in_words(error.message)  # servers have their say in it
             if message == error.message:
                 raise
             raise ReadError(message, error.cause, status=error.status, wait=error.wait) from None
 
-    async def _read(self, where: str, refresh: bool, raw: bool, settled: bool) -> Page:
+    async def _read(self, where: str, refresh: bool, raw: bool, settled: bool, scrolls: int | None) -> Page:
         turn = self._turns.setdefault((where, raw), asyncio.Lock())
         async with turn:
             kept = await self._kept(where, raw)
             if kept is not None and not refresh and (settled or self._is_fresh(kept)):
                 await self._keep(where, kept, raw)
                 return kept.page
-            return await self._anew(where, raw, None if refresh else kept)
+            return await self._anew(where, raw, None if refresh else kept, scrolls)
 
-    async def _anew(self, url: str, raw: bool, kept: CachedPage | None) -> Page:
+    async def _anew(self, url: str, raw: bool, kept: CachedPage | None, scrolls: int | None) -> Page:
         tools = self._tools()
+        if scrolls is not None:
+            tools = replace(tools, scrolls=scrolls)
         off = self._off()
         unchanged = kept.validators if kept and kept.page.way not in off else None
         asking = _ConditionalFetcher(tools.fetcher, unchanged)
@@ -178,6 +188,10 @@ class UrlReader:
             page = await self._show(page, raw=raw)
         except ReadError as error:
             return _instead(kept, error)
+        if page.kind in NOT_KEPT:
+            # It is no content: nothing to find later, and nothing that replaces what was read before.
+            barred = kept is not None and page.kind in BARRED and page.warnings
+            return _instead(kept, ReadError(page.warnings[0], "wall")) if barred else page
         await self._keep(url, CachedPage(page, self._clock(), asking.validators()), raw)
         return page
 

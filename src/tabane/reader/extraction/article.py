@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from tabane.messages import Message, say
-from tabane.reader.cleaning import warnings_of
+from tabane.reader.cleaning import hidden_warnings, warnings_of
+from tabane.reader.extraction.consent_dialogs import consent_dialogs
 from tabane.reader.extraction.content import content
-from tabane.reader.extraction.html_tree import parsed
+from tabane.reader.extraction.html_tree import parsed_within_limits
 from tabane.reader.extraction.machine_text import used
 from tabane.reader.extraction.metadata import PageMetadata, metadata
+from tabane.reader.extraction.onward import onward_addresses
+from tabane.reader.extraction.page_kinds import PageKind, evidence, page_kind
 from tabane.reader.page import Page
+from tabane.reader.plain_text import visible_text
 
 Element = Any
 _PLEA = re.compile(
@@ -26,6 +30,7 @@ _ROOTS = frozenset(
     ("root", "app", "__next", "__nuxt", "___gatsby", "svelte", "main-app", "app-root", "react-root")
 )
 _LITTLE_TEXT = 250  # letters: pages are seldom published with less
+_NOTHING_ELSE = 120  # letters around a consent dialog that are not a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,10 @@ class ExtractedArticle:
 
     ``script``: the page seems to be made by a script. ``removed`` are the invisible characters in the
     content, by kind; the rest is as in Content. ``machine``: the text is the one from the metadata for
-    machines; ``notes`` describe how that text was used.
+    machines; ``notes`` describe how that text was used, and what the limits of a page left out.
+    ``collapsed``, ``late`` and ``limited`` are as in PageContent.
+    ``kind`` is set if it is not what was asked for; ``onward`` are the addresses that a browser would
+    load in its place.
     """
 
     markdown: str
@@ -45,17 +53,33 @@ class ExtractedArticle:
     script: bool
     removed: Mapping[str, int]
     machine: bool = False
+    collapsed: int = 0
+    late: int = 0
+    limited: bool = False
     notes: tuple[Message, ...] = ()
+    kind: PageKind | None = None
+    onward: tuple[str, ...] = ()
 
 
 def article(html: str, url: str) -> ExtractedArticle:
     """Parse the page once, read its metadata, find its content and convert it to Markdown."""
     from tabane.reader.markdown import markdown
 
-    root = parsed(html)
+    root, limits = parsed_within_limits(html)
     known = metadata(root, url)
     script = _scripted(root)
+    dialogs = consent_dialogs(root)
+    only = dialogs.elements and dialogs.rest < _NOTHING_ELSE
+    if not only or script:
+        dialogs.remove()
+    seen = evidence(
+        root, url, closed=known.closed, scripted=script, consent=dialogs.letters, rest=dialogs.rest
+    )
+    onward = onward_addresses(root, url)
+    for element in root.iter("noframes"):
+        element.text = visible_text(element.text or "")  # the parser reads no markup there
     found = content(root)
+    kind = page_kind(seen, found.visible, found.kept)
     removed: Counter[str] = Counter()
     text = markdown(found.elements, url, removed=removed)
     letters = found.letters
@@ -71,7 +95,12 @@ def article(html: str, url: str) -> ExtractedArticle:
         script and letters < _LITTLE_TEXT,
         removed,
         machine=bool(other and other.text),
-        notes=(other.warning,) if other else (),
+        collapsed=found.collapsed,
+        late=found.late,
+        limited=found.limited,
+        notes=(*limits, other.warning) if other else limits,
+        kind=kind,
+        onward=onward,
     )
 
 
@@ -90,9 +119,6 @@ def _scripted(root: Element) -> bool:
     )
 
 
-_LARGE = 20_000_000  # characters
-
-
 def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
     """Return the page that HTML is: its content as Markdown, its title, author, date, site, language and
     address.
@@ -104,7 +130,7 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
     from tabane.text.encodings import decode_leniently
 
     text = decode_leniently(html, charset, "text/html") if isinstance(html, bytes) else html
-    found = article(text[:_LARGE], url)
+    found = article(text, url)
     return Page(
         url=url,
         markdown=found.markdown,
@@ -116,13 +142,17 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
         canonical=found.metadata.canonical,
         way="json-ld" if found.machine else "extracted",
         share=round(found.share, 3),
-        warnings=(*_warnings(found, cut=len(text) > _LARGE), *warnings_of(found.removed)),
+        warnings=(*_warnings(found), *warnings_of(found.removed)),
+        kind=found.kind.name if found.kind else "",
+        onward=found.onward,
     )
 
 
-def _warnings(found: ExtractedArticle, *, cut: bool) -> list[Message]:
+def _warnings(found: ExtractedArticle) -> list[Message]:
     warnings = [*found.notes]
-    if found.script:
+    if found.kind is not None:
+        warnings.append(found.kind.warning)
+    elif found.script:
         warnings.append(
             say("The page seems to need JavaScript. This is only the text that it shows without it.")
         )
@@ -135,13 +165,28 @@ def _warnings(found: ExtractedArticle, *, cut: bool) -> list[Message]:
                 percent=round(100 * found.share),
             )
         )
-    if found.hidden:
+    warnings += hidden_warnings(found.hidden)
+    if found.collapsed and not found.machine:
         warnings.append(
             say(
-                "{count} {count:part|parts} that readers do not see {count:was|were} left out.",
-                count=found.hidden,
+                "{count} {count:part|parts} that the page shows only after a click {count:is|are}"
+                " included and marked.",
+                count=found.collapsed,
             )
         )
-    if cut:
-        warnings.append(say("The page is larger than the limit, so its end is missing."))
+    if found.late and not found.machine:
+        warnings.append(
+            say(
+                "{count} {count:part|parts} that the page hides until a script shows {count:it|them}"
+                " {count:is|are} included and marked.",
+                count=found.late,
+            )
+        )
+    if found.limited:
+        warnings.append(
+            say(
+                "The style sheets of the page are too large to apply completely."
+                " Visible text may be missing, or hidden text included."
+            )
+        )
     return warnings

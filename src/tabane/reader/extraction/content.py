@@ -16,6 +16,7 @@ from tabane.reader.extraction import features
 from tabane.reader.extraction.blocks import BlockSegmentation, ContentBlock, measured, up
 from tabane.reader.extraction.hidden_elements import HiddenElementDetector
 from tabane.reader.extraction.html_tree import open_noscripts, settle
+from tabane.reader.extraction.marking import COLLAPSED, LATE, marked
 from tabane.reader.extraction.pruning import filled, lowest, pruned
 
 Node = Any
@@ -61,6 +62,10 @@ _SURE = 0.8
 """From this probability on, a block is sure to be content."""
 _ENOUGH = 80  # words that are sure, and more than half of all that are expected
 _LIKELY = 0.5
+_CERTAIN = 0.8
+"""Share of the expected words that is sure on a page of which most content is certain, as of an article."""
+_LIKELIER = 0.6
+"""As ``_LIKELY``, on such a page."""
 
 
 def weights(blocks: Sequence[ContentBlock]) -> list[float]:
@@ -94,20 +99,27 @@ def chosen(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list
     return _likely(blocks, kept, probability) if _is_sure(blocks, probability) else kept
 
 
+def selected(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list[bool]:
+    """Return which blocks are content: the best cut through all is made, and made whole."""
+    return filled(blocks, chosen(blocks, probability), probability, _is_sure(blocks, probability, _CERTAIN))
+
+
 def _likely(blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
     """Return the kept blocks that are probably content, and text close to certain content."""
     sure = (block.box for block, p in zip(blocks, probability, strict=True) if p > _SURE)
     around = {id(at) for box in sure for at in islice(up(box), 1, 4)}
+    least = _LIKELIER if _is_sure(blocks, probability, _CERTAIN) else _LIKELY
     return [
-        keep and (p >= _LIKELY or (id(block.box.parent) in around and 2 * block.linked < block.letters))
+        keep and (p >= least or (id(block.box.parent) in around and 2 * block.linked < block.letters))
         for block, keep, p in zip(blocks, kept, probability, strict=True)
     ]
 
 
-def _is_sure(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> bool:
+def _is_sure(blocks: Sequence[ContentBlock], probability: Sequence[float], share: float = 0.5) -> bool:
+    """Return whether so large a share of the expected words is certain."""
     sure = sum(block.words for block, p in zip(blocks, probability, strict=True) if p > _SURE)
     expected = sum(block.words * p for block, p in zip(blocks, probability, strict=True))
-    return sure >= _ENOUGH and 2 * sure >= expected
+    return sure >= _ENOUGH and sure >= share * expected
 
 
 Element = Any
@@ -124,7 +136,8 @@ class PageContent:
 
     ``letters`` is its length, ``share`` its part of the visible text, 0..1. ``hidden`` counts the invisible
     parts within the content, which were removed. ``visible`` are all visible texts of the page in order, and
-    ``kept`` says which of them are content.
+    ``kept`` says which of them are content. ``collapsed`` and ``late`` count the marked parts of the content
+    that a click opens or a script shows. ``limited``: the page's style sheets were too large to be applied.
     """
 
     elements: tuple[Element, ...]
@@ -133,6 +146,9 @@ class PageContent:
     hidden: int = 0
     visible: tuple[str, ...] = ()
     kept: tuple[bool, ...] = ()
+    collapsed: int = 0
+    late: int = 0
+    limited: bool = False
 
 
 @cache
@@ -140,29 +156,43 @@ def _forest() -> DecisionForest:
     return forest()
 
 
-def cut(root: Element) -> BlockSegmentation:
+def cut(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
     """Return a page in blocks, with streamed parts in their places and without hidden elements."""
     settle(root)
-    cutting = BlockSegmentation(root, HiddenElementDetector(root).hides)
+    found = _cut(root)
+    if sum(block.letters for block in found[0].blocks) < _LITTLE and open_noscripts(root):
+        found = _cut(root)
+    return found
+
+
+def _cut(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
+    detector = HiddenElementDetector(root)
+    cutting = BlockSegmentation(root, detector.hides)
     measured(cutting)
-    if sum(block.letters for block in cutting.blocks) < _LITTLE and open_noscripts(root):
-        cutting = BlockSegmentation(root, HiddenElementDetector(root).hides)
-        measured(cutting)
-    return cutting
+    return cutting, detector
 
 
 def content(root: Element) -> PageContent:
     """Find the content of a page. ``root`` is changed in place: everything else is removed from it."""
-    cutting = cut(root)
+    cutting, detector = cut(root)
     blocks = cutting.blocks
     whole = sum(block.letters for block in blocks)
     kept = choice(cutting) if blocks else []
     letters = sum(block.letters for block, keep in zip(blocks, kept, strict=True) if keep)
     element = lowest(root, blocks, kept)
     visible = tuple(block.text for block in blocks)
-    hidden = pruned(root, blocks, kept, cutting.hidden)
-    share = letters / whole if whole else 0.0
-    return PageContent((element,) if letters else (), letters, share, hidden, visible, tuple(kept))
+    hidden = pruned(root, cutting, kept)
+    return PageContent(
+        elements=(element,) if letters else (),
+        letters=letters,
+        share=letters / whole if whole else 0.0,
+        hidden=hidden,
+        visible=visible,
+        kept=tuple(kept),
+        collapsed=marked(detector.collapsed, COLLAPSED),
+        late=marked(detector.late, LATE),
+        limited=detector.limited,
+    )
 
 
 def title(root: Element) -> str:
@@ -172,12 +202,8 @@ def title(root: Element) -> str:
 
 
 def choice(cutting: BlockSegmentation) -> list[bool]:
-    """Return which blocks are content: each is judged, then the best cut through all is made, and made
-    whole.
-    """
-    blocks = cutting.blocks
-    probability = _probability(cutting)
-    return filled(blocks, chosen(blocks, probability), probability)
+    """Return which blocks are content: each is judged, then the best cut through all is made."""
+    return selected(cutting.blocks, _probability(cutting))
 
 
 def _probability(cutting: BlockSegmentation) -> list[float]:

@@ -24,6 +24,7 @@ class MarkdownConverter:
         self._base, self._links = base, links
         self._inline = InlineConverter(base, self.notes, links=links)
         self._mixed = _above(elements, BLOCKS)
+        self._shared = code_blocks.around_several(elements)
         self._headed = _above(elements, HEADINGS.keys())
         self._depth = 0
         self._card: str | None = None  # address of the current card
@@ -114,7 +115,7 @@ class MarkdownConverter:
         if element.get("role") == "heading":
             return self._heading(element, _level(element))
         if _is_listing(element):
-            return self._listing(element)
+            return self.listing(element)
         label = self.notes.note(element)
         blocks = self.blocks(element)
         return [lists.note(label, blocks)] if label and blocks else blocks
@@ -128,8 +129,8 @@ class MarkdownConverter:
             text = f"[{escaping.label(text)}]({url})"
         return [MarkdownBlock(f"{'#' * level} {escaping.heading(text)}", "heading")]
 
-    def _listing(self, element: HtmlElement) -> list[MarkdownBlock]:
-        code = code_blocks.fenced(element)
+    def listing(self, element: HtmlElement) -> list[MarkdownBlock]:
+        code = code_blocks.fenced(element, self._shared)
         return [MarkdownBlock(code, "code")] if code else []
 
     def _table(self, element: HtmlElement) -> list[MarkdownBlock]:
@@ -174,9 +175,9 @@ class MarkdownConverter:
 
 _WRITING: Mapping[str, Callable[[MarkdownConverter, HtmlElement], list[MarkdownBlock]]] = {
     "a": MarkdownConverter._anchor,
-    "pre": MarkdownConverter._listing,
-    "listing": MarkdownConverter._listing,
-    "xmp": MarkdownConverter._listing,
+    "pre": MarkdownConverter.listing,
+    "listing": MarkdownConverter.listing,
+    "xmp": MarkdownConverter.listing,
     "table": MarkdownConverter._table,
     "dl": MarkdownConverter._definitions,
     "blockquote": MarkdownConverter._quotation,
@@ -205,7 +206,9 @@ def _is_listing(element: HtmlElement) -> bool:
     if element.tag != "code" or (element.tail or "").strip():
         return False
     parent = element.getparent()
-    if parent is None or len(parent) != 1 or (parent.text or "").strip():
+    if parent is None or (parent.text or "").strip():
+        return False
+    if element.getprevious() is not None or element.getnext() is not None:
         return False
     return len([line for line in text_of(element).split("\n") if line.strip()]) > 1 or "block" in classes(
         element

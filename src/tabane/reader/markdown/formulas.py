@@ -9,6 +9,7 @@ from typing import NamedTuple
 from lxml.html import HtmlElement
 
 from tabane.reader.markdown.elements import classes, text_of
+from tabane.reader.markdown.wordless import is_formula
 
 _RENDERED = {
     "mathjax",
@@ -77,10 +78,9 @@ def _is_source(element: HtmlElement) -> bool:
 
 
 def _of_script(element: HtmlElement) -> Formula | None:
-    kind = str(element.get("type", ""))
-    if not kind.startswith("math/tex"):
+    if not is_formula(element):
         return None
-    return _given(element.text or "", "mode=display" in kind.replace(" ", ""))
+    return _given(element.text or "", "mode=display" in element.get("type", "").replace(" ", ""))
 
 
 def _of_image(element: HtmlElement) -> Formula | None:

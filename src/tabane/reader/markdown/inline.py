@@ -21,21 +21,18 @@ from tabane.reader.markdown.spans import (
     blank,
     joined,
 )
+from tabane.reader.markdown.wordless import PLAYERS, embedded_address, is_embedded, is_task_box
 from tabane.reader.markdown.writer import Footnotes
 
 _MARKS = {"strong": "**", "b": "**", "em": "*", "i": "*", "dfn": "*", "del": "~~", "s": "~~", "strike": "~~"}
 _CODE = frozenset({"code", "kbd", "samp", "tt"})
 _LISTINGS = frozenset({"pre", "listing", "xmp"})
-_EMBEDDED = frozenset({"iframe", "video", "audio", "embed", "object"})
 _ANCHOR_NAMES = (
     "headerlink anchor anchorjs-link permalink hash-link header-anchor heading-anchor heading-link "
     "mw-editsection anchor-link header-link toc-anchor autolink-headings "
 )
 _ANCHORS = frozenset(_ANCHOR_NAMES.split())
 _COPY = re.compile(r"copy|copied|コピー|clipboard", re.I)
-_PLAYERS = re.compile(
-    r"youtube|youtu\.be|vimeo|nicovideo|speakerdeck|slideshare|codepen|jsfiddle|/embed/|player", re.I
-)
 _MOST_WORDS = 300  # characters of a text that is shown only if a picture or a player is missing
 _EMOJI = 40  # characters of the name of one
 _DEEP = 90  # nested elements; deeper ones are taken as text
@@ -93,7 +90,7 @@ class InlineConverter:
             writing(self, element, found)
         elif tag in _CODE:
             self._code(element, found)
-        elif tag in _EMBEDDED:
+        elif tag in PLAYERS:
             self._embedded(element, found)
         elif tag in BLOCKS:
             self._block(tag, element, found)
@@ -148,6 +145,8 @@ class InlineConverter:
             return
         where = image(element, self._base)
         if where is None:
+            if words and set(element.attrib) == {"alt"}:  # of a document, which has its images in it
+                found.append(AtomicSpan(f"![{escaping.label(escaping.inline(words))}]()"))
             return
         if words or not (decorative(element) and not self._in_figure(element)):
             label = escaping.label(escaping.inline(words))
@@ -203,7 +202,7 @@ class InlineConverter:
 
     def _box(self, element: HtmlElement, found: list[Piece]) -> None:
         """Return the checkbox of a task list."""
-        if element.get("type") == "checkbox" and next(element.iterancestors("li"), None) is not None:
+        if is_task_box(element):
             found.extend([AtomicSpan("[x]" if element.get("checked") is not None else "[ ]"), " "])
 
     def _unscripted(self, element: HtmlElement, found: list[Piece]) -> None:
@@ -216,12 +215,10 @@ class InlineConverter:
 
     def _embedded(self, element: HtmlElement, found: list[Piece]) -> None:
         """Return a player or a frame as a link to it."""
-        where = element.get("src") or element.get("data") or element.get("data-src")
-        if where is None:
-            where = next((source.get("src") for source in element.iter("source")), None)
+        where = embedded_address(element)
         url = address(where, self._base)
         words = _unread(element.get("title") or element.get("aria-label"))
-        if url and self._links and (words or element.tag != "iframe" or _PLAYERS.search(url)):
+        if url and self._links and (words or is_embedded(element, url)):
             label = escaping.label(escaping.inline(words)) if words else None
             found.extend([" ", LinkSpan(label, url) if label else AtomicSpan(f"<{url}>"), " "])
         elif element.tag in ("object", "video", "audio"):

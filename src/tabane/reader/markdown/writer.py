@@ -130,6 +130,10 @@ class MarkdownWriter(Protocol):
         """Return text as a paragraph; nothing for white space."""
         ...
 
+    def listing(self, element: HtmlElement) -> list[MarkdownBlock]:
+        """Return the element as a code block; nothing if it is empty."""
+        ...
+
     def line(self, element: HtmlElement) -> str:
         """Return the content of the element as one line, with its blocks in a row."""
         ...

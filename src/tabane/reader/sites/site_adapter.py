@@ -53,10 +53,14 @@ class PageConversion(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReadingTools:
-    """Tools for site adapters: the network under the guard, and the conversion of bytes into pages."""
+    """Tools for site adapters: the network under the guard, and the conversion of bytes into pages.
+
+    ``scrolls``: the number of screens that a person or assistant wants a page to be scrolled by in a browser.
+    """
 
     fetcher: Fetcher
     converting: PageConversion
+    scrolls: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
