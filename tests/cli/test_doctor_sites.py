@@ -78,7 +78,7 @@ def test_each_site_that_cannot_be_reached_is_a_fault(home: Home, proxy: ClosingP
     assert len(found) == len(READER_SITES)
     by_level = {level: [e["title"] for e in found if e["level"] == level] for level in ("note", "fault")}
     assert len(by_level["note"]) == 1
-    assert by_level["note"][0].startswith("Notion: ")  # without a key, nothing is asked
+    assert by_level["note"][0].startswith("Notion is read without its API")  # without a key, nothing is asked
     assert all("cannot be reached" in title for title in by_level["fault"])
     assert proxy.connections >= len(by_level["fault"])
 

@@ -110,7 +110,7 @@ def test_feeds_that_are_none_are_no_paper() -> None:
     bomb = f'<!DOCTYPE x [<!ENTITY a "aa">]>{FEED.partition("?>")[2]}'
     for body in (NONE, FEED.replace(ENTRY, error), FEED.replace("On\n  Cats", "")):
         assert paper_of(body.encode()) is None
-    for body in ("", "<p>", "<p/>", bomb):
+    for body in ("", "<p>", "<p/>", bomb, FEED + " " * 1_000_000):
         with pytest.raises(ValueError, match=r"."):
             paper_of(body.encode())
     with pytest.raises(ValueError, match="UTF-8"):

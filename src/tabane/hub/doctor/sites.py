@@ -48,29 +48,29 @@ def _finding(check: SiteCheck) -> DoctorFinding:
     site, reason = check.site.title, check.reason
     if check.state == "ok" and check.site.sample.shared:
         return ok(
-            say("{site}: the API accepts the key. It returns only pages that are shared with it", site=site)
+            say("The API of {site} accepts the key. It returns only pages that are shared with it", site=site)
         )
     if check.state == "ok":
-        return ok(say("{site}: the API answers as expected", site=site))
+        return ok(say("The API of {site} answers as expected", site=site))
     if check.state == "changed":
         return _changed(check)
     if check.state == "unreachable":
         return fault(
-            say("{site}: the API cannot be reached. {reason}", site=site, reason=reason),
+            say("The API of {site} cannot be reached: {reason}", site=site, reason=reason),
             say("Check the network, and the setting reader_proxy"),
         )
     if check.state == "busy":
         return warning(
-            say("{site}: the API accepts no more requests for now. {reason}", site=site, reason=reason)
+            say("The API of {site} accepts no more requests for now: {reason}", site=site, reason=reason)
         )
     if check.state == "key":
-        return fault(say("{site}: the API does not accept the key. {reason}", site=site, reason=reason))
+        return fault(say("The API of {site} does not accept the key: {reason}", site=site, reason=reason))
     if check.state == "no key":
         return note(
-            say("{site}: its pages are read without the API, because there is no key", site=site),
+            say("{site} is read without its API, because there is no key", site=site),
             say("Store a key: tabane secrets set {variable}", variable=check.site.sample.key),
         )
-    return note(say("{site}: switched off. Its pages are read without the API", site=site))
+    return note(say("{site} is switched off: its pages are read without its API", site=site))
 
 
 def _changed(check: SiteCheck) -> DoctorFinding:
@@ -78,8 +78,8 @@ def _changed(check: SiteCheck) -> DoctorFinding:
     if check.page_problem is not None:
         return fault(
             say(
-                "{site}: the API answers differently than expected, and the page itself cannot be read "
-                "either. {reason} {problem}",
+                "The API of {site} answers differently than expected, and the page itself cannot be read "
+                "either: {reason} {problem}",
                 site=site,
                 reason=check.reason,
                 problem=check.page_problem,
@@ -88,8 +88,7 @@ def _changed(check: SiteCheck) -> DoctorFinding:
         )
     return fault(
         say(
-            "{site}: the API answers differently than expected. The pages themselves are read instead. "
-            "{reason}",
+            "The API of {site} answers differently than expected, so its pages are read without it: {reason}",
             site=site,
             reason=check.reason,
         ),

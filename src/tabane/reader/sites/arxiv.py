@@ -20,6 +20,7 @@ _PATH = re.compile(
     r"/(abs|pdf|html)/((?:\d{4}\.\d{4,5}|[a-z-]{2,20}(?:\.[A-Z]{2})?/\d{7})(?:v\d{1,3})?)(?:\.pdf)?/?"
 )
 _HOSTS = frozenset({"arxiv.org", "www.arxiv.org", "export.arxiv.org", "www.export.arxiv.org"})
+_LARGEST = 1_000_000  # bytes of the feed of one paper, with all its authors
 _ATOM = "{http://www.w3.org/2005/Atom}"
 _OWN = "{http://arxiv.org/schemas/atom}"
 
@@ -98,8 +99,10 @@ class ArxivAdapter(SitePages[tuple[str, str]]):
 def paper_of(body: bytes) -> ArxivPaper | None:
     """Return the first entry of an arXiv feed; None if the feed is empty or reports an error.
 
-    Raises ValueError if it is not a feed, or declares entities.
+    Raises ValueError if it is not a feed, declares entities, or is too long for one paper.
     """
+    if len(body) > _LARGEST:
+        raise ValueError(f"{len(body):,} bytes for one paper")
     if b"<!DOCTYPE" in body or b"<!ENTITY" in body or b"\0" in body:
         raise ValueError("a document type, or not UTF-8")
     try:

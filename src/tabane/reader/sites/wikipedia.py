@@ -23,6 +23,7 @@ _OTHERS = {
     "wikitech.wikimedia.org": "Wikitech",
 }
 _OWN_MARK = re.compile(rb"\bmw:|\bmw-")  # in classes and types of everything that MediaWiki parses
+_BEGIN = 200_000  # bytes in which there is one
 _ELSEWHERE = re.compile(r"(?:Special|File|Media)(?::|$)", re.IGNORECASE)
 _OTHER_VIEWS = frozenset({"oldid", "diff", "action"})
 
@@ -60,7 +61,7 @@ class WikipediaAdapter(SitePages[tuple[str, str]]):
         host, title = place
         where = f"{self._base(host)}/w/rest.php/v1/page/{quote(title, safe='')}/html"
         fetched = await tools.fetcher.fetch(where, accept="text/html")
-        if not _OWN_MARK.search(fetched.body):
+        if not _OWN_MARK.search(fetched.body, 0, _BEGIN):
             raise UnexpectedAnswer(host, say("It is not an article."))
         article = f"https://{host}/wiki/{quote(title, safe='/:(),')}"
         page = await tools.converting.page(fetched.body, article, WIKI_MEDIA, fetched.charset)

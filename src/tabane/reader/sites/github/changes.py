@@ -63,14 +63,8 @@ async def commit(place: GitHubAddress, api: GitHubApi) -> Page:
     warnings: tuple[Message, ...] = ()
     if found.commit.comment_count:
         said, warnings = await api.pages(f"{path}/comments", GitHubComment, found.commit.comment_count)
-    return await asyncio.to_thread(_commit_page, place, found, said, warnings)
-
-
-def _commit_page(
-    place: GitHubAddress, found: GitHubCommit, said: Sequence[GitHubComment], warnings: tuple[Message, ...]
-) -> Page:
+    detail = await asyncio.to_thread(changed, found.files or (), patched=True)
     subject, _, body = found.commit.message.partition("\n")
-    detail = changed(found.files or (), patched=True)
     known = known_facts(
         commit=found.sha,
         author=_author(found),
@@ -122,11 +116,8 @@ async def compare(place: GitHubAddress, api: GitHubApi) -> Page:
         span = span.replace("..", "...", 1) if ".." in span else f"HEAD...{span}"
     path = f"/repos/{place.name}/compare/{quote(span, safe='.:')}"
     found = await api.get(path, GitHubComparison, per_page=LISTED)
-    return await asyncio.to_thread(_comparison_page, f"{span} · {place.name}", found)
-
-
-def _comparison_page(title: str, found: GitHubComparison) -> Page:
-    detail = changed(found.files or (), patched=True)
+    detail = await asyncio.to_thread(changed, found.files or (), patched=True)
+    title = f"{span} · {place.name}"
     counted = f"{numbered(found.ahead_by, 'commit')} ahead, {found.behind_by:,} behind"
     shown, all_ = len(found.commits), found.total_commits
     first = say("Only the first {shown} of {all} {all:commit is|commits are} shown.", shown=shown, all=all_)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64decode
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from posixpath import basename, dirname
 from urllib.parse import quote
@@ -51,25 +50,21 @@ async def gist(place: GitHubAddress, api: GitHubApi) -> Page:
             *warnings,
             say("Only the first {count} {count:file is|files are} listed.", count=len(files)),
         )
-    return await asyncio.to_thread(_gist_page, found, files, said, warnings)
-
-
-def _gist_page(
-    found: Gist, files: Sequence[str], said: Sequence[GitHubComment], warnings: tuple[Message, ...]
-) -> Page:
     description = one_line(found.description)
-    return github_page(
-        found.html_url or f"https://gist.github.com/{found.id}",
-        element("gist", f"{login(found.owner)}/{found.id}"),
-        element("description", description) if description else "",
-        *files,
-        commented(said),
-        site=f"{SITE} Gist",
-        title=description or ", ".join(list(found.files)[:3]) or found.id,
-        author=login(found.owner),
-        date=found.updated_at or found.created_at or None,
-        canonical=found.html_url or None,
-        warnings=warnings,
+    return await asyncio.to_thread(
+        lambda: github_page(
+            found.html_url or f"https://gist.github.com/{found.id}",
+            element("gist", f"{login(found.owner)}/{found.id}"),
+            element("description", description) if description else "",
+            *files,
+            commented(said),
+            site=f"{SITE} Gist",
+            title=description or ", ".join(list(found.files)[:3]) or found.id,
+            author=login(found.owner),
+            date=found.updated_at or found.created_at or None,
+            canonical=found.html_url or None,
+            warnings=warnings,
+        )
     )
 
 

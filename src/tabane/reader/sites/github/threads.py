@@ -41,7 +41,8 @@ async def issue(place: GitHubAddress, api: GitHubApi) -> Page:
     if found.pull_request is not None:
         return await pull(place, api)
     comments, warnings = await _comments(place, found, api)
-    return await asyncio.to_thread(_issue_page, found, comments, warnings)
+    known = known_facts(state=_state(found), **_known(found))
+    return await asyncio.to_thread(lambda: _page(found, known, [_conversation(comments, ())], warnings))
 
 
 async def pull(place: GitHubAddress, api: GitHubApi) -> Page:
@@ -57,27 +58,13 @@ async def pull(place: GitHubAddress, api: GitHubApi) -> Page:
     w4: tuple[Message, ...] = ()
     if found.review_comments:
         notes, w4 = await api.pages(f"{path}/comments", GitHubReviewComment, found.review_comments)
-    patched, warnings = place.rest[1:2] in (("files",), ("changes",)), (*w1, *w2, *w3, *w4)
-    return await asyncio.to_thread(_pull_page, found, files, patched, comments, reviews, notes, warnings)
 
+    def laid_out() -> Page:
+        detail = changed(files, patched=place.rest[1:2] in (("files",), ("changes",)))
+        parts = [_conversation(comments, reviews), _reviewed(notes), detail.markdown]
+        return _page(found, _pull_facts(found), parts, (*w1, *w2, *w3, *w4, *detail.warnings))
 
-def _issue_page(found: GitHubIssue, comments: Sequence[GitHubComment], warnings: tuple[Message, ...]) -> Page:
-    known = known_facts(state=_state(found), **_known(found))
-    return _page(found, known, [_conversation(comments, ())], warnings)
-
-
-def _pull_page(
-    found: GitHubPull,
-    files: Sequence[GitHubChangedFile],
-    patched: bool,
-    comments: Sequence[GitHubComment],
-    reviews: Sequence[GitHubReview],
-    notes: Sequence[GitHubReviewComment],
-    warnings: tuple[Message, ...],
-) -> Page:
-    detail = changed(files, patched=patched)
-    parts = [_conversation(comments, reviews), _reviewed(notes), detail.markdown]
-    return _page(found, _pull_facts(found), parts, (*warnings, *detail.warnings))
+    return await asyncio.to_thread(laid_out)
 
 
 async def _comments(

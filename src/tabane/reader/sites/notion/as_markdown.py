@@ -139,7 +139,7 @@ def markdown(nodes: Sequence[NotionBlock]) -> str:
     text, before, number = "", "", 0
     for node in nodes:
         number = number + 1 if node.kind == "numbered_list_item" else 0
-        written = _numbered(node, number) if number else _block(node)
+        written = _item(f"{number}. ", node) if number else _block(node)
         if not written:
             continue
         close = node.kind in _ITEMS and node.kind == before
@@ -166,12 +166,8 @@ def _block(node: NotionBlock) -> str:
     return _below(_paragraph_text(node), node)
 
 
-def _text(node: NotionBlock) -> str:
-    return rich(node.content.rich_text).strip()
-
-
 def _paragraph_text(node: NotionBlock) -> str:
-    return escaping.lines(_text(node))
+    return escaping.lines(rich(node.content.rich_text).strip())
 
 
 def _below(text: str, node: NotionBlock) -> str:
@@ -201,10 +197,6 @@ def _joined(text: str, inner: str) -> str:
     return f"{text}\n\n{inner}" if text else inner
 
 
-def _numbered(node: NotionBlock, number: int) -> str:
-    return _item(f"{number}. ", node)
-
-
 def _to_do(node: NotionBlock) -> str:
     mark = "x" if node.content.checked else " "
     return _item("- ", node).replace("- ", f"- [{mark}] ", 1)
@@ -231,10 +223,6 @@ def _code(node: NotionBlock) -> str:
     return _joined(fence(code, _LANGUAGES.get(language, language.replace(" ", "-"))), caption).rstrip()
 
 
-def _equation(node: NotionBlock) -> str:
-    return f"$$\n{node.content.expression or ''}\n$$"
-
-
 def _table(node: NotionBlock) -> str:
     rows = [[escaping.cell(line(cell)) for cell in row.content.cells] for row in node.inner]
     if not rows:
@@ -245,10 +233,6 @@ def _table(node: NotionBlock) -> str:
         rows.insert(0, [""] * width)
     rows.insert(1, ["---"] * width)
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def _columns(node: NotionBlock) -> str:
-    return markdown(node.inner)
 
 
 def _picture(node: NotionBlock) -> str:
@@ -284,41 +268,20 @@ def _reference(node: NotionBlock) -> str:
     return f"→ [{kind.removesuffix('_id') or 'page'}]({address(id_)})" if id_ else ""
 
 
-def _rule(_node: NotionBlock) -> str:
-    return "---"
-
-
-def _unsupported(_node: NotionBlock) -> str:
-    return ""
-
-
 _WRITING: Mapping[str, Callable[[NotionBlock], str]] = {
-    "heading_1": _heading,
-    "heading_2": _heading,
-    "heading_3": _heading,
-    "heading_4": _heading,
-    "bulleted_list_item": lambda node: _item("- ", node),
-    "toggle": lambda node: _item("- ", node),
+    **dict.fromkeys(("heading_1", "heading_2", "heading_3", "heading_4"), _heading),
+    **dict.fromkeys(("bulleted_list_item", "toggle"), lambda node: _item("- ", node)),
     "to_do": _to_do,
     "quote": _quote,
     "callout": _callout,
     "code": _code,
-    "equation": _equation,
+    "equation": lambda node: f"$$\n{node.content.expression or ''}\n$$",
     "table": _table,
-    "column_list": _columns,
-    "column": _columns,
-    "synced_block": _columns,
+    **dict.fromkeys(("column_list", "column", "synced_block"), lambda node: markdown(node.inner)),
     "image": _picture,
-    "video": _file,
-    "file": _file,
-    "pdf": _file,
-    "audio": _file,
-    "bookmark": _file,
-    "embed": _file,
-    "link_preview": _file,
-    "child_page": _page,
-    "child_database": _page,
+    **dict.fromkeys(("video", "file", "pdf", "audio", "bookmark", "embed", "link_preview"), _file),
+    **dict.fromkeys(("child_page", "child_database"), _page),
     "link_to_page": _reference,
-    "divider": _rule,
-    "unsupported": _unsupported,
+    "divider": lambda node: "---",
+    "unsupported": lambda node: "",
 }
