@@ -318,5 +318,6 @@ def test_the_schema_costs_little_and_names_what_may_be_asked() -> None:
         "format",
         "links",
         "refresh",
+        "scrolls",
     ]
     assert len(json.encode(schema)) < 800

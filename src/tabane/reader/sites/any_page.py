@@ -124,6 +124,11 @@ class AnyPageAdapter:
             if whole is not None:
                 return whole
             notes = (*notes, *failed)
+        if tools.scrolls:
+            scrolled, why_not = await _scrolled(way[-1], self._renderer, tools)
+            if scrolled is not None:
+                return scrolled
+            notes, tools = (*notes, why_not), replace(tools, scrolls=None)
         page = await self._shown(way[-1], fetched, found, why, tools)
         return replace(page, warnings=(*page.warnings, *notes)) if notes else page
 
@@ -136,12 +141,6 @@ class AnyPageAdapter:
         tools: ReadingTools,
     ) -> Page:
         """Return the best that can be had of the page itself; ``found`` is what was extracted from it."""
-        if tools.scrolls:
-            scrolled, why_not = await _scrolled(url, self._renderer, tools)
-            if scrolled is not None:
-                return scrolled
-            page = await self._shown(url, fetched, found, why, replace(tools, scrolls=None))
-            return replace(page, warnings=(*page.warnings, why_not))
         if found is not None and found.kind in NOT_KEPT:
             return await self._barred(url, found, tools)
         page = found if found is not None and (found.markdown.strip() or found.pictures) else None
