@@ -182,6 +182,19 @@ def test_a_page_is_opened_in_a_browser_to_be_scrolled(site: Site) -> None:
     assert rendered(site, "/a", longer).way == "extracted"
 
 
+def test_a_list_that_grows_by_scrolling_is_said(site: Site) -> None:
+    rows = "".join(f"<article><h2>Ferry {n}</h2><p>{TEXT[:200]}</p></article>" for n in range(8))
+    site.put("/a", f"<title>All</title><main class=infinite-scroll-component>{rows}</main>")
+    assert "loads more when it is scrolled" in said(read(site, "/a"))
+    more = (
+        '<div class="infinite-scroll">' + "".join(f"<a href=/{n}>Other {n}</a> " for n in range(9)) + "</div>"
+    )
+    site.put("/b", STORY.replace("</article>", f"</article>{more}"))
+    assert read(site, "/b").warnings == ()
+    site.put("/c", f"<title>All</title><main class=animate-infinite-scroll>{rows}</main>")
+    assert read(site, "/c").warnings == ()
+
+
 def test_a_page_that_cannot_be_scrolled_is_read_and_that_is_said(site: Site) -> None:
     site.put("/a", STORY)
     page = rendered(site, "/a", None, scrolls=3)

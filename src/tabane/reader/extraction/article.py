@@ -16,7 +16,14 @@ from tabane.reader.extraction.html_tree import parsed
 from tabane.reader.extraction.machine_text import used
 from tabane.reader.extraction.metadata import PageMetadata, metadata
 from tabane.reader.extraction.onward import onward_addresses
-from tabane.reader.extraction.page_kinds import PageKind, evidence, page_kind
+from tabane.reader.extraction.page_kinds import (
+    LOADS_MORE,
+    PageKind,
+    endless_lists,
+    evidence,
+    loads_more,
+    page_kind,
+)
 from tabane.reader.page import Page
 from tabane.reader.plain_text import visible_text
 
@@ -73,7 +80,9 @@ def article(html: str, url: str) -> ExtractedArticle:
     onward = onward_addresses(root, url)
     for element in root.iter("noframes"):
         element.text = visible_text(element.text or "")  # the parser reads no markup there
+    lists = endless_lists(root)
     found = content(root)
+    more = loads_more(lists, root)
     kind = page_kind(seen, found.visible, found.kept)
     removed: Counter[str] = Counter()
     text = markdown(found.elements, url, removed=removed)
@@ -90,7 +99,7 @@ def article(html: str, url: str) -> ExtractedArticle:
         script and letters < _LITTLE_TEXT,
         removed,
         machine=bool(other and other.text),
-        notes=(other.warning,) if other else (),
+        notes=(*((other.warning,) if other else ()), *((LOADS_MORE,) if more and kind is None else ())),
         kind=kind,
         onward=onward,
     )

@@ -16,7 +16,7 @@ from tabane.reader import bot_walls
 from tabane.reader.cleaning import without_links
 from tabane.reader.extraction.machine_text import overlaps
 from tabane.reader.extraction.onward import FRAME, REFRESH, refreshed
-from tabane.reader.extraction.page_kinds import wall_of
+from tabane.reader.extraction.page_kinds import LOADS_MORE, wall_of
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.guard import target
 from tabane.reader.page import NOT_KEPT, Page
@@ -359,7 +359,9 @@ async def _rendered(
         return None, error
     if fetched is None or page is None or not page.markdown.strip():
         return None, None
-    return replace(page, way="rendered", warnings=(*page.warnings, *fetched.warnings)), None
+    # The browser knows better whether a page that it scrolled goes on.
+    said = (each for each in page.warnings if not (tools.scrolls and each == LOADS_MORE))
+    return replace(page, way="rendered", warnings=(*said, *fetched.warnings)), None
 
 
 async def _scrolled(url: str, renderer: Renderer | None, tools: ReadingTools) -> tuple[Page | None, Message]:
