@@ -40,18 +40,21 @@ class Browser:
 
     def __init__(self, html: str) -> None:
         self.html, self.asked = html, list[str]()
+        self.scrolls: list[int | None] = []
 
     async def render(self, url: str, *, scrolls: int | None = None) -> FetchedResource | None:
         self.asked.append(url)
+        self.scrolls.append(scrolls)
         return FetchedResource(url, 200, {}, self.html.encode(), "text/html", "utf-8")
 
 
-def rendered(site: Site, path: str, browser: Browser) -> Page:
+def rendered(site: Site, path: str, browser: Browser | None, scrolls: int | None = None) -> Page:
     async def run() -> Page:
         fetching = PageFetcher(site.policy)
         tools = ReadingTools(fetching, ThreadedConversion())
+        reader = UrlReader(lambda: tools, general=AnyPageAdapter(browser))
         try:
-            return await UrlReader(lambda: tools, general=AnyPageAdapter(browser)).read(site.url(path))
+            return await reader.read(site.url(path), scrolls=scrolls)
         finally:
             await fetching.close()
 
@@ -164,6 +167,59 @@ def test_a_consent_dialog_is_not_content(site: Site) -> None:
     assert "The ferry crosses" in page.markdown
     assert "privacy" not in page.markdown
     assert (page.kind, page.warnings) == ("", ())
+
+
+# -- scrolls ------------------------------------------------------------------------------------------
+
+
+def test_a_page_is_opened_in_a_browser_to_be_scrolled(site: Site) -> None:
+    site.put("/a", STORY)
+    longer = Browser(STORY.replace("</article>", f"<p>And there is more: {TEXT}</p></article>"))
+    page = rendered(site, "/a", longer, scrolls=3)
+    assert (page.way, longer.scrolls) == ("rendered", [3])
+    assert "And there is more" in page.markdown
+    assert rendered(site, "/a", longer, scrolls=0).way == "extracted"
+    assert rendered(site, "/a", longer).way == "extracted"
+
+
+def test_a_list_that_grows_by_scrolling_is_said(site: Site) -> None:
+    rows = "".join(f"<article><h2>Ferry {n}</h2><p>{TEXT[:200]}</p></article>" for n in range(8))
+    site.put("/a", f"<title>All</title><main class=infinite-scroll-component>{rows}</main>")
+    assert "loads more when it is scrolled" in said(read(site, "/a"))
+    more = (
+        '<div class="infinite-scroll">' + "".join(f"<a href=/{n}>Other {n}</a> " for n in range(9)) + "</div>"
+    )
+    site.put("/b", STORY.replace("</article>", f"</article>{more}"))
+    assert read(site, "/b").warnings == ()
+    site.put("/c", f"<title>All</title><main class=animate-infinite-scroll>{rows}</main>")
+    assert read(site, "/c").warnings == ()
+
+
+def test_a_page_that_cannot_be_scrolled_is_read_and_that_is_said(site: Site) -> None:
+    site.put("/a", STORY)
+    page = rendered(site, "/a", None, scrolls=3)
+    assert "The ferry crosses" in page.markdown
+    assert "reader_render" in said(page)
+
+
+def test_a_cached_page_is_not_what_scrolls_ask_for(site: Site) -> None:
+    site.put("/a", STORY)
+    browser = Browser(STORY.replace("Ferries", "Boats"))
+
+    async def run() -> None:
+        async with shelved() as here:
+            fetching = PageFetcher(site.policy)
+            tools = ReadingTools(fetching, ThreadedConversion())
+            reader = UrlReader(lambda: tools, shelf=here.shelf, general=AnyPageAdapter(browser))
+            url = site.url("/a")
+            assert (await reader.read(url)).title == "Ferries"
+            assert (await reader.read(url, scrolls=2)).title == "Boats"
+            # Its next parts come from the cache.
+            assert (await reader.read(url, settled=True)).title == "Boats"
+            assert len(browser.asked) == 1
+            await fetching.close()
+
+    asyncio.run(run())
 
 
 # -- refreshes ----------------------------------------------------------------------------------------

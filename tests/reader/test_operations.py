@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tabane.errors import BadArguments, Forbidden, StoreBusy
+from tabane.errors import BadArguments, Forbidden, ReadError, StoreBusy
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Door, Face, OperationTable, input_schema
 from tabane.reader import result_text
@@ -342,4 +342,18 @@ def test_the_schema_costs_little_and_names_what_may_be_asked() -> None:
         "refresh",
         "scrolls",
     ]
-    assert len(json.encode(schema)) < 900
+    assert len(json.encode(schema)) < 800
+
+
+def test_what_stands_before_a_page_is_not_remembered() -> None:
+    page = Page(URL, "Log in", way="extracted", kind="login", warnings=(say("This is a login page."),))
+
+    async def work(desk: Desk) -> None:
+        assert (await desk.read())["kind"] == "login"
+        with pytest.raises(ReadError) as raised:
+            await desk.call("remember_url", url=URL)
+        assert raised.value.cause == "wall"
+        assert desk.remembered == []
+        assert (await desk.call("list_pages")) == {"results": []}
+
+    run(work, page)

@@ -8,7 +8,7 @@ from tabane.errors import ReadError
 from tabane.reader.extraction.article import extract
 from tabane.reader.rendering.page_progress import Glimpse, OpenRequests, glimpse, is_there
 from tests.reader.rendering.conftest import Show
-from tests.reader.site import Answer, Asked, Site
+from tests.reader.site import Answer, Asked, Site, hang
 
 LONG = "The ferry crosses the strait four times on each day of the week. " * 8
 
@@ -49,6 +49,14 @@ def test_a_page_that_is_never_silent_is_read_when_its_content_is_there(site: Sit
     ticking = "setInterval(() => { fetch('/tick'); clock.textContent = Date.now() }, 100)"
     site.put("/", f"<p>{LONG}</p><p id=clock></p><script>{ticking}</script>")
     fetched = show(site.url("/"), limits={"requests": 100_000, "settle": 60.0, "connections": 100_000})
+    assert fetched.warnings == ()
+
+
+def test_a_stream_that_stays_open_is_not_waited_for(site: Site, show: Show) -> None:
+    site.wild("/hang", hang)
+    site.put("/", "<p>First words.</p><script>new EventSource('/hang')</script>")
+    fetched = show(site.url("/"), limits={"settle": 20.0})
+    assert "First words." in fetched.body.decode()
     assert fetched.warnings == ()
 
 

@@ -14,10 +14,17 @@ from tabane.reader.cleaning import hidden_warnings, warnings_of
 from tabane.reader.extraction.consent_dialogs import consent_dialogs
 from tabane.reader.extraction.content import content
 from tabane.reader.extraction.html_tree import parsed_within_limits
-from tabane.reader.extraction.machine_text import used
+from tabane.reader.extraction.machine_text import MachineTextChoice, used
 from tabane.reader.extraction.metadata import PageMetadata, beginning, metadata
 from tabane.reader.extraction.onward import onward_addresses
-from tabane.reader.extraction.page_kinds import PageKind, evidence, page_kind
+from tabane.reader.extraction.page_kinds import (
+    LOADS_MORE,
+    PageKind,
+    endless_lists,
+    evidence,
+    loads_more,
+    page_kind,
+)
 from tabane.reader.page import Page
 from tabane.reader.plain_text import visible_text
 
@@ -80,7 +87,9 @@ def article(html: str, url: str) -> ExtractedArticle:
     onward = onward_addresses(root, url)
     for element in root.iter("noframes"):
         element.text = visible_text(element.text or "")  # the parser reads no markup there
+    lists = endless_lists(root)
     found = content(root)
+    more = loads_more(lists, root)
     kind = page_kind(seen, found.visible, found.kept)
     removed: Counter[str] = Counter()
     text = markdown(found.elements, url, removed=removed)
@@ -100,10 +109,15 @@ def article(html: str, url: str) -> ExtractedArticle:
         collapsed=found.collapsed,
         late=found.late,
         limited=found.limited,
-        notes=(*limits, other.warning) if other else limits,
+        notes=(*limits, *_notes(other, more=more and kind is None)),
         kind=kind,
         onward=onward,
     )
+
+
+def _notes(machine: MachineTextChoice | None, *, more: bool) -> tuple[Message, ...]:
+    """Return what was done with the text for machines, and whether the page loads ``more`` when scrolled."""
+    return (*((machine.warning,) if machine else ()), *((LOADS_MORE,) if more else ()))
 
 
 def _scripted(root: Element) -> bool:

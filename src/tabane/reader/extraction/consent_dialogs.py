@@ -64,7 +64,7 @@ _LONGEST_VENDOR = 30_000  # letters: lists of partners and purposes are long
 _LONGEST = 3_000
 _MOST = 200  # candidates that are looked at
 
-_TAGS = ("div", "section", "aside", "dialog", "form", "footer", "header", "ul", "p")
+_TAGS = ("div", "section", "aside", "dialog", "form", "footer", "header")
 _ROLES = frozenset({"dialog", "alertdialog"})
 
 
@@ -102,23 +102,19 @@ def consent_dialogs(root: Element) -> ConsentDialogs:
 
 def _candidates(root: Element) -> Iterator[Element]:
     """Yield the elements whose names or roles are those of a dialog."""
-    judged: dict[str, bool] = {}
+    judged: dict[str, bool] = {"": False}
     for element in root.iter(*_TAGS):
-        if not (attributes := element.attrib):
-            continue
-        if attributes.get("role") in _ROLES or attributes.get("aria-modal") == "true":
-            yield element
-            continue
-        for attribute in ("id", "class"):
-            names = attributes.get(attribute)
-            if names is None:
-                continue
+        get = element.get
+        for names in (get("class", ""), get("id", "")):
             found = judged.get(names)
             if found is None:
                 found = judged[names] = _is_named(names.split()[:20])
             if found:
                 yield element
                 break
+        else:
+            if get("role") in _ROLES or get("aria-modal") == "true":
+                yield element
 
 
 def _is_named(names: list[str]) -> bool:

@@ -508,6 +508,33 @@ _STRONG = re.compile(
 )
 
 
+# -- pages that go on ------------------------------------------------------------------------------------
+
+LOADS_MORE = say(
+    "The page loads more when it is scrolled. To read more of it, set scrolls to a number of screens. This "
+    "needs a browser: reader_render = auto."
+)
+_ENDLESS = re.compile(r"(?<!animate-)(?<!animation-)infinite[-_]?(?:scroll|list|load|feed)", re.IGNORECASE)
+_MOST_LISTS = 20
+_OF_A_LIST = 300  # letters of the content that is in the list
+
+
+def endless_lists(root: Element) -> list[Element]:
+    """Return the lists of a page that its scripts make longer when it is scrolled."""
+    names = (
+        (at, f"{at.get('class', '')} {at.get('id', '')}") for at in root.iter("div", "section", "ul", "main")
+    )
+    found = (at for at, name in names if "nfinite" in name and _ENDLESS.search(name[:1_000]))
+    return list(islice(found, _MOST_LISTS))
+
+
+def loads_more(lists: Sequence[Element], root: Element) -> bool:
+    """Return whether content is in one of these lists: what is not has been removed from the page."""
+    return any(
+        root in at.iterancestors() and sum(map(len, islice(at.itertext(), 200))) > _OF_A_LIST for at in lists
+    )
+
+
 # -- evidence ---------------------------------------------------------------------------------------------
 
 

@@ -101,6 +101,10 @@ class OpenRequests:
     def clear(self) -> None:
         self._begun.clear()
 
+    @property
+    def none(self) -> bool:
+        return not self._begun
+
     def quiet(self, now: float, since: float) -> bool:
         """Return whether none was open from ``since`` to ``now``, but for those that stay open for long.
 

@@ -22,7 +22,15 @@ from tabane.reader.rendering.chromium import (
     program,
 )
 from tabane.reader.rendering.egress_proxy import EgressProxy
-from tabane.reader.rendering.page_progress import GLIMPSE, Glimpse, OpenRequests, glimpse, is_still, is_there
+from tabane.reader.rendering.page_progress import (
+    ENOUGH,
+    GLIMPSE,
+    Glimpse,
+    OpenRequests,
+    glimpse,
+    is_still,
+    is_there,
+)
 
 _HTML = ("text/html", "application/xhtml+xml", "")
 _LOADED = "load"
@@ -156,10 +164,16 @@ class PageVisit:
                 document, since, before = self._loader, clock(), None
             now = await self._glimpse()
             done = now is not None and is_there(before, now, clock() - since, self._limits.patience)
-            if done and self._wall is None and self._open.quiet(clock(), looked):
+            if now is not None and done and self._wall is None and self._is_quiet(now, looked):
                 return
             before, looked = now, clock()
             await asyncio.sleep(_BETWEEN)
+
+    def _is_quiet(self, now: Glimpse, looked: float) -> bool:
+        """Return whether no request may bring content; if a page has little, any request that is open may."""
+        if now.text < ENOUGH:
+            return self._open.none
+        return self._open.quiet(asyncio.get_running_loop().time(), looked)
 
     async def _glimpse(self) -> Glimpse | None:
         """Look at the page. None if it is being replaced by another."""

@@ -16,7 +16,7 @@ from tabane.reader import bot_walls
 from tabane.reader.cleaning import without_links
 from tabane.reader.extraction.machine_text import overlaps
 from tabane.reader.extraction.onward import FRAME, REFRESH, refreshed
-from tabane.reader.extraction.page_kinds import wall_of
+from tabane.reader.extraction.page_kinds import LOADS_MORE, wall_of
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.guard import target
 from tabane.reader.page import NOT_KEPT, Page
@@ -124,6 +124,11 @@ class AnyPageAdapter:
             if whole is not None:
                 return whole
             notes = (*notes, *failed)
+        if tools.scrolls:
+            scrolled, why_not = await _scrolled(way[-1], self._renderer, tools)
+            if scrolled is not None:
+                return scrolled
+            notes, tools = (*notes, why_not), replace(tools, scrolls=None)
         page = await self._shown(way[-1], fetched, found, why, tools)
         return replace(page, warnings=(*page.warnings, *notes)) if notes else page
 
@@ -136,12 +141,6 @@ class AnyPageAdapter:
         tools: ReadingTools,
     ) -> Page:
         """Return the best that can be had of the page itself; ``found`` is what was extracted from it."""
-        if tools.scrolls:
-            scrolled, why_not = await _scrolled(url, self._renderer, tools)
-            if scrolled is not None:
-                return scrolled
-            page = await self._shown(url, fetched, found, why, replace(tools, scrolls=None))
-            return replace(page, warnings=(*page.warnings, why_not))
         if found is not None and found.kind in NOT_KEPT:
             return await self._barred(url, found, tools)
         page = found if found is not None and (found.markdown.strip() or found.pictures) else None
@@ -360,7 +359,9 @@ async def _rendered(
         return None, error
     if fetched is None or page is None or not page.markdown.strip():
         return None, None
-    return replace(page, way="rendered", warnings=(*page.warnings, *fetched.warnings)), None
+    # The browser knows better whether a page that it scrolled goes on.
+    said = (each for each in page.warnings if not (tools.scrolls and each == LOADS_MORE))
+    return replace(page, way="rendered", warnings=(*said, *fetched.warnings)), None
 
 
 async def _scrolled(url: str, renderer: Renderer | None, tools: ReadingTools) -> tuple[Page | None, Message]:
