@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -14,6 +14,7 @@ from typing import Any
 
 from tabane.reader.extraction import features
 from tabane.reader.extraction.blocks import BlockSegmentation, ContentBlock, measured, up
+from tabane.reader.extraction.declared_kinds import declared
 from tabane.reader.extraction.hidden_elements import HiddenElementDetector
 from tabane.reader.extraction.html_tree import open_noscripts, settle
 from tabane.reader.extraction.marking import COLLAPSED, LATE, marked
@@ -26,29 +27,29 @@ Node = Any
 class DecisionForest:
     """Gradient-boosted trees: the sum of one leaf of each is the log-odds.
 
-    Friedman, Greedy function approximation: a gradient boosting machine (2001).
+    Friedman, Greedy function approximation: a gradient boosting machine (2001). The trees become one function
+    of conditional expressions, which takes half the time of a walk down their nodes. Its source is made of
+    numbers only.
     """
 
     def __init__(self, base: float, trees: Sequence[Node]) -> None:
-        self._base, self._trees = base, tuple(_frozen(tree) for tree in trees)
-
-    def odds(self, row: Sequence[float]) -> float:
+        lines = ["def odds(row):", f"    total = {float(base)!r}"]
+        lines += [f"    total += {_expression(tree)}" for tree in trees]
+        names: dict[str, Any] = {}
+        exec("\n".join([*lines, "    return total"]), names)
+        self.odds: Callable[[Sequence[float]], float] = names["odds"]
         """Return the log-odds of a row of features."""
-        total = self._base
-        for node in self._trees:
-            while node.__class__ is tuple:
-                node = node[2] if row[node[0]] <= node[1] else node[3]
-            total += node
-        return total
 
     def probability(self, row: Sequence[float]) -> float:
         return 1 / (1 + exp(-max(-30.0, min(30.0, self.odds(row)))))
 
 
-def _frozen(node: Node) -> Node:
+def _expression(node: Node) -> str:
     if not isinstance(node, list):
-        return float(node)
-    return (node[0], node[1], _frozen(node[2]), _frozen(node[3]))
+        return repr(float(node))
+    feature, threshold, below, above = node
+    left, right = _expression(below), _expression(above)
+    return f"({left} if row[{int(feature)}] <= {float(threshold)!r} else {right})"
 
 
 def forest(name: str = "forest.json.gz") -> DecisionForest:
@@ -206,18 +207,23 @@ def choice(cutting: BlockSegmentation) -> list[bool]:
     return selected(cutting.blocks, _probability(cutting))
 
 
+def rows(cutting: BlockSegmentation, only: Sequence[int] | None = None) -> list[list[float]]:
+    """Return a row of features for each block of a page, or for those of the numbers in ``only``."""
+    root = cutting.boxes[0].element
+    return features.rows(cutting.boxes, cutting.blocks, title(root), declared(root), only)
+
+
 def _probability(cutting: BlockSegmentation) -> list[float]:
     """Return how probable it is of each block that it is content."""
-    blocks, name = cutting.blocks, title(cutting.boxes[0].element)
+    blocks = cutting.blocks
     judge = _forest()
     if len(blocks) <= _MOST:
-        return [judge.probability(row) for row in features.rows(cutting.boxes, blocks, name)]
+        return [judge.probability(row) for row in rows(cutting)]
     shapes = _shapes(blocks)
     some = max(1, _SAMPLES // len(shapes))
     samples = {shape: numbers[:: -(-len(numbers) // some)] for shape, numbers in shapes.items()}
     asked = sorted(number for numbers in samples.values() for number in numbers)
-    rows = features.rows(cutting.boxes, blocks, name, asked)
-    judged = dict(zip(asked, map(judge.probability, rows), strict=True))
+    judged = dict(zip(asked, map(judge.probability, rows(cutting, asked)), strict=True))
     found = [0.0] * len(blocks)
     for shape, numbers in shapes.items():
         mean = sum(judged[number] for number in samples[shape]) / len(samples[shape])

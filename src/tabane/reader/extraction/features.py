@@ -35,11 +35,12 @@ def rows(
     boxes: Sequence[ElementBox],
     blocks: Sequence[ContentBlock],
     title: str = "",
+    declared: Sequence[float] = (),
     only: Iterable[int] | None = None,
 ) -> list[list[float]]:
     """Return a row of features for each block, or for those of the numbers in ``only``, in rising order.
 
-    ``title`` is the title in the page's head.
+    ``title`` is the title in the page's head, ``declared`` are the numbers of what the page declares to be.
     """
     if not blocks:
         return []
@@ -98,7 +99,7 @@ def rows(
                 row += [other[0], other[2], other[4], 1.0 if blocks[at].box.path == box.path else 0.0]
             else:
                 row += [-1.0, -1.0, -1.0, -1.0]
-        row.append(_mean(own, number, 6))
+        row += [_mean(own, number, 6), *declared]
         found.append(row)
     return found
 
