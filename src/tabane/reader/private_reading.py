@@ -88,7 +88,7 @@ class PrivateReader:
 class _NoRendering:
     """A renderer that renders nothing, and says why."""
 
-    async def render(self, url: str) -> FetchedResource | None:
+    async def render(self, url: str, *, scrolls: int | None = None) -> FetchedResource | None:
         raise ReadError(say("pages that are read with cookies are not opened in a browser."), "way")
 
 
