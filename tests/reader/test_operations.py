@@ -196,7 +196,7 @@ def test_a_cursor_of_another_page_or_none_is_the_callers_fault() -> None:
 @pytest.mark.parametrize(
     ("form", "content"),
     [
-        ("markdown", "# A\n\n[x](https://b.test) **b** <script>\n"),
+        ("markdown", "# A\n\n[x](https://b.test) **b** \\<script>\n"),
         ("text", "A\n\nx b <script>"),
         ("html", '<h1>A</h1>\n<p><a href="https://b.test">x</a> <strong>b</strong> &lt;script&gt;</p>\n'),
         ("raw", "<p>source</p>"),
@@ -208,7 +208,7 @@ def test_the_content_comes_in_the_format_that_is_asked_for(form: str, content: s
         assert value["content"].strip() == content.strip()
         assert value["format"] == form
 
-    run(work, Page(URL, "# A\n\n[x](https://b.test) **b** <script>\n", way="extracted"))
+    run(work, Page(URL, "# A\n\n[x](https://b.test) **b** \\<script>\n", way="extracted"))
 
 
 def test_html_leads_to_no_script() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tabane.errors import WorkerEnded, WorkerUnavailable
 from tabane.messages import say
 from tabane.workers.slow_requests import LaneMemory, QuickWatch
-from tabane.workers.turns import Capacity, FairTurns, Lane, Turn
+from tabane.workers.turns import Capacity, FairTurns, Lane, WorkerTurn
 from tabane.workers.worker import STARTS, Program, RestartPolicy, Worker
 
 
@@ -100,7 +100,7 @@ class Pool:
                         raise
         raise AssertionError("a budget without tries")
 
-    async def _answer(self, body: bytes, budget: Budget, turn: Turn) -> bytes:
+    async def _answer(self, body: bytes, budget: Budget, turn: WorkerTurn) -> bytes:
         worker = await self._ready()
         try:
             with self._watch(worker, budget, turn) as watch:
@@ -118,7 +118,7 @@ class Pool:
         return answer
 
     @contextmanager
-    def _watch(self, worker: Worker, budget: Budget, turn: Turn) -> Iterator[QuickWatch]:
+    def _watch(self, worker: Worker, budget: Budget, turn: WorkerTurn) -> Iterator[QuickWatch]:
         watch = QuickWatch(worker, budget.quick, turn, self._turns)
         try:
             yield watch

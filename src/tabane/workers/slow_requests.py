@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 
-from tabane.workers.turns import FairTurns, Lane, Turn
+from tabane.workers.turns import FairTurns, Lane, WorkerTurn
 from tabane.workers.worker import Worker
 
 _SLOW_FOR = 60.0  # seconds for which requests of a key begin in the slow lane after a slow one
@@ -46,7 +46,7 @@ class QuickWatch:
     worker's priority was lowered.
     """
 
-    def __init__(self, worker: Worker, quick: float | None, turn: Turn, turns: FairTurns) -> None:
+    def __init__(self, worker: Worker, quick: float | None, turn: WorkerTurn, turns: FairTurns) -> None:
         self._worker, self._quick, self._turn, self._turns = worker, quick or 0.0, turn, turns
         self._begun = worker.seconds
         self.slow = self.displaced = self.lowered = False

@@ -39,7 +39,7 @@ class Capacity:
 
 
 @dataclass(slots=True, eq=False)
-class Turn:
+class WorkerTurn:
     """A turn that waits or is held."""
 
     key: str
@@ -54,7 +54,7 @@ class FairTurns:
         self._capacity = capacity
         self._taken: Counter[str] = Counter()
         self._lanes: Counter[Lane] = Counter()
-        self._waiting: OrderedDict[tuple[str, Lane], deque[Turn]] = OrderedDict()
+        self._waiting: OrderedDict[tuple[str, Lane], deque[WorkerTurn]] = OrderedDict()
         self._size = 0
 
     @property
@@ -65,7 +65,7 @@ class FairTurns:
     @asynccontextmanager
     async def turn(
         self, key: str, size: int, patience: float | None = None, lane: Lane = Lane.NEW
-    ) -> AsyncIterator[Turn]:
+    ) -> AsyncIterator[WorkerTurn]:
         """Wait for a turn, at most ``patience`` seconds, and hold it. Raises WorkerBusy.
 
         ``size`` is the request's, in bytes: it counts until the turn is over.
@@ -83,7 +83,7 @@ class FairTurns:
         finally:
             self._size -= size
 
-    def slow_down(self, turn: Turn) -> bool:
+    def slow_down(self, turn: WorkerTurn) -> bool:
         """Move a turn that is held to the slow lane; return False if that lane is full."""
         if turn.lane is not Lane.SLOW:
             if not self._is_slow_free():
@@ -96,8 +96,8 @@ class FairTurns:
     def _is_slow_free(self) -> bool:
         return self._capacity.slow is None or self._lanes[Lane.SLOW] < self._capacity.slow
 
-    async def _granted(self, key: str, lane: Lane, patience: float | None) -> Turn:
-        turn = Turn(key, lane, asyncio.get_running_loop().create_future())
+    async def _granted(self, key: str, lane: Lane, patience: float | None) -> WorkerTurn:
+        turn = WorkerTurn(key, lane, asyncio.get_running_loop().create_future())
         self._waiting.setdefault((key, lane), deque()).append(turn)
         self._grant()
         try:
@@ -110,7 +110,7 @@ class FairTurns:
             raise
         return turn
 
-    def _withdraw(self, turn: Turn) -> None:
+    def _withdraw(self, turn: WorkerTurn) -> None:
         if turn.granted.done() and not turn.granted.cancelled():
             self._release(turn)  # granted at the moment when its request was canceled
             return
@@ -120,7 +120,7 @@ class FairTurns:
             if not queue:
                 del self._waiting[turn.key, turn.lane]
 
-    def _release(self, turn: Turn) -> None:
+    def _release(self, turn: WorkerTurn) -> None:
         self._taken[turn.key] -= 1
         self._lanes[turn.lane] -= 1
         if not self._taken[turn.key]:
