@@ -282,7 +282,7 @@ class HiddenElementDetector:
             if child.tail and child.tail.strip():
                 wrapper = _wrapper(element, child.tail)
                 child.tail = None
-                element.insert(element.index(child) + 1, wrapper)
+                child.addnext(wrapper)
                 self._hidden[wrapper] = reason
         if element.text and element.text.strip():
             wrapper = _wrapper(element, element.text)
