@@ -41,7 +41,9 @@ class _Entry:
     order: tuple[int, tuple[int, int, int], int]
     declared: Declarations
     alone: bool
-    """Its tag, id and classes say all."""
+    """Tag, id and classes of an element say all."""
+    settled: bool
+    """They say all about its last compound."""
     hides: bool
 
 
@@ -70,9 +72,12 @@ class PageStyles:
         self._gathered = 0
         self._interned: dict[_Entries, _Entries] = {}
         self._selectors: dict[str, list[Selector]] = {}
-        self._active = self._names(root, reader.found.rules)
-        self._there = self._names_there(root) if reader.found.rules else frozenset()
-        self._index(reader.found.rules)
+        self._active: frozenset[str] = frozenset()
+        self._there: frozenset[str] = frozenset()
+        if rules := reader.found.rules:
+            self._active = self._names(root, rules)
+            self._there = self._names_there(root)
+            self._index(rules)
 
     @property
     def limited(self) -> bool:
@@ -103,14 +108,16 @@ class PageStyles:
 
     def _matched(self, element: Element, attributes: Mapping[str, str]) -> tuple[_Entries, _Entries]:
         """Return the selectors that match by tag, id and classes alone, and the others that match."""
-        certain, possible = self._candidates(element.tag, attributes.get("class"), attributes.get("id"))
+        certain, possible = self._candidates(element, attributes.get("class"), attributes.get("id"))
         if self._by_attribute and attributes:
             possible = (*possible, *self._having(attributes))
         if not possible:
             return certain, _NO_ENTRIES
         if self._matcher.spent:
             return certain, tuple(one for one in possible[:_FEW] if one.hides)
-        return certain, tuple(one for one in possible if self._matcher.matches(one.selector, element))
+        return certain, tuple(
+            one for one in possible if self._matcher.matches(one.selector, element, settled=one.settled)
+        )
 
     def _sheets(self, root: Element) -> Iterator[str]:
         for element in root.iter("style", "link"):
@@ -209,11 +216,8 @@ class PageStyles:
                 if count > _MOST_SELECTORS:
                     self._limited = True
                     return
-                self._put(
-                    _Entry(
-                        selector, (rule.layer, selector.specificity, order), wanted, _alone(selector), hides
-                    )
-                )
+                place = rule.layer, selector.specificity, order
+                self._put(_Entry(selector, place, wanted, *_known_by_name(selector), hides))
 
     def _parsed(self, text: str) -> list[Selector]:
         found = self._selectors.get(text)
@@ -267,8 +271,11 @@ class PageStyles:
     def _cased(self, name: str) -> str:
         return name.lower() if self._quirks else name
 
-    def _candidates(self, tag: str, written: str | None, key: str | None) -> tuple[_Entries, _Entries]:
+    def _candidates(
+        self, element: Element, written: str | None, key: str | None
+    ) -> tuple[_Entries, _Entries]:
         """Return the selectors that match all elements of this tag, id and classes, and those that may."""
+        tag = element.tag
         signature = (tag, written, key)
         known = self._known.get(signature)
         if known is not None:
@@ -287,7 +294,9 @@ class PageStyles:
         certain: list[_Entry] = []
         possible: list[_Entry] = []
         for one in dict.fromkeys(entries) if len(entries) > 1 else entries:
-            if not self._rejects(one, tag, key, names):
+            if not self._rejects(one, tag, key, names) and (
+                not one.settled or self._matcher.fits(one.selector.compounds[0], element)
+            ):
                 (certain if one.alone else possible).append(one)
         possible.sort(key=lambda one: not one.hides)
         whole = tuple(certain)
@@ -307,9 +316,14 @@ class PageStyles:
         return not wanted <= names
 
 
-def _alone(selector: Selector) -> bool:
+def _known_by_name(selector: Selector) -> tuple[bool, bool]:
+    """Return whether tag, id and classes decide on a selector, and on its last compound."""
     last = selector.compounds[0]
-    return len(selector.compounds) == 1 and not (last.attributes or last.pseudos or last.keys)
+    settled = not last.attributes and all(
+        pseudo.name in ("is", "not") and all(_known_by_name(inner)[0] for inner in pseudo.selectors)
+        for pseudo in last.pseudos
+    )
+    return settled and len(selector.compounds) == 1, settled
 
 
 def _merged(hints: Declarations, matched: tuple[_Entry, ...], style: Declarations) -> Specified:
