@@ -31,7 +31,9 @@ _SHOWN_AT_WIDTH = re.compile(
     r"(?:^|\s)(?:(?:sm|md|lg|xl|xxl|2xl|print|group-\S+|peer-\S+)(?::|-)|d-)"
     r"(?:(?:sm|md|lg|xl|xxl)-)?(?:block|flex|grid|inline|table|contents|visible|d-)"
 )
-_DECORATED = frozenset(("font", "body", "table", "tr", "td", "th", "mark", "button", "dialog", "basefont"))
+_DECORATED = frozenset(
+    ("font", "body", "table", "tr", "td", "th", "mark", "button", "dialog", "basefont", "details")
+)
 _MEDIA = ("img", "video", "picture", "canvas", "iframe", "svg", "object", "embed")
 _SCRIPTS = frozenset(
     ("", "text/javascript", "module", "application/javascript", "text/ecmascript", "application/x-javascript")
@@ -101,33 +103,36 @@ class HiddenElementDetector:
         """Return the state within an element; None if nothing in it is visible."""
         tag = element.tag
         attributes = dict(element.items())
-        hints = _NOT_DECLARED
-        if attributes:
-            known = self._known_names(attributes.get("class", ""))
-            if known is None:
-                self._hidden[element] = Reason.CLIP
-                return None
-            if attributes.get("aria-hidden", "").lower() == "true":
-                return self._decided(element, around, Judgment(around, Reason.DISPLAY))
-            hints = (*known, *_hints(tag, attributes))
-        elif tag in _DECORATED:
-            hints = _hints(tag, attributes)
-        elif tag == UNSEEN:
-            self._hidden[element] = Reason.DISPLAY
+        known = self._known_names(attributes["class"]) if "class" in attributes else _NOT_DECLARED
+        if known is None or tag == UNSEEN:
+            self._hidden[element] = Reason.CLIP
             return None
-        judgment = self._judged(element, attributes, around, hints)
-        if judgment is None:
-            state = around
-        elif judgment.hidden is not Reason.NONE:
-            return self._decided(element, around, judgment)
-        else:
-            state = judgment.state
-            if state.silence is not around.silence or state.silence is Reason.COLOR:
-                state = self._silenced(element, around, judgment)
+        if "aria-hidden" in attributes and attributes["aria-hidden"].lower() == "true":
+            return self._decided(element, around, Judgment(around, Reason.DISPLAY))
+        if tag in _DECORATED or "hidden" in attributes or "popover" in attributes:
+            known = (*known, *_hints(tag, attributes))
+        elif not known and self._is_plain(attributes, around):
+            return around
+        judgment = self._judged(element, attributes, around, known)
         if tag == "details" and "open" not in attributes:
-            summary = element.find("summary")
-            self._opened[element] = [] if summary is None else [summary]
+            self._opened[element] = element.findall("summary")[:1]
+        if judgment is None:
+            return around
+        if judgment.hidden is not Reason.NONE:
+            self._opened.pop(element, None)
+            return self._decided(element, around, judgment)
+        state = judgment.state
+        if state.silence is not around.silence or state.silence is Reason.COLOR:
+            state = self._silenced(element, around, judgment)
         return state
+
+    def _is_plain(self, attributes: Mapping[str, str], around: VisualState) -> bool:
+        """Return whether nothing can be set for an element, so that it is as what is around it."""
+        if "style" in attributes or not self._styles.silent or around.silence is Reason.COLOR:
+            return False
+        if around.squeezed or around.flexible:
+            return False
+        return not self._styles.external or around.grounds is None
 
     def _known_names(self, written: str) -> Declarations | None:
         """Return what classes with a known meaning declare; None if these are for screen readers only."""
@@ -282,7 +287,7 @@ class HiddenElementDetector:
             if child.tail and child.tail.strip():
                 wrapper = _wrapper(element, child.tail)
                 child.tail = None
-                element.insert(element.index(child) + 1, wrapper)
+                child.addnext(wrapper)
                 self._hidden[wrapper] = reason
         if element.text and element.text.strip():
             wrapper = _wrapper(element, element.text)

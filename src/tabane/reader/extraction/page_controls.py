@@ -37,7 +37,7 @@ class PageControls:
         self._root = root
         self._by_key: dict[str, list[Element]] | None = None
         self._tabs: dict[str, Element] = {}
-        self._rows: dict[tuple[Element, str, str], list[Element]] = {}
+        self._rows: dict[Element, dict[str, list[Element]]] = {}
 
     def of(self, element: Element) -> list[Element]:
         """Return controls that open an element; none if nothing does."""
@@ -56,11 +56,10 @@ class PageControls:
         name = element.get("class")
         if parent is None or not name or parent.tag in ("body", "html"):
             return []
-        key = parent, element.tag, name.split()[0]
-        found = self._rows.get(key)
-        if found is None:
-            found = self._rows[key] = _row_before(parent, element.tag, name.split()[0])
-        return found
+        rows = self._rows.get(parent)
+        if rows is None:
+            rows = self._rows[parent] = _rows_before(parent)
+        return rows.get(_first_class(element), [])
 
     def _referring(self) -> dict[str, list[Element]]:
         if self._by_key is None:
@@ -103,11 +102,19 @@ def _beside(element: Element) -> list[Element]:
     return []
 
 
-def _row_before(parent: Element, tag: str, name: str) -> list[Element]:
-    """Return the short items of a row that is before the panels of a parent, or before the parent."""
-    panels = [child for child in parent.iterchildren(tag) if _first_class(child) == name]
-    if not 2 <= len(panels) <= _MOST_PANELS:
-        return []
+def _rows_before(parent: Element) -> dict[str, list[Element]]:
+    """Return for each class of panels in a parent the items of the row that is before them, if there is an
+    item for each panel.
+    """
+    panels: dict[str, list[Element]] = {}
+    for child in parent:
+        if isinstance(child.tag, str):
+            panels.setdefault(_first_class(child), []).append(child)
+    groups = [(name, group) for name, group in panels.items() if name and 2 <= len(group) <= _MOST_PANELS]
+    return {name: _row_before(parent, group) for name, group in groups[:_MOST]}
+
+
+def _row_before(parent: Element, panels: list[Element]) -> list[Element]:
     for place in (panels[0], parent):
         before = _sibling(place, after=False)
         if before is None:

@@ -7,6 +7,7 @@ import binascii
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -26,6 +27,7 @@ _MOST_LETTERS = 6_000_000
 _MOST_SELECTORS = 120_000
 _STEPS = 1_500_000
 _LONG_BUCKET = 3_000
+_FEW = 64
 _NAME = re.compile(r"[.#][-\w\u0080-\U0010ffff]+")
 _UNREAD = frozenset(("noscript", "template", "textarea", "title", "iframe", "noembed", "noframes"))
 _NOTHING: Specified = {}
@@ -39,8 +41,14 @@ class _Entry:
     order: tuple[int, tuple[int, int, int], int]
     declared: Declarations
     alone: bool
-    """Its tag, id and classes say all."""
+    """Tag, id and classes of an element say all."""
+    settled: bool
+    """They say all about its last compound."""
     hides: bool
+
+
+_Entries = tuple[_Entry, ...]
+_NO_ENTRIES: _Entries = ()
 
 
 class PageStyles:
@@ -59,13 +67,17 @@ class PageStyles:
         self.frames = reader.found.frames
         self._buckets: dict[str, list[_Entry]] = {}
         self._by_attribute: dict[str, list[_Entry]] = {}
-        self._known: dict[tuple[str, str | None, str | None], tuple[tuple[_Entry, ...], list[_Entry]]] = {}
+        self._known: dict[tuple[str, str | None, str | None], tuple[_Entries, _Entries]] = {}
         self._merged: dict[tuple[Any, ...], Specified] = {}
         self._gathered = 0
+        self._interned: dict[_Entries, _Entries] = {}
         self._selectors: dict[str, list[Selector]] = {}
-        self._active = self._names(root, reader.found.rules)
-        self._there = self._names_there(root) if reader.found.rules else frozenset()
-        self._index(reader.found.rules)
+        self._active: frozenset[str] = frozenset()
+        self._there: frozenset[str] = frozenset()
+        if rules := reader.found.rules:
+            self._active = self._names(root, rules)
+            self._there = self._names_there(root)
+            self._index(rules)
 
     @property
     def limited(self) -> bool:
@@ -82,24 +94,30 @@ class PageStyles:
     ) -> Specified:
         """Return what is set for an element. ``hints`` are what its attributes and the browser declare."""
         style = attributes.get("style")
-        matched = self._matched(element, attributes) if self._buckets or self._by_attribute else ()
-        if not matched and not style and not hints:
+        certain, found = _NO_ENTRIES, _NO_ENTRIES
+        if self._buckets or self._by_attribute:
+            certain, found = self._matched(element, attributes)
+        if not certain and not found and not style and not hints:
             return _NOTHING
-        key = (matched, style, hints)
+        key = (id(certain), found, style, hints)
         merged = self._merged.get(key)
         if merged is None:
-            merged = self._merged[key] = _merged(hints, matched, inline(style) if style else ())
+            rules = (*certain, *found)
+            merged = self._merged[key] = _merged(hints, rules, inline(style) if style else ())
         return merged
 
-    def _matched(self, element: Element, attributes: Mapping[str, str]) -> tuple[_Entry, ...]:
-        certain, possible = self._candidates(element.tag, attributes.get("class"), attributes.get("id"))
+    def _matched(self, element: Element, attributes: Mapping[str, str]) -> tuple[_Entries, _Entries]:
+        """Return the selectors that match by tag, id and classes alone, and the others that match."""
+        certain, possible = self._candidates(element, attributes.get("class"), attributes.get("id"))
         if self._by_attribute and attributes:
-            possible = [*possible, *self._having(attributes)]
+            possible = (*possible, *self._having(attributes))
         if not possible:
-            return certain
+            return certain, _NO_ENTRIES
         if self._matcher.spent:
-            return (*certain, *(one for one in possible if one.hides))
-        return (*certain, *(one for one in possible if self._matcher.matches(one.selector, element)))
+            return certain, tuple(one for one in possible[:_FEW] if one.hides)
+        return certain, tuple(
+            one for one in possible if self._matcher.matches(one.selector, element, settled=one.settled)
+        )
 
     def _sheets(self, root: Element) -> Iterator[str]:
         for element in root.iter("style", "link"):
@@ -198,11 +216,8 @@ class PageStyles:
                 if count > _MOST_SELECTORS:
                     self._limited = True
                     return
-                self._put(
-                    _Entry(
-                        selector, (rule.layer, selector.specificity, order), wanted, _alone(selector), hides
-                    )
-                )
+                place = rule.layer, selector.specificity, order
+                self._put(_Entry(selector, place, wanted, *_known_by_name(selector), hides))
 
     def _parsed(self, text: str) -> list[Selector]:
         found = self._selectors.get(text)
@@ -241,7 +256,14 @@ class PageStyles:
     def _having(self, attributes: Mapping[str, str]) -> Iterator[_Entry]:
         """Yield the selectors of which only an attribute is asked in their last compound."""
         for name in attributes:
-            yield from self._by_attribute.get(name, ())
+            if found := self._by_attribute.get(name):
+                self._gathered += len(found)
+                yield from found if self._gathered < _STEPS else self._few(found)
+
+    def _few(self, entries: Iterable[_Entry]) -> list[_Entry]:
+        """Return some that hide text, of too many to ask them all."""
+        self._limited = True
+        return list(islice((one for one in islice(entries, _LONG_BUCKET) if one.hides), _FEW))
 
     def _bucket_size(self, name: str) -> int:
         return len(self._buckets.get(f".{self._cased(name)}", ()))
@@ -250,9 +272,10 @@ class PageStyles:
         return name.lower() if self._quirks else name
 
     def _candidates(
-        self, tag: str, written: str | None, key: str | None
-    ) -> tuple[tuple[_Entry, ...], list[_Entry]]:
+        self, element: Element, written: str | None, key: str | None
+    ) -> tuple[_Entries, _Entries]:
         """Return the selectors that match all elements of this tag, id and classes, and those that may."""
+        tag = element.tag
         signature = (tag, written, key)
         known = self._known.get(signature)
         if known is not None:
@@ -267,14 +290,18 @@ class PageStyles:
                 entries += self._buckets.get(f".{name}", ())
         self._gathered += len(entries)
         if self._gathered > _STEPS:
-            self._limited = True
-            entries = [one for one in entries if one.hides][:64]
+            entries = self._few(entries)
         certain: list[_Entry] = []
         possible: list[_Entry] = []
         for one in dict.fromkeys(entries) if len(entries) > 1 else entries:
-            if not self._rejects(one, tag, key, names):
+            if not self._rejects(one, tag, key, names) and (
+                not one.settled or self._matcher.fits(one.selector.compounds[0], element)
+            ):
                 (certain if one.alone else possible).append(one)
-        found = self._known[signature] = tuple(certain), possible
+        possible.sort(key=lambda one: not one.hides)
+        whole = tuple(certain)
+        found = self._interned.setdefault(whole, whole), tuple(possible)
+        self._known[signature] = found
         return found
 
     def _rejects(self, entry: _Entry, tag: str, key: str | None, names: frozenset[str]) -> bool:
@@ -289,9 +316,14 @@ class PageStyles:
         return not wanted <= names
 
 
-def _alone(selector: Selector) -> bool:
+def _known_by_name(selector: Selector) -> tuple[bool, bool]:
+    """Return whether tag, id and classes decide on a selector, and on its last compound."""
     last = selector.compounds[0]
-    return len(selector.compounds) == 1 and not (last.attributes or last.pseudos or last.keys)
+    settled = not last.attributes and all(
+        pseudo.name in ("is", "not") and all(_known_by_name(inner)[0] for inner in pseudo.selectors)
+        for pseudo in last.pseudos
+    )
+    return settled and len(selector.compounds) == 1, settled
 
 
 def _merged(hints: Declarations, matched: tuple[_Entry, ...], style: Declarations) -> Specified:

@@ -45,9 +45,9 @@ class SelectorMatcher:
             found = self._names[written] = frozenset((written.lower() if self._quirks else written).split())
         return found
 
-    def matches(self, selector: Selector, element: Element) -> bool:
-        """Return whether a selector matches an element."""
-        if not self._fits(selector.compounds[0], element):
+    def matches(self, selector: Selector, element: Element, *, settled: bool = False) -> bool:
+        """Return whether a selector matches an element. ``settled``: its last compound is known to."""
+        if not settled and not self.fits(selector.compounds[0], element):
             return False
         if len(selector.compounds) == 1:
             return True
@@ -89,7 +89,7 @@ class SelectorMatcher:
             if combinator == "~":
                 return self._earlier(selector, at, element)
             other = element.getparent() if combinator == ">" else self._before(element)
-            if other is None or not self._fits(compound, other):
+            if other is None or not self.fits(compound, other):
                 return _Result.NOT_HERE
             element = other
         return _Result.MATCH
@@ -101,7 +101,7 @@ class SelectorMatcher:
         """
         above = element.getparent()
         while above is not None:
-            if self._fits(selector.compounds[at], above):
+            if self.fits(selector.compounds[at], above):
                 result = self._around(selector, at, above)
                 if result is not _Result.NOT_HERE:
                     return result
@@ -113,7 +113,7 @@ class SelectorMatcher:
         while before is not None:
             if self.spent:
                 return _Result.MATCH
-            if self._fits(selector.compounds[at], before):
+            if self.fits(selector.compounds[at], before):
                 result = self._around(selector, at, before)
                 if result is not _Result.NOT_HERE:
                     return result
@@ -132,7 +132,8 @@ class SelectorMatcher:
         if self._left < 0:
             self.spent = True
 
-    def _fits(self, compound: CompoundSelector, element: Element) -> bool:
+    def fits(self, compound: CompoundSelector, element: Element) -> bool:
+        """Return whether an element is what a compound says."""
         self._step()
         if compound.tag and element.tag != compound.tag:
             return False
