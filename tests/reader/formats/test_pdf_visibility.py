@@ -46,7 +46,7 @@ HIDDEN: dict[str, bytes] = {
     "color of its box": drawn(SEEN + ".2 .4 .8 rg 60 590 400 30 re f .21 .41 .8 rg " + text(72, 600, SECRET)),
     "under a box": drawn(SEEN + text(72, 600, SECRET) + "1 g 60 590 400 30 re f"),
     "under a box with text": drawn(
-        text(72, 600, SECRET) + "1 g 60 590 400 30 re f 0 g " + text(72, 600, "Kettles boil water at noon, too.")
+        text(72, 600, SECRET) + "1 g 60 590 400 30 re f 0 g " + text(72, 600, "Kettles boil water at noon.")
     ),
     "under an image": drawn(
         SEEN + text(72, 600, SECRET) + "q 400 0 0 30 60 590 cm /I Do Q",
@@ -149,8 +149,8 @@ def test_the_recognized_text_of_a_scan_is_read_and_said_to_be_that() -> None:
     page = read(scan(text(72, 700, "Kettles boil water.", before="3 Tr")))
     assert page.markdown == "Kettles boil water."
     assert said(page) == [
-        "1 page is a scan. The text comes from an invisible layer that a program recognized, and may differ from "
-        "the image."
+        "1 page is a scan. The text comes from an invisible layer that a program recognized, and may differ "
+        "from the image."
     ]
 
 

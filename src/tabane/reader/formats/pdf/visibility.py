@@ -99,7 +99,7 @@ def _is_on_layer(handle: Any) -> bool:
         raw.FPDFPageObjMark_GetName(raw.FPDFPageObj_GetMark(handle, nth), name, 16, byref(size))
         if list(name[:3]) == [79, 67, 0]:  # OC
             return True
-    return count > _MARKS
+    return bool(count > _MARKS)
 
 
 class _Suspects:
