@@ -113,6 +113,26 @@ def test_a_turned_page_has_its_table() -> None:
     assert read(drawn(turned, page="/Rotate 90")).markdown == TABLE
 
 
+def test_a_table_within_a_column_of_text_is_found() -> None:
+    cells = "".join(
+        text(64 + column * 80, 480 - row * 13, cell)
+        for row, line in enumerate(CELLS)
+        for column, cell in enumerate(line)
+    )
+    right = [*RIGHT, *RIGHT]
+    assert TABLE in markdown(column(60, [*LEFT, LEFT[0]]) + cells + column(320, right))
+
+
+def test_a_label_at_the_right_edge_and_an_indented_text_are_no_table() -> None:
+    lines = "".join(
+        text(60, 700 - nth * 60, f"int boil_kettle_{nth} (kettle *kettle, int seconds)")
+        + text(480, 700 - nth * 60, "[Function]")
+        + "".join(text(90, 687 - nth * 60 - row * 13, line) for row, line in enumerate(LEFT[:3]))
+        for nth in range(4)
+    )
+    assert "| --- |" not in markdown(lines)
+
+
 # What is no table
 
 LEFT = [
@@ -240,6 +260,30 @@ def test_captions_are_paragraphs_of_their_own() -> None:
         )
     )
     assert found.endswith("\n\nFigure 1: A kettle of copper.")
+
+
+def test_a_footnote_in_small_letters_is_a_paragraph_of_its_own() -> None:
+    found = markdown(
+        column(60, ["The kettle is shown here, with its lid and its", "spout, as it was made."])
+        + text(60, 574, "1 By hand, as the smith said.", size=8)
+    )
+    assert found.endswith("as it was made.\n\n1 By hand, as the smith said.")
+
+
+def test_lines_of_japanese_are_joined_without_a_space() -> None:
+    font = (
+        "<</Type/Font/Subtype/Type0/BaseFont/HeiseiKakuGo-W5/Encoding/UniJIS-UCS2-H/DescendantFonts[<</Type/Font"
+        "/Subtype/CIDFontType0/BaseFont/HeiseiKakuGo-W5/CIDSystemInfo<</Registry(Adobe)/Ordering(Japan1)"
+        "/Supplement 2>>/FontDescriptor<</Type/FontDescriptor/FontName/HeiseiKakuGo-W5/Flags 4"
+        "/FontBBox[-92 -250 1010 922]/ItalicAngle 0/Ascent 752/Descent -221/CapHeight 737/StemV 114>>>>]>>"
+    )
+    lines = ["銅のやかんは町の古い工房で一つずつ", "手で作られました。いまは工場で作ら", "れています。"]
+    content = "".join(
+        f"BT /J 11 Tf 60 {600 - nth * 14} Td <{line.encode('utf-16-be').hex()}> Tj ET\n"
+        for nth, line in enumerate(lines)
+    )
+    page = read(drawn(content, resources="/Font<</J 20 0 R>>", objects={20: font}))
+    assert page.markdown == "".join(lines)
 
 
 # Metadata
