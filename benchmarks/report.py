@@ -55,6 +55,7 @@ ORDER = (
         "web",
     ),
     "reader",
+    "reader-pdf",
 )
 _TITLE = "# Performance"
 _SECTION = re.compile(r"<!-- (\w+) -->\n(.*?)\n<!-- /\1 -->", re.DOTALL)
