@@ -55,7 +55,7 @@ ORDER = (
         "web",
     ),
     "reader",
-    "reader-pdf",
+    "pdf",
 )
 _TITLE = "# Performance"
 _SECTION = re.compile(r"<!-- (\w+) -->\n(.*?)\n<!-- /\1 -->", re.DOTALL)
