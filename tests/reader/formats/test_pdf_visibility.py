@@ -37,6 +37,10 @@ HIDDEN: dict[str, bytes] = {
     "mode 3": drawn(SEEN + text(72, 600, SECRET, before="3 Tr")),
     "mode 7": drawn(SEEN + "q " + text(72, 600, SECRET, before="7 Tr") + " Q"),
     "right of the page": drawn(SEEN + text(700, 600, SECRET)),
+    "over the edge of the page": drawn(
+        SEEN + text(72, 600, "This line is long and goes on until it is at the edge, where nobody sees it. "
+                    + "It is followed by so many more words that the secret is far away from it. " + SECRET)
+    ),
     "below the page": drawn(SEEN + text(72, -50, SECRET)),
     "outside of the crop box": drawn(SEEN + text(72, 40, SECRET), page="/CropBox[0 100 612 792]"),
     "white": drawn(SEEN + "1 g " + text(72, 600, SECRET)),

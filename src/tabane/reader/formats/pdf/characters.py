@@ -111,9 +111,11 @@ def page_words(
         core = line.strip()
         first = at + len(line) - len(line.lstrip())
         if core and not fine and reader.is_one(core, first):
-            found.append(reader.piece(core, first, first + len(core) - 1, number))
-            at += len(line) + 2
-            continue
+            whole = reader.piece(core, first, first + len(core) - 1, number)
+            if whole.left >= 0 and whole.right <= frame.width:
+                found.append(whole)
+                at += len(line) + 2
+                continue
         for word in _WORD.finditer(line):
             found.extend(reader.pieces(word[0], at + word.start(), number))
         at += len(line) + 2
