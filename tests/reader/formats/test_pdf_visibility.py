@@ -94,6 +94,18 @@ HIDDEN: dict[str, bytes] = {
         page="/Annots[<</Type/Annot/Subtype/Square/Rect[60 590 460 620]/F 4/AP<</N 20 0 R>>>>]",
         objects={20: ("/Type/XObject/Subtype/Form/BBox[0 0 400 30]", b"1 g 0 0 400 30 re f")},
     ),
+    "letters without a shape": drawn(
+        "BT /T 11 Tf 72 600 Td (abcdefgh) Tj ET BT /F 11 Tf 72 700 Td (Kettles boil water in town.) Tj ET",
+        resources="/Font<</F 3 0 R/T<</Type/Font/Subtype/Type3/FontBBox[0 0 10 10]/FontMatrix[.1 0 0 .1 0 0]"
+                  "/CharProcs<</x 20 0 R>>/Encoding<</Differences[97/x/x/x/x/x/x/x/x]>>/FirstChar 97"
+                  "/LastChar 104/Widths[6 6 6 6 6 6 6 6]/ToUnicode 21 0 R/Resources<<>>>>>>",
+        objects={
+            20: ("", b"6 0 0 0 6 8 d1"),
+            21: ("", b"1 begincodespacerange <00> <ff> endcodespacerange 8 beginbfchar "
+                     + b" ".join(b"<%02x> <%b>" % (97 + nth, letter.encode("utf-16-be").hex().encode())
+                                 for nth, letter in enumerate("previous")) + b" endbfchar"),
+        },
+    ),
     "stroke in white": drawn(SEEN + "1 G " + text(72, 600, SECRET, before="1 Tr")),
 }  # fmt: skip
 
