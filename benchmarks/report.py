@@ -56,6 +56,7 @@ ORDER = (
     ),
     "other_reads",
     "reader",
+    "pdf",
 )
 _TITLE = "# Performance"
 _SECTION = re.compile(r"<!-- (\w+) -->\n(.*?)\n<!-- /\1 -->", re.DOTALL)

@@ -20,10 +20,36 @@ from typing import Any
 
 _LOOKS = ("grid", "horizontal", "plain", "zebra", "booktabs")
 _WORDS = (
-    "kettle", "copper", "water", "pressure", "valve", "sensor", "result", "method", "sample", "median", "error",
-    "budget", "region", "harvest", "total", "supply", "orchard", "engine", "service", "latency", "throughput",
-    "memory", "reader", "archive", "letter", "figure", "quarter", "client", "hub",
-)  # fmt: skip
+    "kettle",
+    "copper",
+    "water",
+    "pressure",
+    "valve",
+    "sensor",
+    "result",
+    "method",
+    "sample",
+    "median",
+    "error",
+    "budget",
+    "region",
+    "harvest",
+    "total",
+    "supply",
+    "orchard",
+    "engine",
+    "service",
+    "latency",
+    "throughput",
+    "memory",
+    "reader",
+    "archive",
+    "letter",
+    "figure",
+    "quarter",
+    "client",
+    "hub",
+)
 _KANJI = (
     "東京都大阪府水銅圧力弁標本中央値誤差予算地域収穫合計供給果樹園機関遅延処理能記憶読者書庫手紙図四半期"
 )
@@ -385,7 +411,8 @@ def by_chromium(document: KnownDocument) -> bytes:
 def by_libreoffice(document: KnownDocument) -> bytes:
     return _printed(document, lambda source, target: [
         shutil.which("soffice") or "soffice",
-        f"-env:UserInstallation={(source.parent / 'profile').as_uri()}", "--headless", "--convert-to", "pdf", "--outdir", str(target.parent), str(source),
+        f"-env:UserInstallation={(source.parent / 'profile').as_uri()}", "--headless", "--convert-to",
+        "pdf", "--outdir", str(target.parent), str(source),
     ], ".fodt", as_open_document)  # fmt: skip
 
 
@@ -447,8 +474,8 @@ def _office_styles(table: KnownTable, number: int) -> str:
         fill = {"head": "#cccccc", "even": "#eeeeee"}.get(row) if table.look == "zebra" else None
         shade = f'fo:background-color="{fill}"' if fill else ""
         found.append(
-            f'<style:style style:name="c{number}{row}" style:family="table-cell"><style:table-cell-properties '
-            f'fo:padding="2pt" {borders} {shade}/></style:style>'
+            f'<style:style style:name="c{number}{row}" style:family="table-cell">'
+            f'<style:table-cell-properties fo:padding="2pt" {borders} {shade}/></style:style>'
         )
     return "".join(found)
 

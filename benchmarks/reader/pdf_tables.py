@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> None:
     rows.append(["CPU ms a document", *seconds])
     command = "python -m benchmarks.reader.pdf_tables"
     part = table(["cell F1", *chosen], rows)
-    publish("reader-pdf", ["## Tables of PDFs", machine(command), part, _METHOD], write=options.write)
+    publish("pdf", ["## Tables of PDFs", machine(command), part, _METHOD], write=options.write)
 
 
 def _made(

@@ -32,7 +32,7 @@ def drawn(
     }
     for number, body in (objects or {}).items():
         all_objects[number] = body.encode() if isinstance(body, str) else _stream(*body)
-    fonts = "/Font<</F 3 0 R/B 4 0 R/C 5 0 R>>"
+    fonts = "" if "/Font" in resources else "/Font<</F 3 0 R/B 4 0 R/C 5 0 R>>"
     for nth, content in enumerate(contents):
         all_objects[1000 + nth * 2] = (
             f"<</Type/Page/Parent 2 0 R/MediaBox[{box}]/Resources<<{fonts}{resources}>>{page}"

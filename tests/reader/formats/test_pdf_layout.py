@@ -10,7 +10,11 @@ from tests.reader.formats.pdf_files import drawn, grid, rows, text
 
 URL = "https://a.test/x.pdf"
 CELLS = [["Name", "Count", "Price"], ["kettle", "12", "3.50"], ["pan", "7", "11.00"], ["lid", "120", "0.75"]]
-TABLE = "| Name | Count | Price |\n| --- | --- | --- |\n| kettle | 12 | 3.50 |\n| pan | 7 | 11.00 |\n| lid | 120 | 0.75 |"
+TABLE = """| Name | Count | Price |
+| --- | --- | --- |
+| kettle | 12 | 3.50 |
+| pan | 7 | 11.00 |
+| lid | 120 | 0.75 |"""
 LEFTS, TOPS = [60, 160, 260, 360], [600, 582, 564, 546, 528]
 BEFORE = text(60, 640, "Prices of this year, as the shop has told them to us in a letter of May.")
 AFTER = text(60, 490, "All prices are without taxes, and they change with the price of copper.")
@@ -75,10 +79,12 @@ def test_merged_cells_have_their_text_once() -> None:
 
 def test_the_lines_of_a_cell_are_one_text() -> None:
     cells = "".join(
-        text(64, 587 - nth * 40, name) + text(164, 587 - nth * 40, f"a long text about") + text(164, 574 - nth * 40, f"the {name} itself")
+        text(64, 587 - nth * 40, name)
+        + text(164, 587 - nth * 40, "a long text about")
+        + text(164, 574 - nth * 40, f"the {name} itself")
         + text(304, 587 - nth * 40, str(nth))
         for nth, name in enumerate(("kettle", "pan", "lid", "spoon"))
-    )  # fmt: skip
+    )
     assert "| pan | a long text about the pan itself | 1 |" in markdown(cells)
     rules = grid([60, 160, 300, 360], [600, 560, 520, 480, 440])
     assert "| pan | a long text about the pan itself | 1 |" in markdown(rules + cells)
@@ -107,14 +113,46 @@ def test_a_turned_page_has_its_table() -> None:
     assert read(drawn(turned, page="/Rotate 90")).markdown == TABLE
 
 
+def test_a_table_within_a_column_of_text_is_found() -> None:
+    cells = "".join(
+        text(64 + column * 80, 480 - row * 13, cell)
+        for row, line in enumerate(CELLS)
+        for column, cell in enumerate(line)
+    )
+    right = [*RIGHT, *RIGHT]
+    assert TABLE in markdown(column(60, [*LEFT, LEFT[0]]) + cells + column(320, right))
+
+
+def test_a_label_at_the_right_edge_and_an_indented_text_are_no_table() -> None:
+    lines = "".join(
+        text(60, 700 - nth * 60, f"int boil_kettle_{nth} (kettle *kettle, int seconds)")
+        + text(480, 700 - nth * 60, "[Function]")
+        + "".join(text(90, 687 - nth * 60 - row * 13, line) for row, line in enumerate(LEFT[:3]))
+        for nth in range(4)
+    )
+    assert "| --- |" not in markdown(lines)
+
+
 # What is no table
 
-LEFT = ["the kettle was made of copper in the", "old town, where many such things were", "made by hand until the",
-        "mill was built below the bridge, and", "after that nobody wanted to pay", "for work by hand any more, so that",
-        "the last of the smiths left the town"]  # fmt: skip
-RIGHT = ["in the year of the great flood, which", "took the mill and the bridge with it", "and made the road to the",
-         "sea useless for a generation, until", "the railway came and with it the", "tin kettles of the north, cheap and",
-         "light, which nobody has ever loved."]  # fmt: skip
+LEFT = [
+    "the kettle was made of copper in the",
+    "old town, where many such things were",
+    "made by hand until the",
+    "mill was built below the bridge, and",
+    "after that nobody wanted to pay",
+    "for work by hand any more, so that",
+    "the last of the smiths left the town",
+]
+RIGHT = [
+    "in the year of the great flood, which",
+    "took the mill and the bridge with it",
+    "and made the road to the",
+    "sea useless for a generation, until",
+    "the railway came and with it the",
+    "tin kettles of the north, cheap and",
+    "light, which nobody has ever loved.",
+]
 
 
 def column(left: float, lines: list[str]) -> str:
@@ -142,16 +180,27 @@ def test_two_columns_that_are_drawn_line_by_line_are_put_in_order() -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        "".join(text(60, 600 - n * 14, f"Chapter {n}") + text(400, 600 - n * 14, str(n * 8 + 1)) for n in range(6)),
+        "".join(
+            text(60, 600 - n * 14, f"Chapter {n}") + text(400, 600 - n * 14, str(n * 8 + 1)) for n in range(6)
+        ),
         "".join(text(60, 600 - n * 14, f"Chapter {n} {'. ' * 20}{n + 1}") for n in range(6)),
-        "".join(text(60, 600 - n * 14, "\225") + text(80, 600 - n * 14, f"thing number {n}") for n in range(6)),
-        "".join(text(60, 600 - n * 14, f"{n + 1}.") + text(84, 600 - n * 14, f"thing number {n}") for n in range(6)),
-        "".join(text(60 + n % 2 * 24, 600 - n * 12, f"x = call({n})", font="C") + text(260, 600 - n * 12, "# why", font="C")
-                for n in range(6)),
-        "60 480 300 200 re S " + "".join(text(70, 600 - n * 13, "a text in a frame, which is not a table") for n in range(5)),
+        "".join(
+            text(60, 600 - n * 14, "\225") + text(80, 600 - n * 14, f"thing number {n}") for n in range(6)
+        ),
+        "".join(
+            text(60, 600 - n * 14, f"{n + 1}.") + text(84, 600 - n * 14, f"thing number {n}")
+            for n in range(6)
+        ),
+        "".join(
+            text(60 + n % 2 * 24, 600 - n * 12, f"x = call({n})", font="C")
+            + text(260, 600 - n * 12, "# why", font="C")
+            for n in range(6)
+        ),
+        "60 480 300 200 re S "
+        + "".join(text(70, 600 - n * 13, "a text in a frame, and no table") for n in range(5)),
     ],
     ids=["contents", "leaders", "bullets", "numbers", "code", "frame"],
-)  # fmt: skip
+)
 def test_contents_lists_code_and_frames_are_no_tables(content: str) -> None:
     assert "| --- |" not in markdown(content)
 
@@ -187,9 +236,13 @@ def test_a_line_that_is_on_two_pages_alone_is_kept() -> None:
 def test_bold_lines_are_headings_below_those_of_larger_letters() -> None:
     body = "This is what the text of the section says, and it is longer than its heading is."
     found = markdown(
-        text(60, 700, "Kettles", size=20) + text(60, 660, "Of copper", font="B") + text(60, 640, body)
-        + text(60, 600, "Of iron", font="B") + text(60, 580, body) + text(60, 566, body)
-    )  # fmt: skip
+        text(60, 700, "Kettles", size=20)
+        + text(60, 660, "Of copper", font="B")
+        + text(60, 640, body)
+        + text(60, 600, "Of iron", font="B")
+        + text(60, 580, body)
+        + text(60, 566, body)
+    )
     assert found.startswith("# Kettles\n\n## Of copper\n\nThis is")
     assert "\n\n## Of iron\n\nThis" in found
 
@@ -201,9 +254,36 @@ def test_a_text_that_is_bold_throughout_has_no_headings() -> None:
 
 
 def test_captions_are_paragraphs_of_their_own() -> None:
-    found = markdown(column(60, ["The kettle is shown here, with its lid and", "its spout.",
-                                 "Figure 1: A kettle of copper."]))  # fmt: skip
+    found = markdown(
+        column(
+            60, ["The kettle is shown here, with its lid and", "its spout.", "Figure 1: A kettle of copper."]
+        )
+    )
     assert found.endswith("\n\nFigure 1: A kettle of copper.")
+
+
+def test_a_footnote_in_small_letters_is_a_paragraph_of_its_own() -> None:
+    found = markdown(
+        column(60, ["The kettle is shown here, with its lid and its", "spout, as it was made."])
+        + text(60, 574, "1 By hand, as the smith said.", size=8)
+    )
+    assert found.endswith("as it was made.\n\n1 By hand, as the smith said.")
+
+
+def test_lines_of_japanese_are_joined_without_a_space() -> None:
+    font = (
+        "<</Type/Font/Subtype/Type0/BaseFont/HeiseiKakuGo-W5/Encoding/UniJIS-UCS2-H/DescendantFonts[<</Type/Font"
+        "/Subtype/CIDFontType0/BaseFont/HeiseiKakuGo-W5/CIDSystemInfo<</Registry(Adobe)/Ordering(Japan1)"
+        "/Supplement 2>>/FontDescriptor<</Type/FontDescriptor/FontName/HeiseiKakuGo-W5/Flags 4"
+        "/FontBBox[-92 -250 1010 922]/ItalicAngle 0/Ascent 752/Descent -221/CapHeight 737/StemV 114>>>>]>>"
+    )
+    lines = ["銅のやかんは町の古い工房で一つずつ", "手で作られました。いまは工場で作ら", "れています。"]
+    content = "".join(
+        f"BT /J 11 Tf 60 {600 - nth * 14} Td <{line.encode('utf-16-be').hex()}> Tj ET\n"
+        for nth, line in enumerate(lines)
+    )
+    page = read(drawn(content, resources="/Font<</J 20 0 R>>", objects={20: font}))
+    assert page.markdown == "".join(lines)
 
 
 # Metadata

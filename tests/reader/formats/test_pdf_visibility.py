@@ -37,6 +37,10 @@ HIDDEN: dict[str, bytes] = {
     "mode 3": drawn(SEEN + text(72, 600, SECRET, before="3 Tr")),
     "mode 7": drawn(SEEN + "q " + text(72, 600, SECRET, before="7 Tr") + " Q"),
     "right of the page": drawn(SEEN + text(700, 600, SECRET)),
+    "over the edge of the page": drawn(
+        SEEN + text(72, 600, "This line is long and goes on until it is at the edge, where nobody sees it. "
+                    + "It is followed by so many more words that the secret is far away from it. " + SECRET)
+    ),
     "below the page": drawn(SEEN + text(72, -50, SECRET)),
     "outside of the crop box": drawn(SEEN + text(72, 40, SECRET), page="/CropBox[0 100 612 792]"),
     "white": drawn(SEEN + "1 g " + text(72, 600, SECRET)),
@@ -46,7 +50,7 @@ HIDDEN: dict[str, bytes] = {
     "color of its box": drawn(SEEN + ".2 .4 .8 rg 60 590 400 30 re f .21 .41 .8 rg " + text(72, 600, SECRET)),
     "under a box": drawn(SEEN + text(72, 600, SECRET) + "1 g 60 590 400 30 re f"),
     "under a box with text": drawn(
-        text(72, 600, SECRET) + "1 g 60 590 400 30 re f 0 g " + text(72, 600, "Kettles boil water at noon, too.")
+        text(72, 600, SECRET) + "1 g 60 590 400 30 re f 0 g " + text(72, 600, "Kettles boil water at noon.")
     ),
     "under an image": drawn(
         SEEN + text(72, 600, SECRET) + "q 400 0 0 30 60 590 cm /I Do Q",
@@ -89,6 +93,18 @@ HIDDEN: dict[str, bytes] = {
         SEEN + text(72, 600, SECRET),
         page="/Annots[<</Type/Annot/Subtype/Square/Rect[60 590 460 620]/F 4/AP<</N 20 0 R>>>>]",
         objects={20: ("/Type/XObject/Subtype/Form/BBox[0 0 400 30]", b"1 g 0 0 400 30 re f")},
+    ),
+    "letters without a shape": drawn(
+        "BT /T 11 Tf 72 600 Td (abcdefgh) Tj ET BT /F 11 Tf 72 700 Td (Kettles boil water in town.) Tj ET",
+        resources="/Font<</F 3 0 R/T<</Type/Font/Subtype/Type3/FontBBox[0 0 10 10]/FontMatrix[.1 0 0 .1 0 0]"
+                  "/CharProcs<</x 20 0 R>>/Encoding<</Differences[97/x/x/x/x/x/x/x/x]>>/FirstChar 97"
+                  "/LastChar 104/Widths[6 6 6 6 6 6 6 6]/ToUnicode 21 0 R/Resources<<>>>>>>",
+        objects={
+            20: ("", b"6 0 0 0 6 8 d1"),
+            21: ("", b"1 begincodespacerange <00> <ff> endcodespacerange 8 beginbfchar "
+                     + b" ".join(b"<%02x> <%b>" % (97 + nth, letter.encode("utf-16-be").hex().encode())
+                                 for nth, letter in enumerate("previous")) + b" endbfchar"),
+        },
     ),
     "stroke in white": drawn(SEEN + "1 G " + text(72, 600, SECRET, before="1 Tr")),
 }  # fmt: skip
@@ -149,8 +165,8 @@ def test_the_recognized_text_of_a_scan_is_read_and_said_to_be_that() -> None:
     page = read(scan(text(72, 700, "Kettles boil water.", before="3 Tr")))
     assert page.markdown == "Kettles boil water."
     assert said(page) == [
-        "1 page is a scan. The text comes from an invisible layer that a program recognized, and may differ from "
-        "the image."
+        "1 page is a scan. The text comes from an invisible layer that a program recognized, and may differ "
+        "from the image."
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from ctypes import CFUNCTYPE, byref, c_int, c_uint, c_void_p, cast, create_string_buffer
+from ctypes import CFUNCTYPE, byref, c_double, c_int, c_uint, c_void_p, cast, create_string_buffer
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,7 +25,8 @@ class TextStyle:
     """How a text object is drawn. ``mode`` is that of ISO 32000-1, table 106; ``alpha`` is 0..255.
 
     ``upright``: it is written from left to right. ``embedded``: the file has the font's shapes.
-    ``address`` is the object's.
+    ``address`` is the object's. ``shaped``: its first letter has a shape, and its font is no program of
+    the file (Type 3), whose letters may draw nothing.
     """
 
     address: int
@@ -37,6 +38,7 @@ class TextStyle:
     upright: bool
     embedded: bool
     scale: float
+    shaped: bool = True
 
 
 class PdfWord(NamedTuple):
@@ -73,6 +75,7 @@ class _FontFacts:
     bold: bool
     typed: bool
     embedded: bool
+    named: bool
 
 
 class FontTable:
@@ -93,7 +96,8 @@ class FontTable:
             weight = raw.FPDFText_GetFontWeight(text, index)
             bold = bool(_BOLD.search(name.value)) or weight >= 600 or bool(flags.value & _FORCED_BOLD)
             embedded = bool(font) and raw.FPDFFont_GetIsEmbedded(font) == 1
-            known = self._known[address] = _FontFacts(bold, bool(_TYPED.search(name.value)), embedded)
+            typed = bool(_TYPED.search(name.value))
+            known = self._known[address] = _FontFacts(bold, typed, embedded, bool(name.value))
         return known
 
 
@@ -111,9 +115,11 @@ def page_words(
         core = line.strip()
         first = at + len(line) - len(line.lstrip())
         if core and not fine and reader.is_one(core, first):
-            found.append(reader.piece(core, first, first + len(core) - 1, number))
-            at += len(line) + 2
-            continue
+            whole = reader.piece(core, first, first + len(core) - 1, number)
+            if whole.left >= 0 and whole.right <= frame.width:
+                found.append(whole)
+                at += len(line) + 2
+                continue
         for word in _WORD.finditer(line):
             found.extend(reader.pieces(word[0], at + word.start(), number))
         at += len(line) + 2
@@ -246,4 +252,12 @@ class _WordReader:
             upright,
             facts.embedded,
             raw.FPDFText_GetFontSize(text, index) * scale,
+            facts.named and self._has_shape(index),
         )
+
+    def _has_shape(self, index: int) -> bool:
+        edges = [c_double(), c_double(), c_double(), c_double()]
+        if not self._raw.FPDFText_GetCharBox(self._text, index, *map(byref, edges)):
+            return False
+        left, right, bottom, top = (edge.value for edge in edges)
+        return right > left and top > bottom

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 _LONGEST = 300
 _USELESS = re.compile(
-    r"\(?(?:anonymous|unspecified|untitled(?:[ -]?\d{0,4})?|no title|title|none|null|document\s?\d{0,4}|print"
+    r"\(?(?:anonymous|unspecified|untitled(?:[ -]?\d{0,4})?|no title|title|none|null|print"
+    r"|document\s?\d{0,4}"
     r"|slide \d{1,4}|無題(?:\d{0,4})|about:blank|名称未設定.{0,20})\)?"
-    r"|(?:Microsoft (?:Office )?(?:Word|PowerPoint|Excel)|Adobe \w{1,20}|OpenOffice|文書\s?\d{0,4}) - .{0,300}"
+    r"|(?:Microsoft (?:Office )?(?:Word|PowerPoint|Excel)|Adobe \w{1,20}|文書\s?\d{0,4}) - .{0,300}"
     r"|.{0,300}\.(?:docx?|xlsx?|pptx?|odt|rtf|tex|dvi|pdf|html?|indd|qxd|txt|md|pages|typ|ps|jtd)"
     r"|(?:https?|file)://.{0,300}",
     re.I,

@@ -19,6 +19,7 @@ _LEVELS = 4
 _BULLET = re.compile(r"^(?:[•◦▪‣●○■□–·∙]|[-*] |\(?\d{1,3}[.)] )\s*")
 _CAPTION = re.compile(r"(?:Figure|Fig\.|Table|図|表|写真)\s*\d{1,3}(?!\d)")
 _SENTENCE = re.compile(r"[.,;:。、,.]\Z")
+_LEADERS = re.compile(r"(?:\s?\.){5,}")  # of a table of contents
 _WORD = re.compile(r"\w")
 
 
@@ -128,6 +129,8 @@ def _belongs(group: Sequence[PdfLine], line: PdfLine, leading: float, edges: _Co
         return False
     if before.upright != line.upright or not before.upright:
         return before.upright == line.upright
+    if _LEADERS.search(before.text):
+        return False
     if not line.wide and (_BULLET.match(line.text) or _CAPTION.match(line.text)):
         return False
     if (
@@ -150,7 +153,7 @@ def _block(group: Sequence[PdfLine], edges: _ColumnEdges, styles: HeadingStyles)
             pieces[-1] = continued(pieces[-1], line.text)
         else:
             pieces.append(line.text)
-    text = escaping.inline(without_hyphens("  \n".join(pieces)))
+    text = escaping.inline(_LEADERS.sub(" …", without_hyphens("  \n".join(pieces))))
     if level and len(text) <= 200 and _WORD.search(text):
         return f"{'#' * level} {escaping.heading(text)}"
     if bullet := _BULLET.match(text):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tabane.reader.formats.pdf.characters import PdfWord
+from tabane.reader.formats.pdf.columns import text_columns
 from tabane.reader.formats.pdf.drawing import PageDrawing
 from tabane.reader.formats.pdf.geometry import PdfBox, centers
 from tabane.reader.formats.pdf.grids import RuleGrid, level_rules, rule_grids
@@ -19,6 +20,7 @@ _GAP = 0.85  # times the size of the font, between words of different columns
 _BETWEEN = 0.15  # times the size of the font, between text objects, where each line of a text is one object
 _MOST_WORDS = 20_000  # of a page whose tables are looked for
 _MOST_COLUMNS = 60
+_SHARE, _NARROW_SHARE = 0.33, 0.42  # of lines, which have words on both sides of a gap between columns
 _LONG_WORD = 10  # characters: words are not cut where lines are drawn at once
 _PROSE = 24  # letters of a line of running text in a column
 _LEADER = re.compile(r"(?:[.·…‥]\s?){4}")
@@ -93,25 +95,25 @@ class _PageTables:
 
     def aligned(self) -> Iterator[PdfTable]:
         """Yield tables whose columns are seen by their words alone."""
-        lines = by_height([word for _, word in self._words])
         numbers = {id(word): nth for nth, word in self._words}
-        between = _BETWEEN if _draws_whole_lines(lines) else None
-        for first, last in _runs(lines, between):
-            part = lines[first:last]
-            words = sorted((word for line in part for word in line), key=lambda word: numbers[id(word)])
-            made = self._aligned(part, words, between)
-            if made is not None:
-                rows, inner = made
-                box = PdfBox(
-                    min(word.left for word in words), min(word.bottom for word in words),
-                    max(word.right for word in words), max(word.top for word in words),
-                )  # fmt: skip
-                yield PdfTable(rows, tuple(inner), box, frozenset(numbers[id(word)] for word in words))
+        words = [word for _, word in self._words]
+        between = _BETWEEN if _draws_whole_lines(by_height(words)) else None
+        for part in text_columns(words):
+            lines = by_height(part)
+            for first, last in _runs(lines, between):
+                found = sorted(
+                    (word for line in lines[first:last] for word in line), key=lambda word: numbers[id(word)]
+                )
+                made = self._aligned(lines[first:last], found, between)
+                if made is not None:
+                    rows, inner = made
+                    taken = frozenset(numbers[id(word)] for word in found)
+                    yield PdfTable(rows, tuple(inner), _around(found), taken)
 
     def _aligned(
         self, lines: list[Row], words: list[PdfWord], between: float | None
     ) -> tuple[Rows, list[float]] | None:
-        inner = _corridors(lines, between)
+        inner = _corridors(lines, between, share=True)
         if not inner or len(inner) >= _MOST_COLUMNS or all(word.style.typed for word in words):
             return None
         if not _is_rowwise(words, inner, lines):
@@ -142,6 +144,15 @@ def _band_edges(drawing: PageDrawing) -> list[float]:
         for edge in (area.box.bottom, area.box.top)
     ]
     return centers(edges, 1.5)
+
+
+def _around(words: Sequence[PdfWord]) -> PdfBox:
+    return PdfBox(
+        min(word.left for word in words),
+        min(word.bottom for word in words),
+        max(word.right for word in words),
+        max(word.top for word in words),
+    )
 
 
 # Grids
@@ -253,10 +264,7 @@ def _draws_whole_lines(lines: Sequence[Row]) -> bool:
 
 def _runs(lines: list[Row], between: float | None) -> Iterator[tuple[int, int]]:
     """Yield ranges of lines: two or more have several segments, the others could belong to those."""
-    several = [
-        len(_segments(line, _GAP, between)) > 1 and not _LEADER.search(" ".join(w.text for w in line))
-        for line in lines
-    ]
+    several = [_has_columns(line, between) for line in lines]
     at = 0
     while at < len(lines):
         if not several[at]:
@@ -282,6 +290,14 @@ def _runs(lines: list[Row], between: float | None) -> Iterator[tuple[int, int]]:
         at = max(last + 1, at + 1)
 
 
+def _has_columns(line: Row, between: float | None) -> bool:
+    """Return whether a line has several segments, and is no item of a list or of a table of contents."""
+    count = len(_segments(line, _GAP, between))
+    if count < 2 or (count == 2 and _MARK.match(line[0].text)):
+        return False
+    return not _LEADER.search(" ".join(word.text for word in line))
+
+
 def _is_within(line: Row, left: float, right: float) -> bool:
     """Return whether a line with one segment can be a part of a cell."""
     wide = max(word.right for word in line) - line[0].left
@@ -294,8 +310,11 @@ def _goes_on(above: Row, line: Row) -> bool:
     return near and line[0].left > above[0].left + 3 and abs(above[0].size - line[0].size) < 0.6
 
 
-def _corridors(lines: Sequence[Row], between: float | None = None) -> list[float]:
-    """Return the middles of the ranges in which no line, or nearly none, has a word."""
+def _corridors(lines: Sequence[Row], between: float | None = None, *, share: bool = False) -> list[float]:
+    """Return the middles of the ranges in which no line, or nearly none, has a word.
+
+    With ``share`` a part of the lines must have words on both sides: the larger, the narrower the range.
+    """
     if not lines:
         return []
     sizes = sorted(word.size for line in lines for word in line)
@@ -313,7 +332,9 @@ def _corridors(lines: Sequence[Row], between: float | None = None) -> list[float
         if depth <= allowed:
             free.append((depth, x, events[nth + 1][0]))
         elif free:
-            if free[-1][2] - free[0][1] >= least and _is_between(segments, free[0][1], free[-1][2]):
+            wide = free[-1][2] - free[0][1]
+            part = 0.0 if not share else _SHARE if wide >= _GAP * size else _NARROW_SHARE
+            if wide >= least and _is_between(segments, free[0][1], free[-1][2], part):
                 found.append(_middle(free))
             free = []
     return found
@@ -326,7 +347,7 @@ def _middle(free: Sequence[tuple[int, float, float]]) -> float:
     return (left + right) / 2
 
 
-def _is_between(lines: Sequence[list[tuple[float, float]]], left: float, right: float) -> bool:
+def _is_between(lines: Sequence[list[tuple[float, float]]], left: float, right: float, share: float) -> bool:
     """Return whether words are on both sides of a range in enough lines: it is no margin."""
     both = crossed = 0
     for segments in lines:
@@ -334,7 +355,7 @@ def _is_between(lines: Sequence[list[tuple[float, float]]], left: float, right: 
         behind = any(low >= right - 0.5 for low, _ in segments)
         both += before and behind
         crossed += any(low < left - 0.5 and high > right + 0.5 for low, high in segments)
-    return both >= max(2, crossed * 2)
+    return both >= max(2, crossed * 2, share * len(lines))
 
 
 def _is_rowwise(words: Sequence[PdfWord], inner: list[float], lines: Sequence[Row]) -> bool:
@@ -445,7 +466,8 @@ def _is_list(rows: Rows) -> bool:
     """Return whether rows are items with their marks, or lines of a table of contents with page numbers."""
     if len(rows[0]) != 2:
         return False
-    if sum(1 for row in rows if _MARK.match(row[0])) * 10 >= len(rows) * 7:
+    firsts = [row[0] for row in rows if row[0]]
+    if sum(1 for cell in firsts if _MARK.match(cell)) * 10 >= len(firsts) * 7:
         return True
     numbers = [int(row[1]) for row in rows if _NUMBER.match(row[1])]
     return len(numbers) == len(rows) and numbers == sorted(numbers) and len(rows) > 3

@@ -99,7 +99,7 @@ def _is_on_layer(handle: Any) -> bool:
         raw.FPDFPageObjMark_GetName(raw.FPDFPageObj_GetMark(handle, nth), name, 16, byref(size))
         if list(name[:3]) == [79, 67, 0]:  # OC
             return True
-    return count > _MARKS
+    return bool(count > _MARKS)
 
 
 class _Suspects:
@@ -115,7 +115,9 @@ class _Suspects:
         known = self._known.get(style.address)
         if known is None:
             text = self._drawing.texts.get(style.address)
-            known = text is None or _is_special(text) or not _differs(style, _WHITE, _WHITE)
+            known = (
+                text is None or not style.shaped or _is_special(text) or not _differs(style, _WHITE, _WHITE)
+            )
             self._known[style.address] = known
         if known or self._many:
             return True
@@ -227,7 +229,7 @@ class _Shown:
             return False
         text = self._drawing.texts.get(word.style.address)
         plain = text is not None and not text.nested
-        if plain and _differs(word.style, *ground):
+        if plain and word.style.shaped and _differs(word.style, *ground):
             return True
         least = _NEAR * 0.8 if len(rows) >= 13 else _NEAR * 0.5
         return any(pixels.difference(row, columns) >= least for row in rows)
