@@ -54,9 +54,11 @@ def notes(elements: Sequence[HtmlElement]) -> Footnotes:
         return Footnotes()
     there = _targets(elements, {unquote(href[1:]) for href in wanted})
     marks: dict[str, str] = {}
+    taken: set[str] = set()
     for href, link in wanted.items():
         if unquote(href[1:]) in there:
-            marks[href] = _label(link, marks)
+            marks[href] = _label(link, taken)
+            taken.add(marks[href])
     return Footnotes(marks, {unquote(href[1:]): label for href, label in marks.items()})
 
 
@@ -90,13 +92,13 @@ def _is_note(note: HtmlElement) -> bool:
     )
 
 
-def _label(link: HtmlElement, taken: Mapping[str, str]) -> str:
+def _label(link: HtmlElement, taken: set[str]) -> str:
     """Return the text of the mark if it is a valid, unique label; else a number."""
     label = re.sub(r"[^\w.-]", "", text_of(link))[:16]
-    if label and label not in taken.values():
+    if label and label not in taken:
         return label
     number = len(taken) + 1
-    while str(number) in taken.values():
+    while str(number) in taken:
         number += 1
     return str(number)
 
