@@ -130,9 +130,9 @@ class Presentation:
         for entry in listed if listed is not None else ():
             if local(entry) == "sldId":
                 made = entry.makeelement("sldId")
-                for name, value in entry.attrib.items():
+                for name in list(entry.attrib)[:50]:
                     if str(name).startswith("{"):
-                        made.set("id", value)
+                        made.set("id", entry.get(name) or "")
                 found.append(made)
         return found
 
