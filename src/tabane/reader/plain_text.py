@@ -111,6 +111,7 @@ _STRONG = re.compile(r"(?<!\\)(\*\*|~~)(?=\S)(.{1,500}?)(?<=[^\s\\])\1")
 _EM = re.compile(r"(?<![\\*])\*(?=[^\s*])([^*]{1,500}?)(?<=[^\s\\])\*(?!\*)")
 _UNDERSCORED = re.compile(r"(?<![\\\w])(__?)(?=\S)(.{1,500}?)(?<=[^\s\\])\1(?!\w)")
 _HELD = re.compile("\x02(\\d+)\x03")
+_MARKED = re.compile("[\\\\`\\[<*~_\x02\x03]")
 _LONG = 10_000  # characters of a line that are looked at together
 
 
@@ -156,6 +157,8 @@ def _bare(line: str) -> str:
 
 def _inline(line: str) -> str:
     """Return a line without its marks. Escapes and code are taken out first: in them, marks are letters."""
+    if _MARKED.search(line) is None:
+        return line  # most cells of a large table
     held: list[str] = []
 
     def hold(found: re.Match[str]) -> str:
