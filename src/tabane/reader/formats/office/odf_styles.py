@@ -14,6 +14,7 @@ from tabane.reader.formats.office.text_formats import Format
 from tabane.reader.visibility import Color, hex_color
 
 _ANCESTORS = 30
+_ATTRIBUTES = 200
 _LENGTH = re.compile(r"\s*(-?[\d.]{1,12})\s*(cm|mm|in|pt|pc|px|%)?")
 _POINTS = {"cm": 28.35, "mm": 2.835, "in": 72.0, "pt": 1.0, "pc": 12.0, "px": 0.75, "": 1.0}
 _MONOSPACED = re.compile(
@@ -126,17 +127,15 @@ class OpenStyles:
 def _read(holder: etree._Element, made: dict[str, Any]) -> None:
     """Add what an element of properties says."""
     kind = local(holder)
-    for key, value in holder.attrib.items():
-        name = str(key).rpartition("}")[2]
+    for key in list(holder.attrib)[:_ATTRIBUTES]:
+        name, value = str(key).rpartition("}")[2], holder.get(key) or ""
         if name == "background-color":
-            color = hex_color(str(value))
-            made["shade" if kind == "text-properties" else "ground"] = color
+            made["shade" if kind == "text-properties" else "ground"] = hex_color(value)
         elif name == "display":
-            made["vanish" if kind == "text-properties" else "display"] = (
-                str(value) == "none" if kind == "text-properties" else str(value)
-            )
+            hidden = kind == "text-properties"
+            made["vanish" if hidden else "display"] = value == "none" if hidden else value
         elif (reading := _READING.get(name)) is not None:
-            made.update(reading(str(value), made))
+            made.update(reading(value, made))
 
 
 def _size(value: str, made: Mapping[str, Any]) -> dict[str, Any]:

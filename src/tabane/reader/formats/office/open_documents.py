@@ -28,6 +28,7 @@ _SLIDES = 1000
 _CELLS = 150_000
 _COLUMNS = 200
 _ROWS = 2000  # how often a row with text is repeated at most
+_COVERS = 50  # shapes of a slide whose places are compared
 _DISPLAYED = 60  # characters of a number as it is shown
 _FOOTERS = frozenset({"header", "footer", "date-time", "page-number", "page"})
 _SHAPES = frozenset({"frame", "g", "custom-shape", "rect", "ellipse", "circle", "polygon", "path", "caption"})
@@ -268,9 +269,11 @@ class _OpenSlide:
         shapes = [each for each in self._page if local(each) in _SHAPES]
         title = next((each for each in shapes if attribute(each, "class") == "title"), None)
         fill(child(whole, "h2"), [Span(f"{nth}. "), *self._title(title)])
+        covers = self._covers(shapes)
         for at, shape in enumerate(shapes):
             if shape is not title and attribute(shape, "class") not in _FOOTERS:
-                covered = self._is_covered(shape, shapes[at + 1 : at + 200])
+                area = _area(shape)
+                covered = area is not None and any(nth > at and _contains(each, area) for nth, each in covers)
                 place = OpenPlace(self._behind(shape), hidden=covered)
                 self._texts.frame(shape, whole, place)
             self._paint(shape)
@@ -306,7 +309,7 @@ class _OpenSlide:
         is_image = any(local(each) == "image" for each in shape)
         fill = style.get("fill")
         is_filled = fill in ("solid", "bitmap", "gradient", "hatch") and style.get("opacity", 1.0) >= 0.5
-        if area is not None and (is_image or is_filled) and len(self._areas) < 300:
+        if area is not None and (is_image or is_filled) and len(self._areas) < _COVERS:
             self._areas.append((area, style.get("fill_color") if fill == "solid" and not is_image else None))
 
     def _behind(self, shape: etree._Element) -> Color | None:
@@ -316,18 +319,19 @@ class _OpenSlide:
                 return color if _contains(other, area) else None
         return self._ground
 
-    def _is_covered(self, shape: etree._Element, later: list[etree._Element]) -> bool:
-        """Return whether a rectangle of one color is in front of a shape."""
-        area = _area(shape)
-        if area is None or attribute(self._page, "has-animation") == "true":
-            return False
-        for each in later:
-            other = _area(each)
-            style = self._texts.look(each)
-            plain = local(each) == "rect" and style.get("fill") == "solid" and style.get("opacity", 1.0) >= 1
-            if plain and other is not None and _contains(other, area):
-                return named_child(self._page, "par") is None
-        return False
+    def _covers(self, shapes: list[etree._Element]) -> list[tuple[int, _Area]]:
+        """Return the rectangles of one color, with their places among the shapes."""
+        if named_child(self._page, "par") is not None:
+            return []  # an animation may move them
+        found = []
+        for nth, shape in enumerate(shapes):
+            if local(shape) != "rect" or len(found) >= _COVERS:
+                continue
+            style = self._texts.look(shape)
+            area = _area(shape)
+            if area is not None and style.get("fill") == "solid" and style.get("opacity", 1.0) >= 1:
+                found.append((nth, area))
+        return found
 
 
 _Area = tuple[float, float, float, float]

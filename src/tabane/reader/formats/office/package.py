@@ -90,9 +90,9 @@ class OfficePackage:
 
 def attribute(node: etree._Element, name: str) -> str | None:
     """Return an attribute by its local name, whatever its namespace."""
-    for key, value in node.attrib.items():
+    for key in node.attrib:  # its items() takes quadratic time
         if str(key).rpartition("}")[2] == name:
-            return str(value)
+            return node.get(key)
     return None
 
 

@@ -22,7 +22,7 @@ _SLIDES = 1000
 _CHARACTERS = 4_000_000
 _ELEMENTS = 1_000_000
 _DEEP = 10  # groups within each other
-_AREAS = 300  # shapes of a slide whose places are compared
+_AREAS = 100  # shapes of a slide whose places are compared
 _SIZE = (9_144_000.0, 6_858_000.0)
 _FOOTERS = frozenset({"sldNum", "dt", "ftr", "hdr"})
 _TRUE = frozenset({"1", "true", "on"})
@@ -130,9 +130,9 @@ class Presentation:
         for entry in listed if listed is not None else ():
             if local(entry) == "sldId":
                 made = entry.makeelement("sldId")
-                for name, value in entry.attrib.items():
+                for name in list(entry.attrib)[:50]:
                     if str(name).startswith("{"):
-                        made.set("id", value)
+                        made.set("id", entry.get(name) or "")
                 found.append(made)
         return found
 

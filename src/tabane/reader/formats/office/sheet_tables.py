@@ -26,6 +26,14 @@ class CellRange(NamedTuple):
     right: int
 
     @property
+    def rows(self) -> int:
+        return self.bottom - self.top + 1
+
+    @property
+    def columns(self) -> int:
+        return self.right - self.left + 1
+
+    @property
     def name(self) -> str:
         """Return the name of the range, such as B3:F20."""
         first = f"{letters(self.left)}{self.top}"
@@ -71,8 +79,11 @@ def range_of(name: str) -> CellRange | None:
     return CellRange(top, left, bottom, right)
 
 
-def sheet_text(title: str, cells: Cells, merged: Iterable[CellRange]) -> SheetText:
-    """Return a sheet: its title as a heading, and its tables below each other."""
+def sheet_text(title: str, cells: Cells, merged: Iterable[CellRange], rows_left: int = 0) -> SheetText:
+    """Return a sheet: its title as a heading, and its tables below each other.
+
+    ``rows_left`` is how many rows there are below those given.
+    """
     filled = _filled(cells, merged)
     ranges = tables_of(filled)
     parts = [f"## {escaping.inline(title)}"]
@@ -101,6 +112,8 @@ def sheet_text(title: str, cells: Cells, merged: Iterable[CellRange]) -> SheetTe
             text = escaping.lines(escaping.inline(" ".join(rows[0][0].split())))
         else:
             made = table(rows)
+            if area is ranges[-1]:
+                made = made._replace(rows=made.rows + rows_left)
             warnings += [say("{sheet}: {warning}", sheet=title, warning=each) for each in made.warnings]
             text = made.markdown
             if len(ranges) > 1 or (area.top, area.left) != (1, 1):

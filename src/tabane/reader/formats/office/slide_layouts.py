@@ -143,4 +143,4 @@ def _theme(root: etree._Element, above: SlideSource | None) -> ThemeColors:
 
 
 def _names(entry: etree._Element) -> dict[str, str]:
-    return {str(name): str(value) for name, value in entry.attrib.items()}
+    return {str(name): entry.get(name) or "" for name in list(entry.attrib)[:50]}

@@ -26,7 +26,8 @@ _COLUMNS = 200
 _BYTES = 100_000_000  # of a sheet
 _TAGS = 6_000_000  # of all sheets together
 _STRINGS = 80_000_000  # bytes of shared strings
-_RANGES = 5_000  # merged ones, and conditional ones
+_MERGED = 500_000  # cells of merged ranges
+_LAST_COLUMN = 16_384
 _LONGEST = 33_000  # characters of a cell
 _NARROW = 0.3  # width of a column in characters
 _TRUE = frozenset({"1", "true", "on"})
@@ -86,22 +87,10 @@ class Workbook:
         for each in read:
             cells = each.shown(strings, self._since_1904)
             self._hidden += each.hidden
-            made = sheet_text(each.name, cells, each.merged)
+            made = sheet_text(each.name, cells, each.merged, each.rows_left)
             parts.append(made.markdown)
             parts += self._drawn(each.part)
             warnings += made.warnings
-            if each.rows_left:
-                warnings.append(
-                    say(
-                        "{sheet}: {warning}",
-                        sheet=each.name,
-                        warning=say(
-                            "{shown} of {rows} {rows:row is|rows are} shown.",
-                            shown=each.rows,
-                            rows=each.rows + each.rows_left,
-                        ),
-                    )
-                )
         if len(sheets) > _SHEETS:
             warnings.append(
                 say("{shown} of {all} {all:sheet is|sheets are} shown.", shown=_SHEETS, all=len(sheets))
@@ -178,10 +167,11 @@ class _SheetReader:
         self.name, self.part = sheet
         self._styles = styles
         self._cells: dict[int, dict[int, _Value]] = {}
-        self._hidden_columns: list[tuple[int, int]] = []
+        self._hidden_columns: dict[int, int] = {}  # column → the first of those hidden with it
         self._rows_are_hidden = False
         self._blind: list[CellRange] = []
         self.merged: list[CellRange] = []
+        self._merged_room = _MERGED
         self.hidden = 0
         self._unseen_row = False
         self._columns_with_text: set[int] = set()
@@ -197,13 +187,16 @@ class _SheetReader:
         elif name == "col":
             width = attribute(node, "width")
             if attribute(node, "hidden") in _TRUE or (width is not None and number(width, 9) < _NARROW):
-                ends = int(number(attribute(node, "min"), 1)), int(number(attribute(node, "max"), 1))
-                self._hidden_columns.append(ends)
+                first, last = (int(number(attribute(node, name), 1)) for name in ("min", "max"))
+                if first not in self._hidden_columns:
+                    columns = range(max(first, 1), min(last, _LAST_COLUMN) + 1)
+                    self._hidden_columns.update(dict.fromkeys(columns, first))
         elif name == "sheetFormatPr":
             self._rows_are_hidden = attribute(node, "zeroHeight") in _TRUE
         elif name == "mergeCell":
             area = range_of(attribute(node, "ref") or "")
-            if area is not None and len(self.merged) < _RANGES:
+            if area is not None and self._merged_room > 0:
+                self._merged_room -= area.rows * min(area.columns, _COLUMNS)
                 self.merged.append(area)
         elif name == "conditionalFormatting":
             self._condition(node)
@@ -246,7 +239,7 @@ class _SheetReader:
         for cell in node:
             place = place_of_cell(attribute(cell, "r"), before)
             before = place
-            if len(cell) and place <= 16_384:
+            if len(cell) and place <= _LAST_COLUMN:
                 value = self._value(cell)
                 if value is not None:
                     values[place] = value
@@ -263,13 +256,11 @@ class _SheetReader:
 
     def _add(self, row: int, values: dict[int, _Value]) -> None:
         """Keep the cells of a row that are in columns that are shown."""
-        for column in list(values):
-            for nth, (first, last) in enumerate(self._hidden_columns):
-                if first <= column <= last:
-                    del values[column]
-                    self.hidden += nth not in self._columns_with_text
-                    self._columns_with_text.add(nth)
-                    break
+        for column in [each for each in values if each in self._hidden_columns]:
+            del values[column]
+            first = self._hidden_columns[column]
+            self.hidden += first not in self._columns_with_text
+            self._columns_with_text.add(first)
         if values:
             self._cells[row] = values
             self.rows += 1
