@@ -132,15 +132,15 @@ def wall_of(vendor: str | None) -> PageKind:
     """Return the kind of a page on which ``vendor`` checks that a browser is there."""
     if vendor:
         warning = say(
-            "This is not the page but a check for bots ({vendor}) that stands before it. Ask the user to "
-            "open the page in a browser, or import the cookies of that browser: tabane reader cookies HOST "
-            "FILE.",
+            "The site shows a bot check ({vendor}) instead of the page. Ask the user to open the page in a "
+            "browser, or to import that browser's cookies: tabane reader cookies HOST FILE.",
             vendor=vendor,
         )
     else:
         warning = say(
-            "This is not the page but a check for bots that stands before it. Ask the user to open the "
-            "page in a browser, or import the cookies of that browser: tabane reader cookies HOST FILE."
+            "The site shows a bot check instead of the page. Ask the user to open the page in a "
+            "browser, or to "
+            "import that browser's cookies: tabane reader cookies HOST FILE."
         )
     return PageKind("bot-wall", warning)
 
@@ -207,8 +207,8 @@ def _consent_wall(seen: _Said) -> PageKind | None:
     return PageKind(
         "consent-wall",
         say(
-            "This is not the page but a request to accept cookies that stands before it. Ask the user to "
-            "answer it in a browser and import the cookies of that browser: tabane reader cookies HOST FILE."
+            "The site shows a cookie consent request instead of the page. Ask the user to answer it in a "
+            "browser, and to import that browser's cookies: tabane reader cookies HOST FILE."
         ),
     )
 
@@ -264,8 +264,9 @@ def _login(seen: _Said) -> PageKind | None:
     return PageKind(
         "login",
         say(
-            "This is a login page, not the content. If the user may read the page, import the cookies of a "
-            "browser that is logged in: tabane reader cookies HOST FILE."
+            "The site shows a login page instead of the content. If the user has an account, ask them "
+            "to import "
+            "the cookies of a browser that is logged in: tabane reader cookies HOST FILE."
         ),
     )
 
@@ -327,8 +328,8 @@ def _age_gate(seen: _Said) -> PageKind | None:
     return PageKind(
         "age-gate",
         say(
-            "This is not the page but a question about the age of its reader. Ask the user to answer it in a "
-            "browser and import the cookies of that browser: tabane reader cookies HOST FILE."
+            "The site asks for the reader's age instead of showing the page. Ask the user to answer in a "
+            "browser, and to import that browser's cookies: tabane reader cookies HOST FILE."
         ),
     )
 
@@ -385,7 +386,7 @@ def _not_found(seen: _Said) -> PageKind | None:
         return None
     return PageKind(
         "not-found",
-        say("The site reports that there is no page at this URL (with status 200). Check the URL."),
+        say("The site says that this page does not exist, although the status is 200. Check the URL."),
     )
 
 
@@ -423,7 +424,7 @@ def _parked(seen: _Said) -> PageKind | None:
         return None
     return PageKind(
         "parked",
-        say("There is no site at this address: the page is a placeholder of the domain or of its server."),
+        say("There is no website at this address, only a placeholder page of the domain or the server."),
     )
 
 
@@ -460,8 +461,9 @@ def _paywall(seen: _Said) -> PageKind | None:
     return PageKind(
         "paywall",
         say(
-            "The page is only partly readable: the rest is for subscribers or members. If the user is one, "
-            "import the cookies of their browser: tabane reader cookies HOST FILE."
+            "Only a part of the page is readable. The rest is for subscribers or members. If the user "
+            "is one, "
+            "ask them to import their browser's cookies: tabane reader cookies HOST FILE."
         ),
     )
 
@@ -511,8 +513,8 @@ _STRONG = re.compile(
 # -- pages that go on ------------------------------------------------------------------------------------
 
 LOADS_MORE = say(
-    "The page loads more when it is scrolled. To read more of it, set scrolls to a number of screens. This "
-    "needs a browser: reader_render = auto."
+    "The page loads more content when it is scrolled. To read it, set scrolls to a number of screens. This "
+    "requires reader_render = auto."
 )
 _ENDLESS = re.compile(r"(?<!animate-)(?<!animation-)infinite[-_]?(?:scroll|list|load|feed)", re.IGNORECASE)
 _MOST_LISTS = 20

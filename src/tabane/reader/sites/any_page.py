@@ -233,7 +233,7 @@ def _refresh(page: Page | None, fetched: FetchedResource, way: tuple[str, ...]) 
 
 def _unfollowed(to: str, error: ReadError) -> Message:
     return say(
-        "The page sends browsers on to {url}, which cannot be read: {reason}", url=to, reason=error.message
+        "The page redirects browsers to {url}, which cannot be read: {reason}", url=to, reason=error.message
     )
 
 
@@ -262,7 +262,7 @@ async def _of_frames(
         if frame.markdown.strip() and not inner:
             frames.append(frame)
     if todo:
-        failed.append(say("The page has more frames than are read, so something may be missing."))
+        failed.append(say("The page has more frames than Tabane reads, so content may be missing."))
     texts = [frame for frame in frames if not _is_menu(frame)] or frames
     if not texts:
         return None, failed
@@ -372,7 +372,7 @@ async def _scrolled(url: str, renderer: Renderer | None, tools: ReadingTools) ->
     if error is not None:
         return page, say("The page was not scrolled: {reason}", reason=error.message)
     return page, say(
-        "The page was not scrolled, because no browser opens pages with the present settings. Set "
+        "The page was not scrolled, because the present settings do not open pages in a browser. Set "
         "reader_render to auto."
     )
 
