@@ -110,6 +110,14 @@ def test_headers_tell_a_check_for_bots(site: Site) -> None:
     assert read(site, "/b").kind == "bot-wall"
 
 
+def test_a_refusal_written_in_entities_is_recognized(site: Site) -> None:
+    body = "<title>Access Denied</title><h1>Access Denied</h1>Reference&#32;&#35;18&#46;5c1d<p>"
+    site.put("/a", f"{body}https&#58;&#47;&#47;errors&#46;edgesuite&#46;net&#47;18", status=403)
+    with pytest.raises(ReadError) as raised:
+        read(site, "/a")
+    assert "Akamai" in str(raised.value)
+
+
 def test_a_plain_refusal_stays_one(site: Site) -> None:
     site.put("/a", "<title>Forbidden</title><p>You may not read this.</p>", status=403)
     with pytest.raises(ReadError) as raised:
