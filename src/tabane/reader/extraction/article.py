@@ -37,7 +37,6 @@ _ROOTS = frozenset(
     ("root", "app", "__next", "__nuxt", "___gatsby", "svelte", "main-app", "app-root", "react-root")
 )
 _LITTLE_TEXT = 250  # letters: pages are seldom published with less
-_NOTHING_ELSE = 120  # letters around a consent dialog that are not a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +70,9 @@ def article(html: str, url: str) -> ExtractedArticle:
     known = metadata(root, url)
     script = _scripted(root)
     dialogs = consent_dialogs(root)
-    only = dialogs.elements and dialogs.rest < _NOTHING_ELSE
-    if not only or script:
+    if not dialogs.alone or script:
         dialogs.remove()
-    seen = evidence(
-        root, url, closed=known.closed, scripted=script, consent=dialogs.letters, rest=dialogs.rest
-    )
+    seen = evidence(root, url, closed=known.closed, scripted=script, consent=dialogs.alone)
     onward = onward_addresses(root, url)
     for element in root.iter("noframes"):
         element.text = visible_text(element.text or "")  # the parser reads no markup there

@@ -62,6 +62,7 @@ _ABOUT = re.compile(
 
 _LONGEST_VENDOR = 30_000  # letters: lists of partners and purposes are long
 _LONGEST = 3_000
+_NOTHING_ELSE = 60  # letters around a dialog that are not a page
 _MOST = 200  # candidates that are looked at
 
 _TAGS = ("div", "section", "aside", "dialog", "form", "footer", "header")
@@ -75,6 +76,11 @@ class ConsentDialogs:
     elements: tuple[Element, ...] = ()
     letters: int = 0
     rest: int = 0
+
+    @property
+    def alone(self) -> bool:
+        """Return whether the page shows nothing else."""
+        return self.letters > self.rest and self.rest < _NOTHING_ELSE
 
     def remove(self) -> None:
         """Take them out of the page."""

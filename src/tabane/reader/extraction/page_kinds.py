@@ -42,7 +42,7 @@ class PageEvidence:
     """What is known of a page before its content is cut out of its tree. Texts are in lower case.
 
     ``source`` has scripts, frames, ids and targets of forms; ``inputs`` are the types of visible fields.
-    ``consent`` is the length of the consent dialogs, ``rest`` that of all other text, if there was one.
+    ``consent``: it shows a consent dialog and nothing else.
     """
 
     url: str
@@ -54,12 +54,11 @@ class PageEvidence:
     links: int
     closed: bool = False
     scripted: bool = False
-    consent: int = 0
-    rest: int = 0
+    consent: bool = False
 
 
 def evidence(
-    root: Element, url: str, *, closed: bool = False, scripted: bool = False, consent: int = 0, rest: int = 0
+    root: Element, url: str, *, closed: bool = False, scripted: bool = False, consent: bool = False
 ) -> PageEvidence:
     """Gather what is known of a page. ``closed``: its metadata says that not all of it is for everyone."""
     title = root.find(".//title")
@@ -74,7 +73,6 @@ def evidence(
         closed,
         scripted,
         consent,
-        rest,
     )
 
 
@@ -128,6 +126,9 @@ _CAPTCHA = re.compile(
 )
 
 
+_WIDGET = re.compile(r"^(?:g-recaptcha|h-captcha|cf-turnstile)\b", re.MULTILINE)
+
+
 def wall_of(vendor: str | None) -> PageKind:
     """Return the kind of a page on which ``vendor`` checks that a browser is there."""
     if vendor:
@@ -158,7 +159,9 @@ def _bot_wall(seen: _Said) -> PageKind | None:
     said = bot_walls.phrases(seen.text)
     titled = any(map(bot_walls.is_title, (known.title, *_parts(known.title), *known.headings[:2])))
     captcha = _CAPTCHA.search(known.source) is not None and not _asks_more(known)
-    if said >= 3 or (said >= 1 and titled) or (said >= 1 and captcha) or (captcha and seen.letters < 80):
+    # A script alone is not a check: many pages measure their visitors with one.
+    alone = seen.letters < 80 and not known.scripted and _WIDGET.search(known.source) is not None
+    if said >= 3 or (said >= 1 and (titled or captcha)) or (captcha and alone):
         return wall_of(None)
     return None
 
@@ -202,7 +205,7 @@ _ACCEPT = re.compile(
 
 def _consent_wall(seen: _Said) -> PageKind | None:
     known = seen.known
-    if not (_is_consent(seen) or (known.consent and not known.scripted and known.rest < 120)):
+    if not (_is_consent(seen) or (known.consent and not known.scripted)):
         return None
     return PageKind(
         "consent-wall",
