@@ -190,6 +190,14 @@ def test_a_page_is_opened_in_a_browser_to_be_scrolled(site: Site) -> None:
     assert rendered(site, "/a", longer).way == "extracted"
 
 
+def test_a_page_that_stays_empty_in_the_browser_is_said(site: Site) -> None:
+    site.put("/a", "<div id=root></div><script src=/a.js></script>")
+    with pytest.raises(ReadError) as raised:
+        rendered(site, "/a", Browser("<div id=root></div>"))
+    assert raised.value.cause == "javascript"
+    assert "no text in the browser either" in str(raised.value)
+
+
 def test_a_list_that_grows_by_scrolling_is_said(site: Site) -> None:
     rows = "".join(f"<article><h2>Ferry {n}</h2><p>{TEXT[:200]}</p></article>" for n in range(8))
     site.put("/a", f"<title>All</title><main class=infinite-scroll-component>{rows}</main>")

@@ -434,7 +434,7 @@ def _parked(seen: _Said) -> PageKind | None:
 # -- paywalls ------------------------------------------------------------------------------------------
 
 _PAY = re.compile(
-    r"subscribe (?:now |today )?to (?:continue|keep|read|unlock|finish)|(?:to|and) (?:continue|keep"
+    r"subscribe (?:now |today )?to (?:continue|keep|read|unlock|finish)|to (?:continue|keep"
     r"|finish) reading[,.]?|continue reading (?:with|by|for|your)|(?:keep|continue) reading with a"
     r"|(?:want|wish) to (?:keep|continue) reading"
     r"|this (?:article|content|story|post|page|issue) is (?:only |exclusively )?(?:for"

@@ -357,8 +357,10 @@ async def _rendered(
     except ReadError as error:
         log.info("a page cannot be rendered: %s", error)
         return None, error
-    if fetched is None or page is None or not page.markdown.strip():
+    if fetched is None or page is None:
         return None, None
+    if not page.markdown.strip():
+        return None, ReadError(say("it shows no text in the browser either."), "empty")
     # The browser knows better whether a page that it scrolled goes on.
     said = (each for each in page.warnings if not (tools.scrolls and each == LOADS_MORE))
     return replace(page, way="rendered", warnings=(*said, *fetched.warnings)), None
