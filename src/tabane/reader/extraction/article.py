@@ -70,14 +70,13 @@ def article(html: str, url: str) -> ExtractedArticle:
     known = metadata(root, url)
     script = _scripted(root)
     dialogs = consent_dialogs(root)
-    if not dialogs.alone or script:
-        dialogs.remove()
-    seen = evidence(root, url, closed=known.closed, scripted=script, consent=dialogs.alone)
+    aside = frozenset(() if dialogs.alone and not script else dialogs.elements)
+    seen = evidence(root, url, closed=known.closed, scripted=script, consent=dialogs.alone, without=aside)
     onward = onward_addresses(root, url)
     for element in root.iter("noframes"):
         element.text = visible_text(element.text or "")  # the parser reads no markup there
     lists = endless_lists(root)
-    found = content(root)
+    found = content(root, aside)
     more = loads_more(lists, root)
     kind = page_kind(seen, found.visible, found.kept)
     removed: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Consent dialogs of pages: what asks for cookies is removed before the content is looked for."""
+"""Consent dialogs of pages: what asks for cookies is not content."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
-
-from tabane.reader.extraction.html_tree import drop
 
 Element = Any
 
@@ -81,11 +79,6 @@ class ConsentDialogs:
     def alone(self) -> bool:
         """Return whether the page shows nothing else."""
         return self.letters > self.rest and self.rest < _NOTHING_ELSE
-
-    def remove(self) -> None:
-        """Take them out of the page."""
-        for element in self.elements:
-            drop(element)
 
 
 def consent_dialogs(root: Element) -> ConsentDialogs:

@@ -7,7 +7,7 @@ an article about walls, cookies or logins is long, has links around it, or says 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -58,17 +58,28 @@ class PageEvidence:
 
 
 def evidence(
-    root: Element, url: str, *, closed: bool = False, scripted: bool = False, consent: bool = False
+    root: Element,
+    url: str,
+    *,
+    closed: bool = False,
+    scripted: bool = False,
+    consent: bool = False,
+    without: Collection[Element] = (),
 ) -> PageEvidence:
-    """Gather what is known of a page. ``closed``: its metadata says that not all of it is for everyone."""
+    """Gather what is known of a page, except for the elements ``without``.
+
+    ``closed``: its metadata says that not all of it is for everyone.
+    """
     title = root.find(".//title")
     return PageEvidence(
         url,
         _text(title) if title is not None else "",
-        tuple(text for at in _some(root, "h1", "h2", "h3") if (text := _text(at))),
+        tuple(text for at in _some(root, without, "h1", "h2", "h3") if (text := _text(at))),
         _source(root),
-        tuple((at.get("type") or at.tag).lower() for at in _some(root, "input", "textarea", "select")),
-        " ".join(_labels(root)).lower(),
+        tuple(
+            (at.get("type") or at.tag).lower() for at in _some(root, without, "input", "textarea", "select")
+        ),
+        " ".join(_labels(root, without)).lower(),
         sum(1 for _ in islice(root.iter("a"), _MOST_LINKS)),
         closed,
         scripted,
@@ -570,10 +581,17 @@ def _is_hidden(element: Element) -> bool:
     return False
 
 
-def _some(root: Element, *tags: str) -> list[Element]:
+def _outside(elements: Iterator[Element], without: Collection[Element]) -> Iterator[Element]:
+    """Return the elements that are not within others."""
+    if not without:
+        return elements
+    return (at for at in elements if not any(above in without for above in at.iterancestors()))
+
+
+def _some(root: Element, without: Collection[Element], *tags: str) -> list[Element]:
     """Return the first elements of these tags: more tell nothing more."""
     found = []
-    for element in root.iter(*tags):
+    for element in _outside(root.iter(*tags), without):
         if element.tag == "input" and (
             (element.get("type") or "").lower() == "hidden" or _is_hidden(element)
         ):
@@ -584,10 +602,10 @@ def _some(root: Element, *tags: str) -> list[Element]:
     return found
 
 
-def _labels(root: Element) -> list[str]:
+def _labels(root: Element, without: Collection[Element]) -> list[str]:
     """Return the texts of buttons and of what looks like one."""
     found = []
-    for element in root.iter("button", "input", "a"):
+    for element in _outside(root.iter("button", "input", "a"), without):
         kind = (element.get("type") or "").lower()
         if element.tag == "a" and not (
             element.get("role") == "button" or "b" in (element.get("class") or "")
