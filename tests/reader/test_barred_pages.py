@@ -68,9 +68,9 @@ def said(page: Page) -> str:
 @pytest.mark.parametrize(
     ("html", "kind", "warning"),
     [
-        (WALL, "bot-wall", "check for bots (Cloudflare)"),
+        (WALL, "bot-wall", "bot check (Cloudflare)"),
         (LOGIN, "login", "login page"),
-        (CONSENT, "consent-wall", "accept cookies"),
+        (CONSENT, "consent-wall", "cookie consent request"),
     ],
 )
 def test_what_stands_before_a_page_comes_with_a_warning(
@@ -108,6 +108,14 @@ def test_headers_tell_a_check_for_bots(site: Site) -> None:
         read(site, "/a")
     assert raised.value.cause == "wall"
     assert read(site, "/b").kind == "bot-wall"
+
+
+def test_a_refusal_written_in_entities_is_recognized(site: Site) -> None:
+    body = "<title>Access Denied</title><h1>Access Denied</h1>Reference&#32;&#35;18&#46;5c1d<p>"
+    site.put("/a", f"{body}https&#58;&#47;&#47;errors&#46;edgesuite&#46;net&#47;18", status=403)
+    with pytest.raises(ReadError) as raised:
+        read(site, "/a")
+    assert "Akamai" in str(raised.value)
 
 
 def test_a_plain_refusal_stays_one(site: Site) -> None:
@@ -182,10 +190,18 @@ def test_a_page_is_opened_in_a_browser_to_be_scrolled(site: Site) -> None:
     assert rendered(site, "/a", longer).way == "extracted"
 
 
+def test_a_page_that_stays_empty_in_the_browser_is_said(site: Site) -> None:
+    site.put("/a", "<div id=root></div><script src=/a.js></script>")
+    with pytest.raises(ReadError) as raised:
+        rendered(site, "/a", Browser("<div id=root></div>"))
+    assert raised.value.cause == "javascript"
+    assert "no text in the browser either" in str(raised.value)
+
+
 def test_a_list_that_grows_by_scrolling_is_said(site: Site) -> None:
     rows = "".join(f"<article><h2>Ferry {n}</h2><p>{TEXT[:200]}</p></article>" for n in range(8))
     site.put("/a", f"<title>All</title><main class=infinite-scroll-component>{rows}</main>")
-    assert "loads more when it is scrolled" in said(read(site, "/a"))
+    assert "loads more content when it is scrolled" in said(read(site, "/a"))
     more = (
         '<div class="infinite-scroll">' + "".join(f"<a href=/{n}>Other {n}</a> " for n in range(9)) + "</div>"
     )
@@ -260,7 +276,8 @@ def test_a_refresh_that_comes_late_or_leads_nowhere_is_not_followed(site: Site, 
 def test_a_refresh_for_browsers_without_scripts_is_not_followed(site: Site) -> None:
     refresh = "<noscript><meta http-equiv=refresh content='0;url=/b'></noscript>"
     site.put("/a", STORY.replace("<article>", f"{refresh}<article>"))
-    assert read(site, "/a").url == site.url("/a")
+    page = read(site, "/a")
+    assert (page.url, page.warnings, site.paths) == (site.url("/a"), (), ["/a"])
 
 
 def test_refreshes_end(site: Site) -> None:
@@ -278,7 +295,7 @@ def test_a_refresh_that_the_guard_refuses_leaves_the_page(site: Site) -> None:
     site.put("/a", "<meta http-equiv=refresh content='0;url=http://169.254.169.254/'><p>Still here.</p>")
     page = read(site, "/a")
     assert page.markdown == "Still here."
-    assert "sends browsers on to http://169.254.169.254/" in said(page)
+    assert "redirects browsers to http://169.254.169.254/" in said(page)
 
 
 # -- frames -------------------------------------------------------------------------------------------
@@ -310,7 +327,7 @@ def test_frames_within_frames_are_read_and_their_number_is_bounded(site: Site) -
     page = read(site, "/")
     assert "The ferry crosses" in page.markdown
     assert len(site.paths) == 1 + MOST_FRAMES
-    assert "more frames than are read" in said(page)
+    assert "more frames than Tabane reads" in said(page)
 
 
 def test_a_frame_that_the_guard_refuses_is_said(site: Site) -> None:

@@ -48,7 +48,7 @@ from tabane.reader.parameters import MOST_TOKENS, ReadUrl
     ReadUrl,
     "scrolls",
     metavar="SCREENS",
-    help=say("Open the page in a browser and scroll it down this far, for pages that load more."),
+    help=say("Open the page in a browser and scroll down this far, so that it loads more content."),
 )
 @option("--remember", is_flag=True, help=say("Also save the page as a document."))
 @hub_options

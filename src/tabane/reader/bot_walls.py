@@ -24,6 +24,7 @@ _MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("DataDome", r"\bct\.captcha-delivery\.com/|\bgeo\.captcha-delivery\.com/"),
         ("PerimeterX", r"\bpx-captcha\b|\bcaptcha\.px-(?:cdn|cloud)\.net|\bcaptcha\.perimeterx\.net"),
         ("Akamai", r"\bsec-if-cpt-container\b|/_sec/cp_challenge/|\berrors\.edgesuite\.net\b"
+         r"|\bpowered and protected by akamai\b"
          r"|\bsec-bc-tile-container\b"),
         ("Imperva", r"/_Incapsula_Resource\?(?:\w{1,20}=[^\s\"'&]{0,80}&(?:amp;)?){0,6}(?:edet"
          r"|incident_id|cinfo|xinfo)=|\bincapsula incident id\b"),
@@ -84,7 +85,7 @@ _PHRASES: tuple[re.Pattern[str], ...] = tuple(
         r"|access (?:to this page )?has been (?:denied|blocked)|(?:have|has) been blocked",
         r"(?:automated|automatic) (?:access|requests?|traffic|queries|tools?|scripts?)|(?:like|as"
         r"|by) a (?:ro)?bot\b|\bbots? (?:activity|traffic|detection)|not a crawler"
-        r"|think (?:that )?you (?:were|are|might be|may be) a (?:ro)?bot",
+        r"|automation tools|think (?:that )?you (?:were|are|might be|may be) a (?:ro)?bot",
         r"ロボットでは(?:ない|ありません)|ロボットでない",
         r"人間であること(?:を|の)(?:確認|証明|検証)|人間による(?:操作|アクセス)",
         r"(?:不正|異常|過剰|大量)な(?:アクセス|通信|リクエスト)|通常と異なる(?:トラフィック|アクセス)",
@@ -150,9 +151,10 @@ def of_refusal(status: int, headers: Mapping[str, str], body: bytes) -> str | No
     if "html" not in headers.get("content-type", "text/html"):
         return None
     source = body[:_LONGEST].decode("utf-8", "replace")
-    if vendor := by_marks(source):
-        return vendor
     text = visible_text(source)[:_LONGEST]
+    # The text too: its characters may be written as entities.
+    if vendor := by_marks(source) or by_marks(text):
+        return vendor
     said = phrases(text) if len(text) < _LITTLE else 0
     titled = is_title(title_of(source) or "")
     return "" if said >= 3 or (said >= 2 and titled) else None

@@ -52,7 +52,7 @@ class ReadUrl(Struct, frozen=True, forbid_unknown_fields=True):
             Meta(
                 ge=0,
                 le=MOST_SCROLLS,
-                description="Screens to scroll down in a browser, for pages that load more.",
+                description="Screens to scroll down in a browser, to load more.",
                 extra_json_schema={"default": 0, "seldom": True},
             ),
         ]

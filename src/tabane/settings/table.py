@@ -885,8 +885,8 @@ class Settings:
         50,
         say("screens"),
         say(
-            "How far a page that is opened in a browser is scrolled down, so that it loads more. A "
-            "request can ask for more with scrolls."
+            "How far a page is scrolled down when it is opened in a browser, so that it loads more "
+            "content. A request can set its own number with scrolls."
         ),
     )
     audit: Literal["on", "metadata", "off"] = option.choice(

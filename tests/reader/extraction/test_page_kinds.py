@@ -865,6 +865,27 @@ NEGATIVE: list[tuple[str, str, str]] = [
     ("an empty page", SITE, page("")),
     ("a shell of a script", SITE, page("<div id=root></div><script src=/app.js></script>", "App")),
     (
+        "a shell with a captcha's script",
+        SITE,
+        page(
+            "<div id=root></div><script src=/app.js></script>"
+            "<script src='https://www.google.com/recaptcha/api.js?render=6Lx'></script>",
+            "App",
+        ),
+    ),
+    (
+        "a very short page with a captcha's script",
+        SITE,
+        page("<p>Gone fishing.</p><script src='https://js.hcaptcha.com/1/api.js'></script>", "App"),
+    ),
+    (
+        "a very short page with a cookie banner",
+        SITE,
+        page(
+            f"{BANNER}<h1>Opening hours</h1><p>We are open from nine to five, but not on Sunday.</p>", "Hours"
+        ),
+    ),
+    (
         "a list of links",
         SITE,
         page("".join(f"<li><a href=/{n}>Story {n} of the ferry</a></li>" for n in range(40)), "Stories"),

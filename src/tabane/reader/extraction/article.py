@@ -39,7 +39,6 @@ _ROOTS = frozenset(
 )
 _MOST_ROOTS = 20  # elements that may be an empty place for a script
 _LITTLE_TEXT = 250  # letters: pages are seldom published with less
-_NOTHING_ELSE = 120  # letters around a consent dialog that are not a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +77,13 @@ def article(html: str, url: str) -> ExtractedArticle:
     known = metadata(root, url)
     script = _scripted(root)
     dialogs = consent_dialogs(root)
-    only = dialogs.elements and dialogs.rest < _NOTHING_ELSE
-    if not only or script:
-        dialogs.remove()
-    seen = evidence(
-        root, url, closed=known.closed, scripted=script, consent=dialogs.letters, rest=dialogs.rest
-    )
+    aside = frozenset(() if dialogs.alone and not script else dialogs.elements)
+    seen = evidence(root, url, closed=known.closed, scripted=script, consent=dialogs.alone, without=aside)
     onward = onward_addresses(root, url)
     for element in root.iter("noframes"):
         element.text = visible_text(element.text or "")  # the parser reads no markup there
     lists = endless_lists(root)
-    found = content(root)
+    found = content(root, aside)
     more = loads_more(lists, root)
     kind = page_kind(seen, found.visible, found.kept)
     removed: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Consent dialogs of pages: what asks for cookies is removed before the content is looked for."""
+"""Consent dialogs of pages: what asks for cookies is not content."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
-
-from tabane.reader.extraction.html_tree import drop
 
 Element = Any
 
@@ -62,6 +60,7 @@ _ABOUT = re.compile(
 
 _LONGEST_VENDOR = 30_000  # letters: lists of partners and purposes are long
 _LONGEST = 3_000
+_NOTHING_ELSE = 60  # letters around a dialog that are not a page
 _MOST = 200  # candidates that are looked at
 
 _TAGS = ("div", "section", "aside", "dialog", "form", "footer", "header")
@@ -76,10 +75,10 @@ class ConsentDialogs:
     letters: int = 0
     rest: int = 0
 
-    def remove(self) -> None:
-        """Take them out of the page."""
-        for element in self.elements:
-            drop(element)
+    @property
+    def alone(self) -> bool:
+        """Return whether the page shows nothing else."""
+        return self.letters > self.rest and self.rest < _NOTHING_ELSE
 
 
 def consent_dialogs(root: Element) -> ConsentDialogs:

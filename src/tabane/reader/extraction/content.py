@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -13,7 +13,7 @@ from math import exp
 from typing import Any
 
 from tabane.reader.extraction import features
-from tabane.reader.extraction.blocks import BlockSegmentation, ContentBlock, measured, up
+from tabane.reader.extraction.blocks import BlockSegmentation, ContentBlock, ElementBox, measured, up
 from tabane.reader.extraction.declared_kinds import declared
 from tabane.reader.extraction.hidden_elements import HiddenElementDetector
 from tabane.reader.extraction.html_tree import open_noscripts, settle
@@ -173,15 +173,22 @@ def _cut(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
     return cutting, detector
 
 
-def content(root: Element) -> PageContent:
-    """Find the content of a page. ``root`` is changed in place: everything else is removed from it."""
+def content(root: Element, without: Collection[Element] = ()) -> PageContent:
+    """Find the content of a page. ``root`` is changed in place: everything else is removed from it.
+
+    The elements ``without`` are not content, and their text is not counted as visible. Blocks are judged with
+    them in place, because the forest was trained on pages that have them.
+    """
     cutting, detector = cut(root)
     blocks = cutting.blocks
-    whole = sum(block.letters for block in blocks)
+    aside = _within(blocks, without)
+    whole = sum(block.letters for block, out in zip(blocks, aside, strict=True) if not out)
     kept = choice(cutting) if blocks else []
+    kept = [keep and not out for keep, out in zip(kept, aside, strict=True)]
     letters = sum(block.letters for block, keep in zip(blocks, kept, strict=True) if keep)
     element = lowest(root, blocks, kept)
-    visible = tuple(block.text for block in blocks)
+    visible = tuple(block.text for block, out in zip(blocks, aside, strict=True) if not out)
+    seen = tuple(keep for keep, out in zip(kept, aside, strict=True) if not out)
     hidden = pruned(root, cutting, kept)
     return PageContent(
         elements=(element,) if letters else (),
@@ -189,11 +196,35 @@ def content(root: Element) -> PageContent:
         share=letters / whole if whole else 0.0,
         hidden=hidden,
         visible=visible,
-        kept=tuple(kept),
+        kept=seen,
         collapsed=marked(detector.collapsed, COLLAPSED),
         late=marked(detector.late, LATE),
         limited=detector.limited,
     )
+
+
+def _within(blocks: Sequence[ContentBlock], elements: Collection[Element]) -> list[bool]:
+    """Return which blocks are within one of the elements."""
+    if not elements:
+        return [False] * len(blocks)
+    inside: dict[int, bool] = {}
+    return [_is_within(block.box, elements, inside) for block in blocks]
+
+
+def _is_within(box: ElementBox, elements: Collection[Element], known: dict[int, bool]) -> bool:
+    """Return whether a box is within one of the elements; ``known`` has the boxes that were asked for."""
+    way: list[int] = []
+    found = False
+    for at in up(box):
+        if id(at) in known:
+            found = known[id(at)]
+            break
+        way.append(id(at))
+        if at.element in elements:
+            found = True
+            break
+    known.update(dict.fromkeys(way, found))
+    return found
 
 
 def title(root: Element) -> str:

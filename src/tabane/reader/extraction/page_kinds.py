@@ -7,7 +7,7 @@ an article about walls, cookies or logins is long, has links around it, or says 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -42,7 +42,7 @@ class PageEvidence:
     """What is known of a page before its content is cut out of its tree. Texts are in lower case.
 
     ``source`` has scripts, frames, ids and targets of forms; ``inputs`` are the types of visible fields.
-    ``consent`` is the length of the consent dialogs, ``rest`` that of all other text, if there was one.
+    ``consent``: it shows a consent dialog and nothing else.
     """
 
     url: str
@@ -54,27 +54,36 @@ class PageEvidence:
     links: int
     closed: bool = False
     scripted: bool = False
-    consent: int = 0
-    rest: int = 0
+    consent: bool = False
 
 
 def evidence(
-    root: Element, url: str, *, closed: bool = False, scripted: bool = False, consent: int = 0, rest: int = 0
+    root: Element,
+    url: str,
+    *,
+    closed: bool = False,
+    scripted: bool = False,
+    consent: bool = False,
+    without: Collection[Element] = (),
 ) -> PageEvidence:
-    """Gather what is known of a page. ``closed``: its metadata says that not all of it is for everyone."""
+    """Gather what is known of a page, except for the elements ``without``.
+
+    ``closed``: its metadata says that not all of it is for everyone.
+    """
     title = root.find(".//title")
     return PageEvidence(
         url,
         _text(title) if title is not None else "",
-        tuple(text for at in _some(root, "h1", "h2", "h3") if (text := _text(at))),
+        tuple(text for at in _some(root, without, "h1", "h2", "h3") if (text := _text(at))),
         _source(root),
-        tuple((at.get("type") or at.tag).lower() for at in _some(root, "input", "textarea", "select")),
-        " ".join(_labels(root)).lower(),
+        tuple(
+            (at.get("type") or at.tag).lower() for at in _some(root, without, "input", "textarea", "select")
+        ),
+        " ".join(_labels(root, without)).lower(),
         sum(1 for _ in islice(root.iter("a"), _MOST_LINKS)),
         closed,
         scripted,
         consent,
-        rest,
     )
 
 
@@ -128,19 +137,22 @@ _CAPTCHA = re.compile(
 )
 
 
+_WIDGET = re.compile(r"^(?:g-recaptcha|h-captcha|cf-turnstile)\b", re.MULTILINE)
+
+
 def wall_of(vendor: str | None) -> PageKind:
     """Return the kind of a page on which ``vendor`` checks that a browser is there."""
     if vendor:
         warning = say(
-            "This is not the page but a check for bots ({vendor}) that stands before it. Ask the user to "
-            "open the page in a browser, or import the cookies of that browser: tabane reader cookies HOST "
-            "FILE.",
+            "The site shows a bot check ({vendor}) instead of the page. Ask the user to open the page in a "
+            "browser, or to import that browser's cookies: tabane reader cookies HOST FILE.",
             vendor=vendor,
         )
     else:
         warning = say(
-            "This is not the page but a check for bots that stands before it. Ask the user to open the "
-            "page in a browser, or import the cookies of that browser: tabane reader cookies HOST FILE."
+            "The site shows a bot check instead of the page. Ask the user to open the page in a "
+            "browser, or to "
+            "import that browser's cookies: tabane reader cookies HOST FILE."
         )
     return PageKind("bot-wall", warning)
 
@@ -158,7 +170,9 @@ def _bot_wall(seen: _Said) -> PageKind | None:
     said = bot_walls.phrases(seen.text)
     titled = any(map(bot_walls.is_title, (known.title, *_parts(known.title), *known.headings[:2])))
     captcha = _CAPTCHA.search(known.source) is not None and not _asks_more(known)
-    if said >= 3 or (said >= 1 and titled) or (said >= 1 and captcha) or (captcha and seen.letters < 80):
+    # A script alone is not a check: many pages measure their visitors with one.
+    alone = seen.letters < 80 and not known.scripted and _WIDGET.search(known.source) is not None
+    if said >= 3 or (said >= 1 and (titled or captcha)) or (captcha and alone):
         return wall_of(None)
     return None
 
@@ -202,13 +216,13 @@ _ACCEPT = re.compile(
 
 def _consent_wall(seen: _Said) -> PageKind | None:
     known = seen.known
-    if not (_is_consent(seen) or (known.consent and not known.scripted and known.rest < 120)):
+    if not (_is_consent(seen) or (known.consent and not known.scripted)):
         return None
     return PageKind(
         "consent-wall",
         say(
-            "This is not the page but a request to accept cookies that stands before it. Ask the user to "
-            "answer it in a browser and import the cookies of that browser: tabane reader cookies HOST FILE."
+            "The site shows a cookie consent request instead of the page. Ask the user to answer it in a "
+            "browser, and to import that browser's cookies: tabane reader cookies HOST FILE."
         ),
     )
 
@@ -264,8 +278,9 @@ def _login(seen: _Said) -> PageKind | None:
     return PageKind(
         "login",
         say(
-            "This is a login page, not the content. If the user may read the page, import the cookies of a "
-            "browser that is logged in: tabane reader cookies HOST FILE."
+            "The site shows a login page instead of the content. If the user has an account, ask them "
+            "to import "
+            "the cookies of a browser that is logged in: tabane reader cookies HOST FILE."
         ),
     )
 
@@ -327,8 +342,8 @@ def _age_gate(seen: _Said) -> PageKind | None:
     return PageKind(
         "age-gate",
         say(
-            "This is not the page but a question about the age of its reader. Ask the user to answer it in a "
-            "browser and import the cookies of that browser: tabane reader cookies HOST FILE."
+            "The site asks for the reader's age instead of showing the page. Ask the user to answer in a "
+            "browser, and to import that browser's cookies: tabane reader cookies HOST FILE."
         ),
     )
 
@@ -385,7 +400,7 @@ def _not_found(seen: _Said) -> PageKind | None:
         return None
     return PageKind(
         "not-found",
-        say("The site reports that there is no page at this URL (with status 200). Check the URL."),
+        say("The site says that this page does not exist, although the status is 200. Check the URL."),
     )
 
 
@@ -423,14 +438,14 @@ def _parked(seen: _Said) -> PageKind | None:
         return None
     return PageKind(
         "parked",
-        say("There is no site at this address: the page is a placeholder of the domain or of its server."),
+        say("There is no website at this address, only a placeholder page of the domain or the server."),
     )
 
 
 # -- paywalls ------------------------------------------------------------------------------------------
 
 _PAY = re.compile(
-    r"subscribe (?:now |today )?to (?:continue|keep|read|unlock|finish)|(?:to|and) (?:continue|keep"
+    r"subscribe (?:now |today )?to (?:continue|keep|read|unlock|finish)|to (?:continue|keep"
     r"|finish) reading[,.]?|continue reading (?:with|by|for|your)|(?:keep|continue) reading with a"
     r"|(?:want|wish) to (?:keep|continue) reading"
     r"|this (?:article|content|story|post|page|issue) is (?:only |exclusively )?(?:for"
@@ -460,8 +475,9 @@ def _paywall(seen: _Said) -> PageKind | None:
     return PageKind(
         "paywall",
         say(
-            "The page is only partly readable: the rest is for subscribers or members. If the user is one, "
-            "import the cookies of their browser: tabane reader cookies HOST FILE."
+            "Only a part of the page is readable. The rest is for subscribers or members. If the user "
+            "is one, "
+            "ask them to import their browser's cookies: tabane reader cookies HOST FILE."
         ),
     )
 
@@ -511,8 +527,8 @@ _STRONG = re.compile(
 # -- pages that go on ------------------------------------------------------------------------------------
 
 LOADS_MORE = say(
-    "The page loads more when it is scrolled. To read more of it, set scrolls to a number of screens. This "
-    "needs a browser: reader_render = auto."
+    "The page loads more content when it is scrolled. To read it, set scrolls to a number of screens. This "
+    "requires reader_render = auto."
 )
 _ENDLESS = re.compile(r"(?<!animate-)(?<!animation-)infinite[-_]?(?:scroll|list|load|feed)", re.IGNORECASE)
 _MOST_LISTS = 20
@@ -565,10 +581,17 @@ def _is_hidden(element: Element) -> bool:
     return False
 
 
-def _some(root: Element, *tags: str) -> list[Element]:
+def _outside(elements: Iterator[Element], without: Collection[Element]) -> Iterator[Element]:
+    """Return the elements that are not within others."""
+    if not without:
+        return elements
+    return (at for at in elements if not any(above in without for above in at.iterancestors()))
+
+
+def _some(root: Element, without: Collection[Element], *tags: str) -> list[Element]:
     """Return the first elements of these tags: more tell nothing more."""
     found = []
-    for element in root.iter(*tags):
+    for element in _outside(root.iter(*tags), without):
         if element.tag == "input" and (
             (element.get("type") or "").lower() == "hidden" or _is_hidden(element)
         ):
@@ -579,10 +602,10 @@ def _some(root: Element, *tags: str) -> list[Element]:
     return found
 
 
-def _labels(root: Element) -> list[str]:
+def _labels(root: Element, without: Collection[Element]) -> list[str]:
     """Return the texts of buttons and of what looks like one."""
     found = []
-    for element in root.iter("button", "input", "a"):
+    for element in _outside(root.iter("button", "input", "a"), without):
         kind = (element.get("type") or "").lower()
         if element.tag == "a" and not (
             element.get("role") == "button" or "b" in (element.get("class") or "")

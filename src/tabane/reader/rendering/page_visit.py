@@ -324,7 +324,8 @@ class PageVisit:
         if more:
             said.append(
                 say(
-                    "The page goes on: it loaded more with the last scroll. To read more, set scrolls higher."
+                    "The page loaded more content with the last scroll. To read on, set scrolls to a "
+                    "higher number."
                 )
             )
         return said

@@ -233,7 +233,7 @@ def _refresh(page: Page | None, fetched: FetchedResource, way: tuple[str, ...]) 
 
 def _unfollowed(to: str, error: ReadError) -> Message:
     return say(
-        "The page sends browsers on to {url}, which cannot be read: {reason}", url=to, reason=error.message
+        "The page redirects browsers to {url}, which cannot be read: {reason}", url=to, reason=error.message
     )
 
 
@@ -262,7 +262,7 @@ async def _of_frames(
         if frame.markdown.strip() and not inner:
             frames.append(frame)
     if todo:
-        failed.append(say("The page has more frames than are read, so something may be missing."))
+        failed.append(say("The page has more frames than Tabane reads, so content may be missing."))
     texts = [frame for frame in frames if not _is_menu(frame)] or frames
     if not texts:
         return None, failed
@@ -357,8 +357,10 @@ async def _rendered(
     except ReadError as error:
         log.info("a page cannot be rendered: %s", error)
         return None, error
-    if fetched is None or page is None or not page.markdown.strip():
+    if fetched is None or page is None:
         return None, None
+    if not page.markdown.strip():
+        return None, ReadError(say("it shows no text in the browser either."), "empty")
     # The browser knows better whether a page that it scrolled goes on.
     said = (each for each in page.warnings if not (tools.scrolls and each == LOADS_MORE))
     return replace(page, way="rendered", warnings=(*said, *fetched.warnings)), None
@@ -372,7 +374,7 @@ async def _scrolled(url: str, renderer: Renderer | None, tools: ReadingTools) ->
     if error is not None:
         return page, say("The page was not scrolled: {reason}", reason=error.message)
     return page, say(
-        "The page was not scrolled, because no browser opens pages with the present settings. Set "
+        "The page was not scrolled, because the present settings do not open pages in a browser. Set "
         "reader_render to auto."
     )
 
