@@ -51,6 +51,7 @@ def site() -> Iterator[Site]:
             ),
         )
         site.put("/closed", "No", status=403)
+        site.put("/shell", "<title>App</title><div id=root></div><script src=/app.js></script>")
         site.redirect("/login", site.url("/signin"))
         site.put("/signin", "<h1>Sign in</h1><p>Sign in to see your account here.</p>")
         yield site
@@ -205,6 +206,8 @@ def test_values_are_in_no_file_and_no_output_after_failures_too(user: User, site
     ]
     assert "With the imported cookies of" in outputs[1].err
     assert "where the cookies are not sent" in outputs[2].out
+    outputs.append(user.run("read", site.secure("/shell")))
+    assert "pages that are read with cookies are not opened in a browser" in outputs[-1].err
     outputs += [user.run(*words) for words in (("logs",), ("audit",), ("settings",), ("status",))]
     outputs.append(user.run("backup", str(user.folder / "backup.tar"), "--with-secrets"))
     assert not any(VALUE in each.out + each.err for each in outputs)
