@@ -80,7 +80,7 @@ class AnyPageAdapter:
         if fetched.media_type in _HTML:
             return await self._of_html(url, fetched, tools)
         page = await _converted(fetched, tools)
-        return _pruned(page) if page_hints.is_dump(url, fetched) else page
+        return await asyncio.to_thread(_pruned, page) if page_hints.is_dump(url, fetched) else page
 
     async def _of_html(self, url: str, fetched: FetchedResource, tools: ReadingTools) -> Page:
         page, why = await _attempt(fetched, tools)
