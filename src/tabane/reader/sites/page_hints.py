@@ -172,7 +172,8 @@ def pruned(markdown: str) -> str:
     """Return a whole page as Markdown without the menus before and after its content, and repeated ones.
 
     Before the content, blocks of links and the labels around them are removed, up to the first title or text;
-    after it, those that no heading or colon announces. A page made of links is not changed, nor a very long one.
+    after it, those that no heading or colon announces. A page made of links is not changed, nor a very long
+    one.
     """
     if len(markdown) > _LONGEST:
         return markdown
