@@ -51,6 +51,7 @@ def site() -> Iterator[Site]:
             ),
         )
         site.put("/closed", "No", status=403)
+        site.put("/shell", "<title>App</title><div id=root></div><script src=/app.js></script>")
         site.redirect("/login", site.url("/signin"))
         site.put("/signin", "<h1>Sign in</h1><p>Sign in to see your account here.</p>")
         yield site
@@ -108,7 +109,7 @@ def test_cookies_of_one_host_are_imported_listed_and_removed(user: User) -> None
     assert (row["host"], row["cookies"], row["expired"]) == ("example.com", 3, 0)
     folder = user.tabane / "cookies"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert [(path.name, stat.S_IMODE(path.stat().st_mode)) for path in folder.iterdir()] == [
+    assert [(path.name, stat.S_IMODE(path.stat().st_mode)) for path in folder.glob("*.json")] == [
         ("example.com.json", 0o600)
     ]
     shown = [user.run("reader", "cookies", *words).succeeded for words in ((), ("example.com",), ("--json",))]
@@ -117,7 +118,7 @@ def test_cookies_of_one_host_are_imported_listed_and_removed(user: User) -> None
     removed = user.run("reader", "cookies", "https://EXAMPLE.com/account", "--remove").succeeded
     assert removed.out == "The cookies of example.com were removed.\n"
     assert user.json("reader", "cookies")["results"] == []
-    assert not list(folder.iterdir())
+    assert not list(folder.glob("*.json"))
 
 
 @pytest.mark.parametrize(
@@ -197,6 +198,15 @@ def test_a_page_behind_a_login_is_read_marked_and_not_kept(user: User, site: Sit
     assert leaks(user, VALUE, "The invoice of Ann") == []
 
 
+def test_a_home_that_is_added_to_documents_adds_no_cookies(user: User, host: str) -> None:
+    import_cookies(user, host)
+    (user.tabane / "note.md").write_text("A note beside the cookies.")
+    user.run("docs", "add", str(user.tabane))
+    names = user.run("docs", "list").succeeded.out
+    assert "note.md" in names
+    assert "cookies" not in names
+
+
 def test_values_are_in_no_file_and_no_output_after_failures_too(user: User, site: Site, host: str) -> None:
     import_cookies(user, host)
     outputs = [
@@ -205,12 +215,14 @@ def test_values_are_in_no_file_and_no_output_after_failures_too(user: User, site
     ]
     assert "With the imported cookies of" in outputs[1].err
     assert "where the cookies are not sent" in outputs[2].out
+    outputs.append(user.run("read", site.secure("/shell")))
+    assert "pages that are read with cookies are not opened in a browser" in outputs[-1].err
     outputs += [user.run(*words) for words in (("logs",), ("audit",), ("settings",), ("status",))]
     outputs.append(user.run("backup", str(user.folder / "backup.tar"), "--with-secrets"))
     assert not any(VALUE in each.out + each.err for each in outputs)
     assert user.run("stop").succeeded
     assert leaks(user, VALUE) == []
-    (kept,) = (user.tabane / "cookies").iterdir()
+    (kept,) = (user.tabane / "cookies").glob("*.json")
     assert VALUE in kept.read_text()
 
 
@@ -283,7 +295,7 @@ def test_a_client_with_a_profile_gets_the_public_page(user: User, site: Site, ho
 
 def test_a_file_that_others_can_read_is_not_used(user: User, site: Site, host: str) -> None:
     import_cookies(user, host)
-    (kept,) = (user.tabane / "cookies").iterdir()
+    (kept,) = (user.tabane / "cookies").glob("*.json")
     os.chmod(kept, 0o644)
     failed = user.run("read", site.secure("/account"))
     assert failed.status != 0

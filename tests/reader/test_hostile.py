@@ -19,6 +19,7 @@ LONG = 5_000
 SECONDS = 200  # of a process of its own: a regular expression that has run wild ends with it
 
 BAD = (
+    "[a](b)", "(a)", "[a]", "<a>", "<a b=c>", "`a`", '"a"',
     "a", "[", "[a](", "[a](b", "[a]( ", "[a](b \n", '[a](b "', "![[", "[\\", "[[a]", "[^a", "[a]: ", "`",
     "` `` ", "<!--", "<!---->", "<a", "</", "**a ", "~~a ", "_a ", "__a ", "*", " ", "\n", "\r", "|",
     "| a ", "|-", "> - ", "1. ", "```\n", "\ufeff", "a\ufe0f\u200d", '<div id="root">',
@@ -29,9 +30,12 @@ BAD = (
 
 AFTER = {
     "visible": ("<div hidden>",),
-    "signs": ('<div id="root">', "<a>;"),
-    "without_links": ("[a](",),
-    "plain": ("[a](",),
+    "signs": ('<div id="root">', "<a>;", "[", "<link ", "<meta "),
+    "without_links": ("[a](", "["),
+    "with_whole_links": ("[", "[a]: "),
+    "without_comments": ("[#", "```\n"),
+    "plain": ("[a](", "[", "|", "**"),
+    "absolute": ("[", "```\n"),
     "zenn": ("<embed-katex>",),
 }
 

@@ -67,7 +67,7 @@ class ReaderOperations:
         """
         cursor = _requested_part(params, self._default())
         page = await self._page(caller, params, raw=cursor.form == "raw")
-        if params.cursor is not None and cursor.page != digest(page.markdown):
+        if params.cursor is not None and cursor.page != await asyncio.to_thread(digest, page.markdown):
             page, cursor = _changed(page, cursor)
         return await asyncio.to_thread(_result, page, facts(page, caller), cursor, caller)
 

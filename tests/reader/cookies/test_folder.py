@@ -51,7 +51,7 @@ def test_what_is_kept_is_found_by_the_longest_host_and_the_port(folder: CookieFo
 def test_files_are_for_their_owner_alone(folder: CookieFolder, tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir(mode=0o755)
     folder.keep(jar("example.com"))
-    [file] = (tmp_path / FOLDER).iterdir()
+    [file] = (tmp_path / FOLDER).glob("*.json")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / FOLDER).stat().st_mode) == 0o700
     file.chmod(0o640)
@@ -61,7 +61,7 @@ def test_files_are_for_their_owner_alone(folder: CookieFolder, tmp_path: Path) -
 
 def test_broken_and_exchanged_files_are_not_used_and_not_quoted(folder: CookieFolder, tmp_path: Path) -> None:
     folder.keep(jar("example.com"))
-    [file] = (tmp_path / FOLDER).iterdir()
+    [file] = (tmp_path / FOLDER).glob("*.json")
     file.rename(file.with_name("evil.org.json"))
     with pytest.raises(StoreError, match="another host"):
         folder.jar_for(target("https://evil.org/"))

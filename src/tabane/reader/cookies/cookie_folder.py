@@ -59,6 +59,8 @@ class CookieFolder:
         path = self._folder / _name(jar.host, jar.port)
         try:
             os.chmod(self._folder, 0o700)
+            # Whoever adds the folder above to documents or to a repository, adds no cookies.
+            write_private(self._folder / ".gitignore", b"*\n")
             write_private(path, msgspec.json.encode(jar))
         except OSError as error:
             raise StoreError(

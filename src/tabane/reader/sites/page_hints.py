@@ -51,10 +51,11 @@ _SHELL = re.compile(
 
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s")
 _ONE_LINK = re.compile(
-    r"!?\[(?:[^\[\]]|\[[^\[\]\n]{0,200}\](?:\([^()\n]{0,500}\))?){0,500}\]\([^()\n]{0,2000}\)"
+    r"!?\[(?:[^\[\]]|\[[^\[\]\n]{0,200}+\](?:\([^()\n]{0,500}+\))?+){0,500}+\]\([^()\n]{0,2000}+\)"
 )
 _MARKS = re.compile(r"[\s\W_]+")
 _BETWEEN = re.compile(r"\n(?:[ \t]*\n)+")
+_LONGEST = 1_000_000  # characters of Markdown in which menus are looked for
 _MENU = 3  # links that make a menu
 _LABEL = 40  # characters of a label or an introduction
 
@@ -176,8 +177,11 @@ def pruned(markdown: str) -> str:
     """Return a whole page as Markdown without the menus before and after its content, and repeated ones.
 
     Before the content, blocks of links and the labels around them are removed, up to the first title or text;
-    after it, those that no heading or colon announces. A page made of links is not changed.
+    after it, those that no heading or colon announces. A page made of links is not changed, nor a very long
+    one.
     """
+    if len(markdown) > _LONGEST:
+        return markdown
     blocks = [_MarkdownParagraph(text) for text in _BETWEEN.split(markdown.strip()) if text]
     texts = sum(len(block.text) for block in blocks if not block.links)
     if texts * 4 < len(markdown):

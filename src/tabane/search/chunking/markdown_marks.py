@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from tabane.search.chunking.outline import indent_of
 
 ATX = re.compile(r"(#{1,6})(?:[ \t]+|$)")
-RULE = re.compile(r"(?:\*[ \t]*){3,}$|(?:-[ \t]*){3,}$|(?:_[ \t]*){3,}$")
+# Possessive, because texts are untrusted and lines may be long: each pattern is linear.
+RULE = re.compile(r"(?:\*[ \t]*+){3,}+$|(?:-[ \t]*+){3,}+$|(?:_[ \t]*+){3,}+$")
 SETEXT = re.compile(r" {0,3}(?:(=)=*|(-)-*)[ \t]*$")
 
 _FENCE = re.compile(r"(`{3,})[^`]*$|(~{3,})")
 _ITEM = re.compile(r"([-+*]|\d{1,9}[.)])([ \t]+|$)")
-_DELIMITERS = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_DELIMITERS = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$")
 _CELL = re.compile(r"(?<!\\)\|")
 
 # Tags that make a block of HTML wherever they begin a line, by the specification.
