@@ -125,7 +125,7 @@ def _closed(tag: re.Match[str]) -> str:
     return tag[0] if tag[0].endswith("/>") else f"{tag[0][:-1]} />"
 
 
-def _tree(text: str) -> Element | None:
+def _tree(text: str) -> Element:
     """Return the tree of HTML, with a depth of up to 2,048; None if there is nothing in it."""
     from lxml import etree
     from lxml.html import HTMLParser
