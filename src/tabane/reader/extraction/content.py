@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import islice
 from math import exp
-from typing import Any
+from typing import Any, cast
 
 from tabane.reader.extraction import features
 from tabane.reader.extraction.blocks import BlockSegmentation, ContentBlock, measured, up
@@ -29,25 +29,41 @@ class DecisionForest:
     """
 
     def __init__(self, base: float, trees: Sequence[Node]) -> None:
-        self._base, self._trees = base, tuple(_frozen(tree) for tree in trees)
+        self._odds = _compiled(base, trees)
 
     def odds(self, row: Sequence[float]) -> float:
         """Return the log-odds of a row of features."""
-        total = self._base
-        for node in self._trees:
-            while node.__class__ is tuple:
-                node = node[2] if row[node[0]] <= node[1] else node[3]
-            total += node
-        return total
+        return self._odds(row)
 
     def probability(self, row: Sequence[float]) -> float:
         return 1 / (1 + exp(-max(-30.0, min(30.0, self.odds(row)))))
 
 
-def _frozen(node: Node) -> Node:
-    if not isinstance(node, list):
-        return float(node)
-    return (node[0], node[1], _frozen(node[2]), _frozen(node[3]))
+def _compiled(base: float, trees: Sequence[Node]) -> Callable[[Sequence[float]], float]:
+    """Return a function of a row, compiled from the trees: it takes half the time of a walk through them.
+
+    Only numbers of the forest are in its source.
+    """
+    features: set[int] = set()
+    lines = [line for tree in trees for line in _source(tree, " ", features)]
+    columns = [f" f{number} = row[{number}]" for number in sorted(features)]
+    source = ["def odds(row):", *columns, f" total = {float(base)!r}", *lines, " return total"]
+    names: dict[str, Any] = {}
+    exec("\n".join(source), {"__builtins__": {}}, names)
+    return cast("Callable[[Sequence[float]], float]", names["odds"])
+
+
+def _source(node: Node, margin: str, features: set[int]) -> Iterator[str]:
+    """Yield the source of a tree. Its feature numbers are added to ``features``."""
+    if not isinstance(node, list | tuple):
+        yield f"{margin}total += {float(node)!r}"
+        return
+    number, threshold = int(node[0]), float(node[1])
+    features.add(number)
+    yield f"{margin}if f{number} <= {threshold!r}:"
+    yield from _source(node[2], margin + " ", features)
+    yield f"{margin}else:"
+    yield from _source(node[3], margin + " ", features)
 
 
 def forest(name: str = "forest.json.gz") -> DecisionForest:

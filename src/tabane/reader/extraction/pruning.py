@@ -191,10 +191,12 @@ def _sweep(root: Element, speaking: set[int], hidden: set[int]) -> None:
     Elements are identified by ``id()``. lxml creates their objects on access; the walk, the blocks and the
     list of hidden elements hold these objects for as long as the ids are needed.
     """
+    from lxml import etree
+
     alive: set[int] = set()
     gone: dict[Element, bool] = {}  # whether its text is not shown, either
-    for event, element in iterwalk(root):
-        if event == "start" or element is root:
+    for _, element in etree.iterwalk(root, events=("end", "comment", "pi")):
+        if element is root:
             continue
         parent = element.getparent()
         said = id(element) in speaking
