@@ -232,6 +232,15 @@ KINDS: Mapping[str, HostileKind] = {
     "sentences in linked data": _repeated(
         "One two. ", 20_000, f"{_P}<script type='application/ld+json'>{_ARTICLE}", '"}</script><p>One two.'
     ),
+    "shown sentences in linked data": HostileKind(
+        lambda count: (
+            f"<nav>{' '.join(f'<a href=x>one{n} two.</a>' for n in range(count))}</nav><p>Tea.</p>"
+            f"<script type='application/ld+json'>{_ARTICLE}"
+            + " ".join(f"one{n} two." for n in range(count))
+            + '"}</script>'
+        ),
+        8_000,
+    ),
     "elements in nested notes": HostileKind(
         lambda count: (
             "".join(f"<div id=fn{n}><sup><a href='#fn{n}'>{n}</a></sup>" for n in range(900))
