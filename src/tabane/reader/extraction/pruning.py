@@ -23,6 +23,9 @@ _LEAST = 0.12
 """Below this probability a block is not kept because of its neighbors."""
 _REACH = 3
 _LISTS = frozenset(("ul", "ol", "dl"))
+_FORMULA_NAMES = frozenset(
+    ("katex-html", "katex-mathml", "mwe-math-mathml-inline", "mwe-math-mathml-display")
+)
 _OF_LINE = frozenset(("span", "a", "b", "em", "strong", "i", "font"))
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
@@ -168,9 +171,14 @@ def _amid(blocks: Sequence[ContentBlock], kept: Sequence[bool], hidden: Sequence
     around: dict[Element, Element] = {}
     for element in hidden:
         above = _around_line(element.getparent(), around)
-        if above in alive and len("".join(element.itertext()).strip()) > 1:
+        if above in alive and not _shows_formula(element) and len("".join(element.itertext()).strip()) > 1:
             count += 1
     return count
+
+
+def _shows_formula(element: Element) -> bool:
+    """Return whether it is one of the two forms in which a page has a formula: the other one is not hidden."""
+    return not _FORMULA_NAMES.isdisjoint((element.get("class") or "").split())
 
 
 def _around_line(element: Element, known: dict[Element, Element]) -> Element:
