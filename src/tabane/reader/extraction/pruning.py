@@ -177,7 +177,7 @@ def _amid(blocks: Sequence[ContentBlock], kept: Sequence[bool], hidden: Sequence
 
 
 def _shows_formula(element: Element) -> bool:
-    """Return whether it is one of the two forms in which a page has a formula: the other one is not hidden."""
+    """Return whether it is one of two forms of a formula: the other one is not hidden."""
     return not _FORMULA_NAMES.isdisjoint((element.get("class") or "").split())
 
 
