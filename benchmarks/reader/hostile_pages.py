@@ -184,7 +184,7 @@ KINDS: Mapping[str, HostileKind] = {
     "numbered lines": _repeated("<tr><td>1</td><td class=blob-code>x", 4_000, f"{_P}<table>"),
     "cells beside code": _repeated("<td>1</td>", 4_000, f"{_P}<table><tr>", "<td class=code>x"),
     "captions": _repeated("<caption>x</caption>", 5_000, f"{_P}<table><tr><td>1<td>2<tr><td>1<td>2"),
-    "text in a table": _repeated("<div>x</div>", 10_000, f"{_P}<table><tr><td>1<td>2<tr><td>1<td>2"),
+    "text in a table": _repeated("<div>some words</div>", 10_000, f"{_P}<table><tr><td>1<td>2<tr><td>1<td>2"),
     "options": _repeated("<select><option>x</select>", 10_000, _P),
     "options of one select": _repeated("<option>x", 30_000, f"{_P}<select>", "</select>"),
     "inputs": _repeated("<input>", 50_000, _P),
@@ -231,6 +231,15 @@ KINDS: Mapping[str, HostileKind] = {
     ),
     "sentences in linked data": _repeated(
         "One two. ", 20_000, f"{_P}<script type='application/ld+json'>{_ARTICLE}", '"}</script><p>One two.'
+    ),
+    "shown sentences in linked data": HostileKind(
+        lambda count: (
+            f"<nav>{' '.join(f'<a href=x>one{n} two.</a>' for n in range(count))}</nav><p>Tea.</p>"
+            f"<script type='application/ld+json'>{_ARTICLE}"
+            + " ".join(f"one{n} two." for n in range(count))
+            + '"}</script>'
+        ),
+        8_000,
     ),
     "elements in nested notes": HostileKind(
         lambda count: (

@@ -158,6 +158,18 @@ FEATURES: dict[str, tuple[str, str]] = {
         " aria-hidden=true>x2</span></span> it is.</p>",
         "So $x^2$ it is.",
     ),
+    "formula of a wiki": (
+        "<p>So <span class=mwe-math-element><span class='mwe-math-mathml-inline mwe-math-mathml-a11y'"
+        " style='display: none;'><math><mi>x</mi></math></span><img src=/f.svg"
+        " class=mwe-math-fallback-image-inline alt='{\\displaystyle x^2}'></span> it is.</p>",
+        "So $x^2$ it is.",
+    ),
+    "formula of MathJax 3": (
+        "<p>So <mjx-container class=MathJax><mjx-math aria-hidden=true><mjx-mi>x</mjx-mi></mjx-math>"
+        "<mjx-assistive-mml><math><msup><mi>x</mi><mn>2</mn></msup></math></mjx-assistive-mml></mjx-container>"
+        " it is.</p>",
+        "So $x^{2}$ it is.",
+    ),
     "script": (
         "<p>So <span class=MathJax_Preview></span><span class=MathJax>x2</span>"
         "<script type='math/tex'>x^2</script>"
@@ -220,6 +232,11 @@ def test_it_survives_the_extraction(feature: str) -> None:
     markdown = extract(page(html), URL).markdown
     assert "roof of the old mill" in markdown
     assert expected in markdown
+
+
+@pytest.mark.parametrize("feature", ["annotation", "formula of a wiki", "formula of MathJax 3"])
+def test_a_formula_in_two_forms_is_no_reason_for_a_warning(feature: str) -> None:
+    assert extract(page(FEATURES[feature][0]), URL).warnings == ()
 
 
 def test_every_feature_of_the_converter_has_a_case() -> None:

@@ -37,7 +37,7 @@ _PLEA = re.compile(
 _ROOTS = frozenset(
     ("root", "app", "__next", "__nuxt", "___gatsby", "svelte", "main-app", "app-root", "react-root")
 )
-_MOST_ROOTS = 20  # elements that may be an empty place for a script
+_MOST_ROOTS = 100  # elements that may be an empty place for a script, or plead for one
 _LITTLE_TEXT = 250  # letters: pages are seldom published with less
 
 
@@ -119,7 +119,7 @@ def _scripted(root: Element) -> bool:
     """Return whether a page seems to be made by a script: it pleads for one, or has an empty place for it."""
     if root.find(".//script") is None:
         return False
-    for element in root.iter("noscript"):
+    for element in islice(root.iter("noscript"), _MOST_ROOTS):
         if _PLEA.search(beginning(element, 2000)[:2000]):
             return True
     roots = (at for at in root.iter("div", "app-root", "main") if (at.get("id") or at.tag).lower() in _ROOTS)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import islice
 from math import exp
-from typing import Any
+from typing import Any, cast
 
 from tabane.reader.extraction import features
 from tabane.reader.extraction.blocks import BlockSegmentation, ContentBlock, ElementBox, measured, up
@@ -33,23 +33,41 @@ class DecisionForest:
     """
 
     def __init__(self, base: float, trees: Sequence[Node]) -> None:
-        lines = ["def odds(row):", f"    total = {float(base)!r}"]
-        lines += [f"    total += {_expression(tree)}" for tree in trees]
-        names: dict[str, Any] = {}
-        exec("\n".join([*lines, "    return total"]), names)
-        self.odds: Callable[[Sequence[float]], float] = names["odds"]
+        self._odds = _compiled(base, trees)
+
+    def odds(self, row: Sequence[float]) -> float:
         """Return the log-odds of a row of features."""
+        return self._odds(row)
 
     def probability(self, row: Sequence[float]) -> float:
         return 1 / (1 + exp(-max(-30.0, min(30.0, self.odds(row)))))
 
 
-def _expression(node: Node) -> str:
-    if not isinstance(node, list):
-        return repr(float(node))
-    feature, threshold, below, above = node
-    left, right = _expression(below), _expression(above)
-    return f"({left} if row[{int(feature)}] <= {float(threshold)!r} else {right})"
+def _compiled(base: float, trees: Sequence[Node]) -> Callable[[Sequence[float]], float]:
+    """Return a function of a row, compiled from the trees: it takes half the time of a walk through them.
+
+    Only numbers of the forest are in its source.
+    """
+    features: set[int] = set()
+    lines = [line for tree in trees for line in _source(tree, " ", features)]
+    columns = [f" f{number} = row[{number}]" for number in sorted(features)]
+    source = ["def odds(row):", *columns, f" total = {float(base)!r}", *lines, " return total"]
+    names: dict[str, Any] = {}
+    exec("\n".join(source), {"__builtins__": {}}, names)
+    return cast("Callable[[Sequence[float]], float]", names["odds"])
+
+
+def _source(node: Node, margin: str, features: set[int]) -> Iterator[str]:
+    """Yield the source of a tree. Its feature numbers are added to ``features``."""
+    if not isinstance(node, list | tuple):
+        yield f"{margin}total += {float(node)!r}"
+        return
+    number, threshold = int(node[0]), float(node[1])
+    features.add(number)
+    yield f"{margin}if f{number} <= {threshold!r}:"
+    yield from _source(node[2], margin + " ", features)
+    yield f"{margin}else:"
+    yield from _source(node[3], margin + " ", features)
 
 
 def forest(name: str = "forest.json.gz") -> DecisionForest:

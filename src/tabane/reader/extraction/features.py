@@ -26,6 +26,7 @@ _CALL = re.compile(
     r"|利用規約|会員)",
     re.IGNORECASE,
 )
+_REACH = 6  # blocks before and after a block whose prose counts
 _NEAR = 8  # boxes around a block that are looked at
 _FAR_APART = 20
 _LEVELS = ("h1", "h2", "h3", "h4", "h5", "h6")
@@ -46,7 +47,7 @@ def rows(
         return []
     best = _best(boxes)
     page = _page(boxes, blocks, best)
-    own = _BlockFeatures(blocks)
+    own = _BlockFeatures(blocks) if only is not None else [_own(block) for block in blocks]
     root = boxes[0]
     repeated = _repeated(blocks)
     paths = _paths(blocks)
@@ -60,6 +61,7 @@ def rows(
     heading = [0.0, 0.0, 0.0]
     titles = _titles(blocks, title)
     asked = None if only is None else frozenset(only)
+    prose = _prose(own, asked)
     for number, block in enumerate(blocks):
         box = block.box
         tag = box.element.tag
@@ -99,7 +101,7 @@ def rows(
                 row += [other[0], other[2], other[4], 1.0 if blocks[at].box.path == box.path else 0.0]
             else:
                 row += [-1.0, -1.0, -1.0, -1.0]
-        row += [_mean(own, number, 6), *declared]
+        row += [_mean(prose, number), *declared]
         found.append(row)
     return found
 
@@ -160,9 +162,23 @@ def _own(block: ContentBlock) -> list[float]:
     ]
 
 
-def _mean(own: _BlockFeatures, number: int, reach: int) -> float:
-    low, high = max(0, number - reach), min(len(own), number + reach + 1)
-    return sum(own[at][0] * (1 - own[at][2]) for at in range(low, high)) / (high - low)
+def _prose(own: _BlockFeatures | list[list[float]], asked: Iterable[int] | None) -> list[float]:
+    """Return how much prose each block has; 0 for those that are not near one that is asked for."""
+    found = [0.0] * len(own)
+    near = range(len(own)) if asked is None else {at for number in asked for at in _window(number, len(own))}
+    for at in near:
+        row = own[at]
+        found[at] = row[0] * (1 - row[2])
+    return found
+
+
+def _window(number: int, count: int) -> range:
+    return range(max(0, number - _REACH), min(count, number + _REACH + 1))
+
+
+def _mean(prose: list[float], number: int) -> float:
+    near = _window(number, len(prose))
+    return sum(prose[near.start : near.stop]) / len(near)
 
 
 def _around(box: ElementBox, root: ElementBox, apart: dict[int, int]) -> list[float]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tabane.messages import Message, say
 
 _LARGE = 20_000_000  # characters
-_MOST_TAGS = 400_000
+_MOST_TAGS = 300_000  # with end tags and comments
 _MOST_ATTRIBUTES = 1_000  # of a tag
 _MOST_ASKED = 20  # such tags, whose place in the page is looked at
 

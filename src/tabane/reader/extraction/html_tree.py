@@ -125,12 +125,14 @@ def _closed(tag: re.Match[str]) -> str:
     return tag[0] if tag[0].endswith("/>") else f"{tag[0][:-1]} />"
 
 
-def _tree(text: str) -> Element | None:
+def _tree(text: str) -> Element:
     """Return the tree of HTML, with a depth of up to 2,048; None if there is nothing in it."""
     from lxml import etree
-    from lxml.html import HTMLParser
+    from lxml.html import HtmlComment, HtmlElement, HTMLParser
 
     parser = HTMLParser(encoding="utf-8", remove_pis=True, huge_tree=True)
+    # Of one class each: lxml.html looks for that of each tag in Python.
+    parser.set_element_class_lookup(etree.ElementDefaultClassLookup(element=HtmlElement, comment=HtmlComment))
     try:
         return etree.fromstring(text.encode("utf-8"), parser)
     except (etree.XMLSyntaxError, ValueError) as error:

@@ -101,9 +101,9 @@ def overlaps(text: str, other: str) -> bool:
     return _share(_sequences(text), _sequences(other)) >= _BEGINS
 
 
-def _sequences(text: str) -> frozenset[tuple[str, ...]]:
+def _sequences(text: str, length: int = _LONG) -> frozenset[tuple[str, ...]]:
     words = _WORDS.findall(text[:_MOST].lower())
-    return frozenset(tuple(words[at : at + _LONG]) for at in range(max(1, len(words) - _LONG + 1)) if words)
+    return frozenset(tuple(words[at : at + length]) for at in range(max(1, len(words) - length + 1)) if words)
 
 
 def _share(part: frozenset[tuple[str, ...]], whole: frozenset[tuple[str, ...]]) -> float:
@@ -112,18 +112,19 @@ def _share(part: frozenset[tuple[str, ...]], whole: frozenset[tuple[str, ...]]) 
 
 def _visible_part(body: str, page: str, shown: frozenset[tuple[str, ...]]) -> str:
     """Return the sentences of a text that are visible on the page, with its paragraphs."""
-    plain = " ".join(_WORDS.findall(page[:_MOST].lower()))
+    short = frozenset().union(*(_sequences(page, length) for length in range(1, _LONG)))
     paragraphs = (
-        " ".join(one.strip() for one in _SENTENCES.split(part) if _is_shown(one, plain, shown))
+        " ".join(one.strip() for one in _SENTENCES.split(part) if _is_shown(one, short, shown))
         for part in body[:_MOST].split("\n")
     )
     return "\n\n".join(part for part in paragraphs if part)
 
 
-def _is_shown(sentence: str, plain: str, shown: frozenset[tuple[str, ...]]) -> bool:
+def _is_shown(sentence: str, short: frozenset[tuple[str, ...]], shown: frozenset[tuple[str, ...]]) -> bool:
+    """Return whether most word sequences of a sentence are shown, or all of a sentence that is too short."""
     words = _WORDS.findall(sentence.lower())
     if len(words) < _LONG:
-        return bool(words) and " ".join(words) in plain
+        return tuple(words) in short
     return _share(_sequences(sentence), shown) >= _SEEN
 
 

@@ -50,6 +50,8 @@ _BY = re.compile(
     re.IGNORECASE,
 )
 _SEPARATORS = re.compile(r"\s+[|｜–—·•»:-]\s+|[|｜]|\s*-\s*(?=[^-]*$)")
+_DATED = re.compile(r"date|publish|posted|(?<![a-z])time(?!line)", re.IGNORECASE)
+_MOST_NAMED = 500  # elements whose names say that they are a byline or a date
 _SPACE = re.compile(r"\s+")
 _WRAPPED = re.compile(r"^\s*(?:<!--|/\*.*?\*/|//\s*<!\[CDATA\[)|(?:-->|//\s*+\]\]>)\s*+;?+\s*+$")
 """What JSON-LD is wrapped in for old browsers."""
@@ -107,7 +109,7 @@ def beginning(element: Element, most: int = 2_000) -> str:
         length += len(text)
         if length > most:
             break
-    return "".join(parts)
+    return "".join(parts)[: most + 1]
 
 
 def _meta(root: Element) -> dict[str, str]:
@@ -219,18 +221,21 @@ def _names(value: Any) -> Iterator[str]:
 
 
 def _byline(root: Element) -> str | None:
-    for element in root.iter("a", "span", "address", "p", "div"):
-        name = f" {element.get('class') or ''} {element.get('itemprop') or ''} ".lower()
-        if (
-            element.get("rel") == "author"
-            or "author" in (element.get("itemprop") or "")
-            or " byline " in name
-            or " author " in name
-        ):
-            text = clean(beginning(element))
-            if text and len(text) < 80:
-                return _BY.sub("", text) or None
+    named = filter(_names_author, root.iter("a", "span", "address", "p", "div"))
+    for element in itertools.islice(named, _MOST_NAMED):
+        text = clean(beginning(element))
+        if text and len(text) < 80:
+            return _BY.sub("", text) or None
     return None
+
+
+def _names_author(element: Element) -> bool:
+    attributes = element.attrib
+    if not attributes:
+        return False
+    prop = attributes.get("itemprop") or ""
+    name = f" {attributes.get('class') or ''} {prop} ".lower()
+    return attributes.get("rel") == "author" or "author" in prop or " byline " in name or " author " in name
 
 
 def _publisher(things: list[dict[str, Any]]) -> str | None:
@@ -260,13 +265,20 @@ def _date(root: Element, meta: Mapping[str, str], things: list[dict[str, Any]], 
 
 def _written(root: Element) -> str | None:
     """Return the date in an element whose name says that it is one."""
-    for element in root.iter("span", "p", "div", "li", "td", "small"):
-        name = f"{element.get('class') or ''} {element.get('id') or ''} {element.get('itemprop') or ''}"
-        if re.search(r"date|publish|posted|(?<![a-z])time(?!line)", name, re.IGNORECASE):
-            text = clean(beginning(element))
-            if text and len(text) < 100 and (day := iso(text)):
-                return day
+    named = filter(_names_date, root.iter("span", "p", "div", "li", "td", "small"))
+    for element in itertools.islice(named, _MOST_NAMED):
+        text = clean(beginning(element))
+        if text and len(text) < 100 and (day := iso(text)):
+            return day
     return None
+
+
+def _names_date(element: Element) -> bool:
+    attributes = element.attrib
+    if not attributes:
+        return False
+    name = f"{attributes.get('class') or ''} {attributes.get('id') or ''} {attributes.get('itemprop') or ''}"
+    return _DATED.search(name) is not None
 
 
 def iso(text: str | None) -> str | None:

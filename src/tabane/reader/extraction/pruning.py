@@ -22,6 +22,9 @@ _MOSTLY = 0.5
 """Share of a list's words that makes the rest of it content too."""
 _REACH = 3
 _LISTS = frozenset(("ul", "ol", "dl"))
+_FORMULA_NAMES = frozenset(
+    ("katex-html", "katex-mathml", "mwe-math-mathml-inline", "mwe-math-mathml-display")
+)
 _OF_LINE = frozenset(("span", "a", "b", "em", "strong", "i", "font"))
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
@@ -207,9 +210,14 @@ def _amid(blocks: Sequence[ContentBlock], kept: Sequence[bool], hidden: Sequence
     around: dict[Element, Element] = {}
     for element in hidden:
         above = _around_line(element.getparent(), around)
-        if above in alive and len("".join(element.itertext()).strip()) > 1:
+        if above in alive and not _shows_formula(element) and len("".join(element.itertext()).strip()) > 1:
             count += 1
     return count
+
+
+def _shows_formula(element: Element) -> bool:
+    """Return whether it is one of two forms of a formula: the other one is not hidden."""
+    return not _FORMULA_NAMES.isdisjoint((element.get("class") or "").split())
 
 
 def _around_line(element: Element, known: dict[Element, Element]) -> Element:
@@ -230,10 +238,12 @@ def _sweep(root: Element, speaking: set[int], hidden: set[int]) -> None:
     Elements are identified by ``id()``. lxml creates their objects on access; the walk, the blocks and the
     list of hidden elements hold these objects for as long as the ids are needed.
     """
+    from lxml import etree
+
     alive: set[int] = set()
     gone: dict[Element, bool] = {}  # whether its text is not shown, either
-    for event, element in iterwalk(root):
-        if event == "start" or element is root:
+    for _, element in etree.iterwalk(root, events=("end", "comment", "pi")):
+        if element is root:
             continue
         parent = element.getparent()
         said = id(element) in speaking

@@ -80,7 +80,7 @@ def _targets(elements: Sequence[HtmlElement], ids: set[str]) -> set[str]:
     linking = _linking_back(elements)
     found: set[str] = set()
     for element in elements:
-        marked = _is_marked_around(element)
+        marked = int(_is_marked_around(element))
         for event, note in iterwalk(element, events=("start", "end")):
             if _is_marked(note):
                 marked += 1 if event == "start" else -1
