@@ -1,11 +1,13 @@
 """Training of the forest of trees in :mod:`tabane.reader.extraction.content`.
 
-    python -m benchmarks.reader.training FILE … [--folds 5] [--write]
+    python -m benchmarks.reader.training FILE … [--folds 5] [--shuffles 3] [--write]
 
 Pages without a text, in files named ``structure…``, have labels only for items, headings and code blocks.
-Their other blocks are not used for training, and such pages are never judged.
+Their other blocks are not used for training, and such pages are never judged. News-like pages are made of the
+articles (benchmarks.reader.grafts), and are judged apart.
 
-Prints figures by cross-validation: no page is judged by trees that have seen a page of its site. ``--write``
+Prints figures by cross-validation: no page is judged by trees that have seen a page of its site. It is
+repeated with sites divided in other ways, because one division alone moves the mean by .003. ``--write``
 trains on all pages and writes ``src/tabane/reader/extraction/forest.json.gz``. It requires scikit-learn,
 which the product does not need: uv pip install scikit-learn.
 """
@@ -20,16 +22,17 @@ import statistics
 import sys
 import zlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.reader.grafts import MARK, news_like
 from benchmarks.reader.labels import labels, structured
 from benchmarks.reader.pages import Gold, pages
 from benchmarks.reader.scoring import Score, scored, words
 
-from tabane.reader.extraction.blocks import ContentBlock
+from tabane.reader.extraction.blocks import ContentBlock, up
 from tabane.reader.extraction.content import cut, rows, selected
 from tabane.reader.extraction.html_tree import parsed
 from tabane.text.encodings import decode_leniently
@@ -41,6 +44,8 @@ SHAPE = {
 }  # fmt: skip
 JAPANESE = 2.0  # weight of a page in Japanese: there are few
 _LENGTH = 600  # words of content that a page of which that is not known is taken to have
+NEWS_LIKE = 0.7  # weight of an article with parts of other pages: the article itself is there, too
+_GRAFTS = (1, 2)  # seeds: each gives another set of news-like pages
 PARTIAL = 0.7  # weight of a page of which only parts of its structure are known
 _ABOUT = (
     "Gradient-boosted trees over tabane.reader.extraction.features, grown by benchmarks.reader.training on a "
@@ -51,24 +56,29 @@ _ABOUT = (
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A page as the trees see it: a row for each block, and what was right."""
+    """A page as the trees see it: a row for each block, and what was right.
+
+    ``foreign`` are the sites whose parts blocks were put into this page with; "" for the page's own.
+    """
 
     gold: Gold
     blocks: list[ContentBlock]
     rows: list[list[float]]
     right: list[bool]
     weights: list[float]
+    foreign: list[str]
 
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reader.training", description=__doc__)
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--shuffles", type=int, default=3, help="ways to divide the sites into folds")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     known = lessons(options.files)
     if options.folds > 1:
-        _print(known, validated(known, options.folds))
+        _print(known, [validated(known, options.folds, way) for way in range(options.shuffles)])
     if options.write:
         about = {"about": _ABOUT, "files": {path.name: digest(path) for path in options.files}}
         data = json.dumps({**about, **exported(grown(known))}, separators=(",", ":")).encode()
@@ -87,8 +97,13 @@ def taught() -> frozenset[str]:
 
 
 def lessons(files: Sequence[Path]) -> list[Lesson]:
-    """Every page that has anything to teach; one that is there with its text is not taken without it."""
-    found = [one for path in files for gold in pages(path) if (one := lesson(gold)).rows]
+    """Every page that has anything to teach, and news-like pages made of the articles among them.
+
+    A page that is there with its text is not taken without it.
+    """
+    golds = [gold for path in files for gold in pages(path)]
+    golds += [made for seed in _GRAFTS for made in news_like(golds, seed)]
+    found = [one for gold in golds if (one := lesson(gold)).rows]
     whole = {one.gold.url for one in found if one.gold.text}
     return [one for one in found if one.gold.text or one.gold.url not in whole]
 
@@ -101,15 +116,24 @@ def lesson(gold: Gold) -> Lesson:
     """
     html = decode_leniently(gold.html, None, "text/html") if isinstance(gold.html, bytes) else gold.html
     cutting = cut(parsed(html))
+    blocks = cutting.blocks
     features = rows(cutting)
     if not gold.text:
-        return _partial(gold, cutting.blocks, features)
+        return _partial(gold, blocks, features)
     total = len(words(gold.text, characters=True)) + 50
-    counts = [len(words(block.text, characters=True)) for block in cutting.blocks]
+    counts = [len(words(block.text, characters=True)) for block in blocks]
     weights = [(min(1.0, (count / total) ** 0.7) + 0.002) * _page_weight(gold) for count in counts]
-    return Lesson(
-        gold, cutting.blocks, features, labels([block.text for block in cutting.blocks], gold.text), weights
+    foreign = [_foreign(block) for block in blocks]
+    own = iter(
+        labels([block.text for block, site in zip(blocks, foreign, strict=True) if not site], gold.text)
     )
+    right = [not site and next(own) for site in foreign]
+    return Lesson(gold, blocks, features, right, weights, foreign)
+
+
+def _foreign(block: ContentBlock) -> str:
+    """Return the site of the foreign part that a block is in; "" if it is the page's own."""
+    return next((site for box in up(block.box) if (site := box.element.get(MARK))), "")
 
 
 def _partial(gold: Gold, blocks: Sequence[ContentBlock], rows: Sequence[list[float]]) -> Lesson:
@@ -125,33 +149,40 @@ def _partial(gold: Gold, blocks: Sequence[ContentBlock], rows: Sequence[list[flo
         [rows[number] for number, _ in known],
         [right for _, right in known],
         [PARTIAL * (min(1.0, (blocks[number].words / _LENGTH) ** 0.7) + 0.002) for number, _ in known],
+        [""] * len(known),
     )
 
 
 def _page_weight(gold: Gold) -> float:
-    return JAPANESE if gold.kind == "ja" else 1.0
+    return {"ja": JAPANESE, "news-like": NEWS_LIKE}.get(gold.kind, 1.0)
 
 
-def grown(lessons: Sequence[Lesson]) -> Any:
-    """A forest of scikit-learn, grown on these pages."""
+def grown(lessons: Sequence[Lesson], without: Set[str] = frozenset()) -> Any:
+    """A forest of scikit-learn, grown on these pages, but not on foreign parts from the sites ``without``."""
     try:
         from sklearn.ensemble import HistGradientBoostingClassifier  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
         sys.exit(f"{error}: uv pip install scikit-learn")
-    rows = [row for one in lessons for row in one.rows]
-    weights = [weight for one in lessons for weight in one.weights]
+    learned = [
+        (row, right, weight)
+        for one in lessons
+        for row, right, weight, site in zip(one.rows, one.right, one.weights, one.foreign, strict=True)
+        if site not in without
+    ]
+    known, right, weights = zip(*learned, strict=True)
     mean = statistics.mean(weights)
     forest = HistGradientBoostingClassifier(**SHAPE, random_state=0)
-    return forest.fit(rows, [r for one in lessons for r in one.right], [weight / mean for weight in weights])
+    return forest.fit(known, right, [weight / mean for weight in weights])
 
 
-def validated(known: Sequence[Lesson], folds: int) -> dict[str, Score]:
+def validated(known: Sequence[Lesson], folds: int, way: int = 0) -> dict[str, Score]:
     """Judge each page that has a text by a forest that has not seen its site, by the pages' names."""
-    sites = sorted({_house(one) for one in known}, key=_shuffled)
+    sites = sorted({_house(one) for one in known}, key=lambda site: _shuffled(site, way))
     fold = {site: number % folds for number, site in enumerate(sites)}
     found: dict[str, Score] = {}
     for number in range(folds):
-        forest = grown([one for one in known if fold[_house(one)] != number])
+        unseen = {site for site in sites if fold[site] == number}
+        forest = grown([one for one in known if _house(one) not in unseen], unseen)
         for one in known:
             if one.gold.text and fold[_house(one)] == number:
                 probability = [float(row[1]) for row in forest.predict_proba(one.rows)]
@@ -159,22 +190,31 @@ def validated(known: Sequence[Lesson], folds: int) -> dict[str, Score]:
     return {one.gold.name: found[one.gold.name] for one in known if one.gold.text}
 
 
-def _print(known: Sequence[Lesson], scores: dict[str, Score]) -> None:
-    """F1 by type of page with 95 % intervals."""
-    found: dict[str, list[float]] = defaultdict(list)
+def _print(known: Sequence[Lesson], runs: Sequence[dict[str, Score]]) -> None:
+    """Means by type of page with 95 % intervals over pages, and how far the runs' means lie apart."""
+    groups: dict[str, list[str]] = defaultdict(list)
     for one in known:
         if one.gold.text:
-            found[one.gold.kind].append(scores[one.gold.name].f1)
-            if one.gold.kind != "ja":
-                found["all but ja"].append(scores[one.gold.name].f1)
-    for kind, values in sorted(found.items()):
+            groups[one.gold.kind].append(one.gold.name)
+            if one.gold.kind not in ("ja", "news-like"):
+                groups["all of WCXB"].append(one.gold.name)
+    for kind, names in sorted(groups.items()):
+        values = [statistics.mean(run[name].f1 for run in runs) for name in names]
         interval = 1.96 * statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
-        print(f"{kind:14s} {len(values):4d} pages  F1 {statistics.mean(values):.3f} ± {interval:.3f}")
+        means = [statistics.mean(run[name].f1 for name in names) for run in runs]
+        precision, recall = (
+            statistics.mean(statistics.mean(run[name][part] for run in runs) for name in names)
+            for part in (0, 1)
+        )
+        print(
+            f"{kind:14s} {len(names):4d} pages  F1 {statistics.mean(values):.4f} ± {interval:.3f}"
+            f"  precision {precision:.3f}  recall {recall:.3f}  runs {min(means):.4f}–{max(means):.4f}"
+        )
 
 
-def _shuffled(site: str) -> int:
+def _shuffled(site: str, way: int) -> int:
     """An order of sites that has nothing to do with their names, and is the same each time."""
-    return zlib.crc32(site.encode())
+    return zlib.crc32(f"{way or ''}{site}".encode())
 
 
 def _house(one: Lesson) -> str:
