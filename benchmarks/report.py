@@ -54,6 +54,7 @@ ORDER = (
         "documents",
         "web",
     ),
+    "other_reads",
     "reader",
 )
 _TITLE = "# Performance"

@@ -11,7 +11,7 @@ import pytest
 
 from tabane.reader import cleaning, paging, plain_text
 from tabane.reader.fetching.interface import FetchedResource
-from tabane.reader.sites import note, page_hints, site_adapter, zenn
+from tabane.reader.sites import note, page_hints, site_markdown, zenn
 from tabane.text import invisible_characters
 from tests.harness.patience import assert_in_proportion
 
@@ -57,7 +57,7 @@ DONE: dict[str, Callable[[str], object]] = {
     "plain": plain_text.plain,
     "part": lambda text: (paging.part(text, 0, 1000), paging.part(text, len(text) // 2, 1000)),
     "signs": _signs,
-    "absolute": lambda text: site_adapter.absolute(text, str.upper),
+    "absolute": lambda text: site_markdown.absolute(text, str.upper),
     "zenn": zenn._written,
     "note": note._written,
     "visible": lambda text: (plain_text.visible_text(text), plain_text.title_of(text)),

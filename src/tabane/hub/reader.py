@@ -129,6 +129,7 @@ class PageReader:
             lambda: None if settings().reader_render == "never" else settings().reader_browser,
             self._environ,
             sandbox=lambda: settings().reader_render != "unsandboxed",
+            scrolls=lambda: settings().reader_scrolls,
             errors=self._errors,
         )
 
@@ -158,7 +159,15 @@ class PageReader:
         def reading(fetching: PageFetcher) -> UrlReader:
             general = AnyPageAdapter(rendering)
             tools = ReadingTools(fetching, conversion)
-            return UrlReader(lambda: tools, ways, shelf, general=general, fresh=fresh, show=conversion.shown)
+            return UrlReader(
+                lambda: tools,
+                ways,
+                shelf,
+                general=general,
+                off=lambda: settings().reader_sites_off,
+                fresh=fresh,
+                show=conversion.shown,
+            )
 
         private = PrivateReader(
             CookieFolder(settings().home),
@@ -183,28 +192,27 @@ class PageReader:
         return wanted == "keys" or (wanted == "owner" and inner_access(caller.access) is LOCAL)
 
     def _policy(self, assistant: bool) -> Callable[[], Policy]:
-        """Return the network permissions of the settings. robots.txt applies to requests for more than
-        one page.
-        """
-
-        from tabane.reader.fetching import Policy
-
-        def policy() -> Policy:
-            settings = self._settings()
-            heeded = settings.reader_robots
-            return replace(
-                Policy(),
-                allowed=settings.reader_allow,
-                max_bytes=settings.reader_size,
-                timeout=settings.reader_timeout,
-                connect_timeout=settings.reader_timeout / 3,
-                read_timeout=settings.reader_timeout / 2,
-                robots=heeded == "always" or (heeded == "assistants" and assistant),
-                ca=str(settings.reader_ca) if settings.reader_ca else None,
-                proxy=settings.reader_proxy or None,
-            )
-
-        return policy
+        return lambda: reading_policy(self._settings(), assistant)
 
     async def _collection(self) -> Collection:
         return await self._stores.collection(DOMAIN, SHAPE)
+
+
+def reading_policy(settings: Settings, assistant: bool) -> Policy:
+    """Return the network permissions of the settings. robots.txt applies to requests for more than one
+    page.
+    """
+    from tabane.reader.fetching import Policy
+
+    heeded = settings.reader_robots
+    return replace(
+        Policy(),
+        allowed=settings.reader_allow,
+        max_bytes=settings.reader_size,
+        timeout=settings.reader_timeout,
+        connect_timeout=settings.reader_timeout / 3,
+        read_timeout=settings.reader_timeout / 2,
+        robots=heeded == "always" or (heeded == "assistants" and assistant),
+        ca=str(settings.reader_ca) if settings.reader_ca else None,
+        proxy=settings.reader_proxy or None,
+    )

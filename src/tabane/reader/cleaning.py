@@ -27,15 +27,21 @@ def one_line(text: str | None, most: int = 300) -> str | None:
     return (line if len(line) <= most else f"{line[: most - 1]}…") or None
 
 
+_FIELD = 300  # characters: commands and paths are shorter
+
+
 def in_words(message: Message) -> Message:
-    """Return a message with its fields cleaned, each on one line: they may come from a page or a server."""
+    """Return a message with its fields cleaned, each on one line and short.
+
+    Messages are outside the fence around a page's text, and their fields may come from the page or a server.
+    """
     fields: dict[str, object] = {}
     for name, value in message.fields.items():
         if isinstance(value, Message):
             fields[name] = in_words(value)
         else:
             fields[name] = (
-                value if isinstance(value, int | float | None) else one_line(str(value), 2_000) or ""
+                value if isinstance(value, int | float | None) else one_line(str(value), _FIELD) or ""
             )
     return Message(message.template, **fields)
 
@@ -162,6 +168,18 @@ def warnings_of(removed: Mapping[str, int], comments: int = 0) -> tuple[Message,
             )
         )
     return tuple(warnings)
+
+
+def hidden_warnings(count: int) -> tuple[Message, ...]:
+    """Return the warning about parts of a page that nobody sees, if there were any."""
+    if not count:
+        return ()
+    return (
+        say(
+            "{count} {count:part|parts} that readers do not see {count:was|were} left out.",
+            count=count,
+        ),
+    )
 
 
 def _listed(removed: Mapping[str, int]) -> Message:

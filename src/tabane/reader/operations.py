@@ -17,7 +17,7 @@ from tabane.operations import Caller, Face
 from tabane.reader import result_text
 from tabane.reader.cleaning import without_links
 from tabane.reader.guard import target
-from tabane.reader.page import Page
+from tabane.reader.page import NOT_KEPT, Page
 from tabane.reader.page_cache import PageCache
 from tabane.reader.paging import PageCursor, decode, digest, encode, part, tokens
 from tabane.reader.parameters import (
@@ -86,14 +86,17 @@ class ReaderOperations:
                 )
             )
         page = await self._reading(caller).read(params.url, refresh=bool(params.refresh))
+        if page.kind in NOT_KEPT:
+            raise ReadError(next(iter(page.warnings), say("There is nothing to read.")), "wall")
         key = await self._remember(caller, page)
         return {**facts(page, caller), "remembered": key, "length": len(page.markdown)}
 
     async def _page(self, caller: Caller, params: ReadUrl, *, raw: bool) -> Page:
         """Return the page, with cookies if there are any for it that the caller may use."""
         decision = await self._decision(caller, params.url)
+        scrolls = None if params.cursor else params.scrolls
         if self._private is not None and decision.jar is not None:
-            page = await self._private.read(caller, params.url, decision.jar, raw=raw)
+            page = await self._private.read(caller, params.url, decision.jar, raw=raw, scrolls=scrolls)
             if page.private:
                 self._noted(caller)
             return page
@@ -102,6 +105,7 @@ class ReaderOperations:
             refresh=bool(params.refresh) and not params.cursor,
             raw=raw,
             settled=params.cursor is not None,
+            scrolls=scrolls,
         )
         warnings = () if decision.warning is None else (decision.warning,)
         return replace(page, warnings=(*warnings, *page.warnings))
@@ -171,6 +175,7 @@ def facts(page: Page, caller: Caller) -> dict[str, Any]:
         "language": page.lang,
         "canonical": page.canonical if page.canonical != page.url else None,
         "private": page.private or None,
+        "kind": page.kind or None,
         "way": page.way,
         "share": None if page.share is None else round(page.share, 2),
         "media_type": page.media_type,

@@ -21,6 +21,9 @@ Mode = Literal["search", "light", "full", "code"]
 ModelLoader = Literal["auto", "onnx", "sentence-transformers"]
 ModelPooling = Literal["auto", "mean", "cls", "last"]
 EXTENSIONS = ("ui", "tasks", "skills")
+READER_SITES = (
+    "github", "notion", "wikipedia", "stackoverflow", "qiita", "zenn", "note", "arxiv", "youtube",
+)  # fmt: skip
 LogLevel = Literal["trace", "debug", "info", "warning", "error", "silent"]
 
 
@@ -866,6 +869,24 @@ class Settings:
         say(
             "Path or name of the browser that renders such pages. Empty: the first Chromium or "
             "Chrome that is found."
+        ),
+    )
+    reader_sites_off: tuple[str, ...] = option.chosen(
+        (),
+        READER_SITES,
+        say(
+            "Sites whose pages are read like any other page, and not through the site's own interface (API): "
+            "for example when tabane doctor --online reports that a site answers differently than expected."
+        ),
+    )
+    reader_scrolls: int = option.whole(
+        0,
+        0,
+        50,
+        say("screens"),
+        say(
+            "How far a page that is opened in a browser is scrolled down, so that it loads more. A "
+            "request can ask for more with scrolls."
         ),
     )
     audit: Literal["on", "metadata", "off"] = option.choice(

@@ -6,15 +6,27 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from tabane.messages import Message, say
-from tabane.reader.cleaning import warnings_of
+from tabane.reader.cleaning import hidden_warnings, warnings_of
+from tabane.reader.extraction.consent_dialogs import consent_dialogs
 from tabane.reader.extraction.content import content
-from tabane.reader.extraction.html_tree import parsed
-from tabane.reader.extraction.machine_text import used
-from tabane.reader.extraction.metadata import PageMetadata, metadata
+from tabane.reader.extraction.html_tree import parsed_within_limits
+from tabane.reader.extraction.machine_text import MachineTextChoice, used
+from tabane.reader.extraction.metadata import PageMetadata, beginning, metadata
+from tabane.reader.extraction.onward import onward_addresses
+from tabane.reader.extraction.page_kinds import (
+    LOADS_MORE,
+    PageKind,
+    endless_lists,
+    evidence,
+    loads_more,
+    page_kind,
+)
 from tabane.reader.page import Page
+from tabane.reader.plain_text import visible_text
 
 Element = Any
 _PLEA = re.compile(
@@ -25,7 +37,9 @@ _PLEA = re.compile(
 _ROOTS = frozenset(
     ("root", "app", "__next", "__nuxt", "___gatsby", "svelte", "main-app", "app-root", "react-root")
 )
+_MOST_ROOTS = 20  # elements that may be an empty place for a script
 _LITTLE_TEXT = 250  # letters: pages are seldom published with less
+_NOTHING_ELSE = 120  # letters around a consent dialog that are not a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +48,10 @@ class ExtractedArticle:
 
     ``script``: the page seems to be made by a script. ``removed`` are the invisible characters in the
     content, by kind; the rest is as in Content. ``machine``: the text is the one from the metadata for
-    machines; ``notes`` describe how that text was used.
+    machines; ``notes`` describe how that text was used, and what the limits of a page left out.
+    ``collapsed``, ``late`` and ``limited`` are as in PageContent.
+    ``kind`` is set if it is not what was asked for; ``onward`` are the addresses that a browser would
+    load in its place.
     """
 
     markdown: str
@@ -45,17 +62,35 @@ class ExtractedArticle:
     script: bool
     removed: Mapping[str, int]
     machine: bool = False
+    collapsed: int = 0
+    late: int = 0
+    limited: bool = False
     notes: tuple[Message, ...] = ()
+    kind: PageKind | None = None
+    onward: tuple[str, ...] = ()
 
 
 def article(html: str, url: str) -> ExtractedArticle:
     """Parse the page once, read its metadata, find its content and convert it to Markdown."""
     from tabane.reader.markdown import markdown
 
-    root = parsed(html)
+    root, limits = parsed_within_limits(html)
     known = metadata(root, url)
     script = _scripted(root)
+    dialogs = consent_dialogs(root)
+    only = dialogs.elements and dialogs.rest < _NOTHING_ELSE
+    if not only or script:
+        dialogs.remove()
+    seen = evidence(
+        root, url, closed=known.closed, scripted=script, consent=dialogs.letters, rest=dialogs.rest
+    )
+    onward = onward_addresses(root, url)
+    for element in root.iter("noframes"):
+        element.text = visible_text(element.text or "")  # the parser reads no markup there
+    lists = endless_lists(root)
     found = content(root)
+    more = loads_more(lists, root)
+    kind = page_kind(seen, found.visible, found.kept)
     removed: Counter[str] = Counter()
     text = markdown(found.elements, url, removed=removed)
     letters = found.letters
@@ -71,8 +106,18 @@ def article(html: str, url: str) -> ExtractedArticle:
         script and letters < _LITTLE_TEXT,
         removed,
         machine=bool(other and other.text),
-        notes=(other.warning,) if other else (),
+        collapsed=found.collapsed,
+        late=found.late,
+        limited=found.limited,
+        notes=(*limits, *_notes(other, more=more and kind is None)),
+        kind=kind,
+        onward=onward,
     )
+
+
+def _notes(machine: MachineTextChoice | None, *, more: bool) -> tuple[Message, ...]:
+    """Return what was done with the text for machines, and whether the page loads ``more`` when scrolled."""
+    return (*((machine.warning,) if machine else ()), *((LOADS_MORE,) if more else ()))
 
 
 def _scripted(root: Element) -> bool:
@@ -80,17 +125,24 @@ def _scripted(root: Element) -> bool:
     if root.find(".//script") is None:
         return False
     for element in root.iter("noscript"):
-        if _PLEA.search("".join(element.itertext())[:2000]):
+        if _PLEA.search(beginning(element, 2000)[:2000]):
             return True
-    for element in root.iter("div", "app-root", "main"):
-        if (element.get("id") or element.tag).lower() in _ROOTS and not "".join(element.itertext()).strip():
-            return True
-    return bool(
-        _PLEA.search(" ".join("".join(at.itertext())[:400] for at in root.iter("p", "h1", "h2"))[:4000])
-    )
+    roots = (at for at in root.iter("div", "app-root", "main") if (at.get("id") or at.tag).lower() in _ROOTS)
+    if any(not any(text.strip() for text in at.itertext()) for at in islice(roots, _MOST_ROOTS)):
+        return True
+    return _PLEA.search(_first_texts(root)) is not None
 
 
-_LARGE = 20_000_000  # characters
+def _first_texts(root: Element) -> str:
+    """Return the beginnings of the first paragraphs and headings of a page."""
+    texts: list[str] = []
+    length = 0
+    for element in root.iter("p", "h1", "h2"):
+        texts.append(beginning(element, 400)[:400])
+        length += len(texts[-1]) + 1
+        if length > 4000:
+            break
+    return " ".join(texts)[:4000]
 
 
 def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
@@ -104,7 +156,7 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
     from tabane.text.encodings import decode_leniently
 
     text = decode_leniently(html, charset, "text/html") if isinstance(html, bytes) else html
-    found = article(text[:_LARGE], url)
+    found = article(text, url)
     return Page(
         url=url,
         markdown=found.markdown,
@@ -116,13 +168,17 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
         canonical=found.metadata.canonical,
         way="json-ld" if found.machine else "extracted",
         share=round(found.share, 3),
-        warnings=(*_warnings(found, cut=len(text) > _LARGE), *warnings_of(found.removed)),
+        warnings=(*_warnings(found), *warnings_of(found.removed)),
+        kind=found.kind.name if found.kind else "",
+        onward=found.onward,
     )
 
 
-def _warnings(found: ExtractedArticle, *, cut: bool) -> list[Message]:
+def _warnings(found: ExtractedArticle) -> list[Message]:
     warnings = [*found.notes]
-    if found.script:
+    if found.kind is not None:
+        warnings.append(found.kind.warning)
+    elif found.script:
         warnings.append(
             say("The page seems to need JavaScript. This is only the text that it shows without it.")
         )
@@ -135,13 +191,28 @@ def _warnings(found: ExtractedArticle, *, cut: bool) -> list[Message]:
                 percent=round(100 * found.share),
             )
         )
-    if found.hidden:
+    warnings += hidden_warnings(found.hidden)
+    if found.collapsed and not found.machine:
         warnings.append(
             say(
-                "{count} {count:part|parts} that readers do not see {count:was|were} left out.",
-                count=found.hidden,
+                "{count} {count:part|parts} that the page shows only after a click {count:is|are}"
+                " included and marked.",
+                count=found.collapsed,
             )
         )
-    if cut:
-        warnings.append(say("The page is larger than the limit, so its end is missing."))
+    if found.late and not found.machine:
+        warnings.append(
+            say(
+                "{count} {count:part|parts} that the page hides until a script shows {count:it|them}"
+                " {count:is|are} included and marked.",
+                count=found.late,
+            )
+        )
+    if found.limited:
+        warnings.append(
+            say(
+                "The style sheets of the page are too large to apply completely."
+                " Visible text may be missing, or hidden text included."
+            )
+        )
     return warnings

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+from tabane.reader.markdown.wordless import speaks
 
 KINDS: dict[str, str] = {
     "body": "content article post entry story text body prose markdown document description desc richtext rte"
@@ -114,17 +116,31 @@ class ContentBlock:
     links: int = 0
 
 
+class WordlessElement(NamedTuple):
+    """An element that carries meaning without text, and its place.
+
+    ``block`` is the block that it is in, if it comes after its first text. ``number`` is that of the next
+    block.
+    """
+
+    element: Element
+    box: ElementBox
+    block: ContentBlock | None
+    number: int
+
+
 class BlockSegmentation:
     """Walks a tree once, without recursion, and cuts it into blocks.
 
     ``boxes`` are in document order, so that each comes after its parent. ``hidden`` are the elements with
-    text for which ``hides`` returned True.
+    text for which ``hides`` returned True. ``wordless`` are elements that are in no block's text or pictures.
     """
 
     def __init__(self, root: Element, hides: Callable[[Element], bool] = lambda element: False) -> None:
         self.boxes: list[ElementBox] = []
         self.blocks: list[ContentBlock] = []
         self.hidden: list[Element] = []
+        self.wordless: list[WordlessElement] = []
         self._hides = hides
         self._kinds: dict[str, frozenset[int]] = {}
         self._paths: dict[tuple[int, str, str], int] = {}
@@ -156,6 +172,7 @@ class BlockSegmentation:
     def _enter(self, element: Element, box: ElementBox, link: bool, bold: bool, todo: list[Any]) -> None:
         tag = element.tag
         if not self._said(element, tag):
+            self._wordless(element, box)
             return
         if tag in ("img", "math"):
             self._run(box).pictures.append(element)
@@ -165,6 +182,8 @@ class BlockSegmentation:
             if tag == "a" and element.get("href"):
                 link = True
                 self._run(box).links += 1
+            if element.text is None and not len(element):
+                self._wordless(element, box)
             self._inside(element, box, link, bold or tag in ("b", "strong"), todo)
         else:
             self._close()
@@ -184,6 +203,10 @@ class BlockSegmentation:
             return False
         return True
 
+    def _wordless(self, element: Element, box: ElementBox) -> None:
+        if isinstance(element.tag, str) and speaks(element) and not self._hides(element):
+            self.wordless.append(WordlessElement(element, box, self._open, len(self.blocks)))
+
     def _whole(self, element: Element, box: ElementBox, link: bool) -> None:
         """Add a block that is not cut further: code, or a data table."""
         skip: Element | None = None
@@ -191,6 +214,7 @@ class BlockSegmentation:
             if event == "start":
                 if skip is None and child is not element and not self._said(child, child.tag):
                     skip = child
+                    self._wordless(child, box)
                 if skip is None:
                     self._start(child, box, link or child.tag == "a")
                 continue
@@ -204,6 +228,8 @@ class BlockSegmentation:
             self._texts.append(" ")
         elif child.tag == "img":
             self._run(box).pictures.append(child)
+        elif child.tag == "input":
+            self._wordless(child, box)
         self._text(child.text, child, False, box, link, False)
 
     def _run(self, box: ElementBox) -> ContentBlock:

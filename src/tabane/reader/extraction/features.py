@@ -26,6 +26,8 @@ _CALL = re.compile(
     r"|利用規約|会員)",
     re.IGNORECASE,
 )
+_NEAR = 8  # boxes around a block that are looked at
+_FAR_APART = 20
 _LEVELS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
@@ -33,11 +35,12 @@ def rows(
     boxes: Sequence[ElementBox],
     blocks: Sequence[ContentBlock],
     title: str = "",
+    declared: Sequence[float] = (),
     only: Iterable[int] | None = None,
 ) -> list[list[float]]:
     """Return a row of features for each block, or for those of the numbers in ``only``, in rising order.
 
-    ``title`` is the title in the page's head.
+    ``title`` is the title in the page's head, ``declared`` are the numbers of what the page declares to be.
     """
     if not blocks:
         return []
@@ -48,6 +51,7 @@ def rows(
     repeated = _repeated(blocks)
     paths = _paths(blocks)
     around: dict[int, list[float]] = {}
+    apart = {id(at): min(_FAR_APART, best.depth - at.depth) for at in up(best)}
     found: list[list[float]] = []
     before = 0
     total = max(1, root.letters)
@@ -70,7 +74,7 @@ def rows(
         key = id(box)
         outside = around.get(key)
         if outside is None:
-            outside = around[key] = _around(box, root, best)
+            outside = around[key] = _around(box, root, apart)
         row = [
             *own[number],
             *outside,
@@ -95,7 +99,7 @@ def rows(
                 row += [other[0], other[2], other[4], 1.0 if blocks[at].box.path == box.path else 0.0]
             else:
                 row += [-1.0, -1.0, -1.0, -1.0]
-        row.append(_mean(own, number, 6))
+        row += [_mean(own, number, 6), *declared]
         found.append(row)
     return found
 
@@ -161,12 +165,12 @@ def _mean(own: _BlockFeatures, number: int, reach: int) -> float:
     return sum(own[at][0] * (1 - own[at][2]) for at in range(low, high)) / (high - low)
 
 
-def _around(box: ElementBox, root: ElementBox, best: ElementBox) -> list[float]:
+def _around(box: ElementBox, root: ElementBox, apart: dict[int, int]) -> list[float]:
     depth, near = box.depth, box.near
     row: list[float] = [float(depth)]
     row += [min(FAR, depth - at) if at >= 0 else FAR + 1 for at in near]
     total = max(1, root.letters)
-    chain = list(up(box))
+    chain = list(islice(up(box), _NEAR))
     for step in (0, 1, 2, 3, 5):
         at = chain[min(step, len(chain) - 1)]
         letters = max(1, at.letters)
@@ -177,7 +181,7 @@ def _around(box: ElementBox, root: ElementBox, best: ElementBox) -> list[float]:
             log1p(letters / max(1, at.blocks)),
             log1p(at.blocks),
         ]
-    twins = max(chain[:8], key=lambda at: at.twins)
+    twins = max(chain, key=lambda at: at.twins)
     row += [
         log1p(twins.twins),
         twins.nth / twins.twins,
@@ -185,19 +189,24 @@ def _around(box: ElementBox, root: ElementBox, best: ElementBox) -> list[float]:
         twins.linked / max(1, twins.letters),
     ]
     row += [log1p(box.twins), log1p(box.nth)]
-    row.append(float(_apart(chain, best)))
+    row.append(float(_apart(box, apart)))
     return row
 
 
-def _apart(chain: list[ElementBox], best: ElementBox) -> int:
-    """Return how many steps up until the best box is around; 0 within it."""
-    inside = {id(at) for at in up(best)}
-    for at in chain:
-        if at is best:
-            return 0
-        if id(at) in inside:
-            return min(20, best.depth - at.depth)
-    return 20
+def _apart(box: ElementBox, known: dict[int, int]) -> int:
+    """Return how many steps up from the best box a box is around it; 0 within it.
+
+    ``known`` has the boxes around the best one, and is completed with those that were asked for.
+    """
+    below: list[ElementBox] = []
+    found = _FAR_APART
+    for at in up(box):
+        if (before := known.get(id(at))) is not None:
+            found = before
+            break
+        below.append(at)
+    known.update((id(at), found) for at in below)
+    return found
 
 
 def _best(boxes: Sequence[ElementBox]) -> ElementBox:
@@ -225,10 +234,18 @@ def _ends(best: ElementBox, blocks: Sequence[ContentBlock]) -> tuple[int, int]:
 
 
 def _within(box: ElementBox, best: ElementBox, inside: dict[int, bool]) -> bool:
-    known = inside.get(id(box))
-    if known is None:
-        known = inside[id(box)] = any(at is best for at in up(box))
-    return known
+    """Return whether a box is in another. What is known of the boxes around it is not searched again."""
+    below: list[ElementBox] = []
+    found = False
+    for at in up(box):
+        known = inside.get(id(at))
+        if known is None:
+            below.append(at)
+        found = known if known is not None else at is best
+        if found or known is not None:
+            break
+    inside.update((id(at), found) for at in below)
+    return found
 
 
 def _titles(blocks: Sequence[ContentBlock], title: str) -> set[int]:

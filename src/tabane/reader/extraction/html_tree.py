@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import Any
+from typing import Any, NamedTuple
+
+from tabane.messages import Message, say
+from tabane.reader.extraction.html_limits import within_limits
+from tabane.reader.plain_text import title_of, visible_text
 
 _SEGMENT = re.compile(r"S:([0-9a-f]+)")
 _CALLED = re.compile(r"""["']S:([0-9a-f]{1,8})["']""")
@@ -41,7 +45,8 @@ def open_noscripts(root: Element) -> bool:
     """
     found = [noscript for noscript in root.iter("noscript") if _speaks(noscript)]
     for noscript in found:
-        noscript.tag = "div"
+        for inner in list(noscript.iter("noscript")):
+            inner.tag = "div"
     return bool(found)
 
 
@@ -62,9 +67,9 @@ def _move(segment: Element, place: Element) -> None:
 
 
 def _speaks(noscript: Element) -> bool:
-    """Return whether an element has a long text for browsers without JavaScript."""
+    """Return whether an element has a long text for browsers without JavaScript. It is in no other."""
     parent = noscript.getparent()
-    if parent is None or parent.tag == "head":
+    if parent is None or parent.tag == "head" or next(noscript.iterancestors("noscript"), None) is not None:
         return False
     return sum(len(text.strip()) for text in noscript.itertext()) > 400
 
@@ -74,31 +79,88 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _OF_HEAD = frozenset(
     ("title", "meta", "link", "style", "script", "base", "noscript", "template", "object", "bgsound")
 )
+_VOID = re.compile(
+    r"""<(?:source|track|embed|wbr)(?=[\s/>])(?:[^<>"']|"[^"]{0,4000}+"|'[^']{0,4000}+'){0,4000}+>""",
+    re.IGNORECASE,
+)
+"""Tags of empty elements that the parser does not know as empty: the rest of a paragraph would be in them."""
 _PROLOGUE = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
+_DEEPEST = 2040
+"""Depth of a tree from which the parser has ignored the rest of the page: its limit is 2,048."""
+
+
+class ParsedHtml(NamedTuple):
+    """The tree of a page, and warnings about what is not in it."""
+
+    root: Element
+    warnings: tuple[Message, ...]
+
+
 def parsed(html: str) -> Element:
+    """Return the tree of a page, as parsed_within_limits does."""
+    return parsed_within_limits(html).root
+
+
+def parsed_within_limits(html: str) -> ParsedHtml:
     """Return the tree of a page. Never raises: text without a tag becomes a page with that text, and empty
     input an empty page.
 
-    The parser is libxml2's, which limits the depth of the tree to 256.
+    If the page is nested too deeply for the parser, the tree contains its text in paragraphs.
     """
+    text, warnings = within_limits(_PROLOGUE.sub("", _NOT_XML.sub(" ", html)))
+    root = _tree(_VOID.sub(_closed, text))
+    if root is None:
+        root = _tree("<html><body></body></html>")
+        root[0].text = text if text.strip() and "<" not in text else None
+    elif _is_cut(root):
+        root = _text_tree(root, text)
+        warnings += (say("The page is nested too deeply. Its text was read without its structure."),)
+    _set_apart(root)
+    return ParsedHtml(root, warnings)
+
+
+def _closed(tag: re.Match[str]) -> str:
+    return tag[0] if tag[0].endswith("/>") else f"{tag[0][:-1]} />"
+
+
+def _tree(text: str) -> Element | None:
+    """Return the tree of HTML, with a depth of up to 2,048; None if there is nothing in it."""
     from lxml import etree
     from lxml.html import HTMLParser
 
-    text = _PROLOGUE.sub("", _NOT_XML.sub(" ", html))
-    parser = HTMLParser(encoding="utf-8", remove_pis=True)
+    parser = HTMLParser(encoding="utf-8", remove_pis=True, huge_tree=True)
     try:
-        root = etree.fromstring(text.encode("utf-8"), parser)
+        return etree.fromstring(text.encode("utf-8"), parser)
     except (etree.XMLSyntaxError, ValueError) as error:
         if getattr(error, "code", None) == etree.ErrorTypes.ERR_NO_MEMORY:
             raise MemoryError from None  # or it would look like an empty page
-        root = None
-    if root is None:
-        root = etree.fromstring(b"<html><body></body></html>", HTMLParser(encoding="utf-8"))
-        root[0].text = text if text.strip() and "<" not in text else None
-    _set_apart(root)
-    return root
+        return None
+
+
+def _is_cut(root: Element) -> bool:
+    """Return whether the parser stopped: then the last element of the tree is as deep as it allows."""
+    depth, at = 0, root
+    while len(at) and depth < _DEEPEST:
+        depth, at = depth + 1, at[-1]
+    return depth >= _DEEPEST
+
+
+def _text_tree(root: Element, text: str) -> Element:
+    """Return a tree with the visible text of a page in paragraphs, and with the head of its own tree."""
+    tree = _tree("<html><body></body></html>")
+    head = root.find("head")
+    if head is not None:
+        tree.insert(0, head)
+    elif name := title_of(text):
+        tree.insert(0, tree.makeelement("title"))
+        tree[0].text = name
+    for paragraph in visible_text(text).split("\n\n"):
+        element = tree.makeelement("p")
+        element.text = paragraph
+        tree[-1].append(element)
+    return tree
 
 
 def _set_apart(root: Element) -> None:
@@ -117,8 +179,8 @@ def _set_apart(root: Element) -> None:
         body = head.makeelement("body")
         head.addnext(body)
     text, body.text = body.text, None
-    for place, stray in enumerate(strays):
-        body.insert(place, stray)
+    for stray in reversed(strays):  # at the beginning, which is found without counting
+        body.insert(0, stray)
     strays[-1].tail = (strays[-1].tail or "") + (text or "")
 
 

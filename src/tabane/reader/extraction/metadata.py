@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -50,6 +51,8 @@ _BY = re.compile(
 )
 _SEPARATORS = re.compile(r"\s+[|｜–—·•»:-]\s+|[|｜]|\s*-\s*(?=[^-]*$)")
 _SPACE = re.compile(r"\s+")
+_WRAPPED = re.compile(r"^\s*(?:<!--|/\*.*?\*/|//\s*<!\[CDATA\[)|(?:-->|//\s*+\]\]>)\s*+;?+\s*+$")
+"""What JSON-LD is wrapped in for old browsers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,21 @@ def clean(text: str | None, most: int = 500) -> str | None:
     return line[:most] or None
 
 
+def beginning(element: Element, most: int = 2_000) -> str:
+    """Return the text of an element, without its end if it is longer than ``most`` characters.
+
+    Elements of the same kind may be nested, so that the text of each would be most of the page.
+    """
+    parts: list[str] = []
+    length = 0
+    for text in element.itertext():
+        parts.append(text)
+        length += len(text)
+        if length > most:
+            break
+    return "".join(parts)
+
+
 def _meta(root: Element) -> dict[str, str]:
     found: dict[str, str] = {}
     for element in root.iter("meta"):
@@ -118,7 +136,7 @@ def _linked(root: Element) -> Iterator[dict[str, Any]]:
         text = (script.text or "")[:_LONGEST]
         try:
             value = json.loads(
-                re.sub(r"^\s*(?:<!--|/\*.*?\*/|//\s*<!\[CDATA\[)|(?:-->|//\s*\]\]>)\s*;?\s*$", "", text),
+                _WRAPPED.sub("", text),
                 strict=False,
             )
         except (ValueError, RecursionError):
@@ -127,9 +145,9 @@ def _linked(root: Element) -> Iterator[dict[str, Any]]:
 
 
 def _things(value: Any) -> Iterator[dict[str, Any]]:
-    todo = [(value, 0)]
+    todo = deque([(value, 0)])
     while todo:
-        at, depth = todo.pop(0)
+        at, depth = todo.popleft()
         if depth > _DEEPEST:
             continue
         if isinstance(at, list):
@@ -209,7 +227,7 @@ def _byline(root: Element) -> str | None:
             or " byline " in name
             or " author " in name
         ):
-            text = clean("".join(element.itertext()))
+            text = clean(beginning(element))
             if text and len(text) < 80:
                 return _BY.sub("", text) or None
     return None
@@ -245,7 +263,7 @@ def _written(root: Element) -> str | None:
     for element in root.iter("span", "p", "div", "li", "td", "small"):
         name = f"{element.get('class') or ''} {element.get('id') or ''} {element.get('itemprop') or ''}"
         if re.search(r"date|publish|posted|(?<![a-z])time(?!line)", name, re.IGNORECASE):
-            text = clean("".join(element.itertext()))
+            text = clean(beginning(element))
             if text and len(text) < 100 and (day := iso(text)):
                 return day
     return None

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.fetching.fetch_errors import TransientFetchError, refusal
+from tabane.reader import bot_walls
+from tabane.reader.fetching.fetch_errors import TransientFetchError, refusal, walled
 from tabane.reader.fetching.interface import FetchedResource, Policy, SentCookies
 from tabane.reader.fetching.network import GuardedHttpClient, RequestTurns, StreamedResponse
 from tabane.reader.fetching.responses import body, kept, media, seconds_to_wait
@@ -19,6 +20,7 @@ ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 _MOVED = (301, 302, 303, 307, 308)
 _PASSING = (429, 502, 503, 504)
+_WALLED = frozenset({401, 403, 405, 429, 503})  # statuses of pages that check for bots
 _SMALL, _SOON = 65_536, 1.0  # bytes and seconds of a body that nobody wants
 
 _OURS = frozenset({
@@ -163,7 +165,10 @@ class RedirectChain:
         if not 200 <= status < 300 and status != 304:
             wait = seconds_to_wait(headers, self._ground.wall())
             error = refusal(status, at.authority, wait)
-            await _drained(response)
+            data = await _drained(response)
+            vendor = bot_walls.of_refusal(status, headers, data) if status in _WALLED else None
+            if vendor is not None:
+                raise walled(status, at.authority, vendor)
             raise TransientFetchError(error, wait) if status in _PASSING else error
         self.phase = say("the page at {host}", host=at.authority)
         data = b"" if status in (204, 205, 304) else await body(
@@ -183,11 +188,12 @@ class RedirectChain:
         return RedirectLocation(location)
 
 
-async def _drained(response: StreamedResponse) -> None:
-    """Read and discard a short body, so that the connection can be used again."""
+async def _drained(response: StreamedResponse) -> bytes:
+    """Read a short body to its end, so that the connection can be used again, and return it."""
     with contextlib.suppress(TimeoutError, ReadError, TransientFetchError):
         async with asyncio.timeout(_SOON):
-            await body(response.stream, {}, _SMALL, cut=True)
+            return await body(response.stream, response.headers, _SMALL, cut=True)
+    return b""
 
 
 def same_server(begin: Target, at: Target) -> bool:

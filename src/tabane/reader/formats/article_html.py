@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tabane.messages import say
-from tabane.reader.extraction.html_tree import drop, parsed
+from tabane.reader.extraction.html_tree import drop, parsed_within_limits
 from tabane.reader.formats.text import bounded, first_line
 from tabane.reader.page import Page
 
@@ -24,10 +24,10 @@ def whole_page(text: str, url: str) -> Page:
     """Return all of it as Markdown; scripts and styles show nothing."""
     from tabane.reader.markdown import markdown
 
-    root = parsed(text)
+    root, limits = parsed_within_limits(text)
     body = root.find("body")
     written, warnings = bounded(markdown([root if body is None else body], url))
-    return Page(url, written, way="html", share=1.0, warnings=warnings)
+    return Page(url, written, way="html", share=1.0, warnings=(*limits, *warnings))
 
 
 WIKI_MEDIA = "application/vnd.tabane.mediawiki+html"
@@ -53,7 +53,7 @@ def wiki_page(text: str, url: str) -> Page:
     """Return the article. ``url`` is its public address, and the base of its links."""
     from tabane.reader.markdown import markdown
 
-    root = parsed(text)
+    root, limits = parsed_within_limits(text)
     body = root.find("body")
     body = root if body is None else body
     title = first_line(root.findtext(".//title") or "")
@@ -70,7 +70,7 @@ def wiki_page(text: str, url: str) -> Page:
         lang=root.get("lang") or body.get("lang") or None,
         canonical=_address(root),
         way="wiki",
-        warnings=warnings,
+        warnings=(*limits, *warnings),
     )
 
 

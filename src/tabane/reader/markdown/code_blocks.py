@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from lxml.etree import iterwalk
 from lxml.html import HtmlElement
@@ -42,13 +42,16 @@ _CODE_CELLS = frozenset({"code", "blob-code", "rouge-code", "hljs-ln-code", "cra
 _ABOVE = 4  # elements around a listing that may name its language
 
 
-def fenced(element: HtmlElement) -> str:
-    """Return the code as a fenced block; "" if it is empty."""
+def fenced(element: HtmlElement, shared: Collection[HtmlElement]) -> str:
+    """Return the code as a fenced block; "" if it is empty.
+
+    ``shared`` are the elements around several listings (see around_several): they name the language of none.
+    """
     code = source(element)
     if not code.strip():
         return ""
     fence = "`" * max(3, escaping.longest(code) + 1)
-    return f"{fence}{language(element)}\n{code}\n{fence}"
+    return f"{fence}{language(element, shared)}\n{code}\n{fence}"
 
 
 def source(element: HtmlElement) -> str:
@@ -103,13 +106,26 @@ def _boxed(element: HtmlElement) -> bool:
     return "\n" not in text_of(element).strip()
 
 
-def language(element: HtmlElement) -> str:
+def around_several(elements: Sequence[HtmlElement]) -> set[HtmlElement]:
+    """Return the elements around more than one listing. Each element is visited twice at most."""
+    once: set[HtmlElement] = set()
+    several: set[HtmlElement] = set()
+    for element in elements:
+        for listing in element.iter("pre"):
+            for above in (listing, *listing.iterancestors()):
+                if above in several:
+                    break
+                (several if above in once else once).add(above)
+    return several
+
+
+def language(element: HtmlElement, shared: Collection[HtmlElement]) -> str:
     """Return the language of a code block, by the usual classes and attributes; "" if it is unknown."""
     inside = [child for child in element.iter("code") if child is not element][:1]
     around = [element, *inside]
     above = element.getparent()
     for _ in range(_ABOVE):
-        if above is None or sum(1 for _ in above.iter("pre")) > 1 or above.tag in ("body", "article", "main"):
+        if above is None or above in shared or above.tag in ("body", "article", "main"):
             break
         around.append(above)
         above = above.getparent()

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from lxml.html import HtmlElement
 
 from tabane.reader.markdown import code_blocks, escaping, lists, tables
-from tabane.reader.markdown.elements import BLOCKS, HEADINGS, LISTS, address, classes, text_of
+from tabane.reader.markdown.elements import BLOCKS, HEADINGS, LISTS, address, classes, paragraphs_of, text_of
 from tabane.reader.markdown.inline import InlineConverter
 from tabane.reader.markdown.spans import Piece, joined
 from tabane.reader.markdown.writer import MarkdownBlock, indented, notes, stacked
 
 _WRAPPERS = frozenset({"div", "section", "article", "main", "center", "body", "span", "font", "form"})
-_DEEP = 60  # nested blocks: deeper ones become a line
+_DEEP = 60  # nested blocks: deeper ones become paragraphs
 
 
 class MarkdownConverter:
@@ -24,6 +24,7 @@ class MarkdownConverter:
         self._base, self._links = base, links
         self._inline = InlineConverter(base, self.notes, links=links)
         self._mixed = _above(elements, BLOCKS)
+        self._shared = code_blocks.around_several(elements)
         self._headed = _above(elements, HEADINGS.keys())
         self._depth = 0
         self._card: str | None = None  # address of the current card
@@ -84,8 +85,7 @@ class MarkdownConverter:
     def written(self, element: HtmlElement) -> list[MarkdownBlock]:
         element = self._unwrapped(element)
         if self._depth >= _DEEP:
-            line = " ".join(text_of(element).split())
-            return [MarkdownBlock(escaping.lines(escaping.inline(line)))] if line else []
+            return [MarkdownBlock(escaping.lines(escaping.inline(line))) for line in paragraphs_of(element)]
         self._depth += 1
         try:
             return self._writing(element)
@@ -114,7 +114,7 @@ class MarkdownConverter:
         if element.get("role") == "heading":
             return self._heading(element, _level(element))
         if _is_listing(element):
-            return self._listing(element)
+            return self.listing(element)
         label = self.notes.note(element)
         blocks = self.blocks(element)
         return [lists.note(label, blocks)] if label and blocks else blocks
@@ -128,8 +128,8 @@ class MarkdownConverter:
             text = f"[{escaping.label(text)}]({url})"
         return [MarkdownBlock(f"{'#' * level} {escaping.heading(text)}", "heading")]
 
-    def _listing(self, element: HtmlElement) -> list[MarkdownBlock]:
-        code = code_blocks.fenced(element)
+    def listing(self, element: HtmlElement) -> list[MarkdownBlock]:
+        code = code_blocks.fenced(element, self._shared)
         return [MarkdownBlock(code, "code")] if code else []
 
     def _table(self, element: HtmlElement) -> list[MarkdownBlock]:
@@ -139,7 +139,10 @@ class MarkdownConverter:
         return lists.defined(self, element)
 
     def _quotation(self, element: HtmlElement) -> list[MarkdownBlock]:
-        text = stacked(self.blocks(element))
+        blocks = self.blocks(element)
+        if all(block.kind == "code" for block in blocks):  # indented by the page, and quoted from nobody
+            return blocks
+        text = stacked(blocks)
         quoted = "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
         return [MarkdownBlock(quoted, "quotation")] if text else []
 
@@ -174,9 +177,9 @@ class MarkdownConverter:
 
 _WRITING: Mapping[str, Callable[[MarkdownConverter, HtmlElement], list[MarkdownBlock]]] = {
     "a": MarkdownConverter._anchor,
-    "pre": MarkdownConverter._listing,
-    "listing": MarkdownConverter._listing,
-    "xmp": MarkdownConverter._listing,
+    "pre": MarkdownConverter.listing,
+    "listing": MarkdownConverter.listing,
+    "xmp": MarkdownConverter.listing,
     "table": MarkdownConverter._table,
     "dl": MarkdownConverter._definitions,
     "blockquote": MarkdownConverter._quotation,
@@ -184,6 +187,8 @@ _WRITING: Mapping[str, Callable[[MarkdownConverter, HtmlElement], list[MarkdownB
     "li": MarkdownConverter._item,
     "summary": MarkdownConverter._summary,
 }
+TAGS = frozenset(_WRITING)
+"""Blocks that are written in a way of their own, beside headings and lists."""
 
 
 def _above(elements: Sequence[HtmlElement], tags: Iterable[str]) -> set[HtmlElement]:
@@ -205,7 +210,9 @@ def _is_listing(element: HtmlElement) -> bool:
     if element.tag != "code" or (element.tail or "").strip():
         return False
     parent = element.getparent()
-    if parent is None or len(parent) != 1 or (parent.text or "").strip():
+    if parent is None or (parent.text or "").strip():
+        return False
+    if element.getprevious() is not None or element.getnext() is not None:
         return False
     return len([line for line in text_of(element).split("\n") if line.strip()]) > 1 or "block" in classes(
         element

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from urllib.parse import urljoin, urlsplit
 
 from lxml.etree import iterwalk
@@ -28,6 +29,10 @@ _TRACKER = re.compile(
     r"pixel\.wp\.com|stats\.wp\.com|quantserve\.com|hatena\.com/bookmark|bat\.bing\.com)/|facebook\.com/tr\b",
     re.I,
 )
+_MOST_WHITE = 1_000
+_MOST_SOURCES = 20  # of a picture
+_MOST_OF_SET = 20_000  # characters
+_IN_SET = re.compile(r"(?<![^\s,])([^\s,]\S*[^\s,])(?:\s++([\d.]++)[wx])?+\s*+(?:,|$)")
 _WIDEST = 1600  # pixels: a larger one of a set is for printing
 
 
@@ -85,7 +90,7 @@ def _sources(element: HtmlElement) -> list[str]:
     found.append(element.get("src"))
     found.extend(_of_set(element.get(name)) for name in _SETS)
     picture = next(element.iterancestors("picture"), None)
-    for source in picture.iter("source") if picture is not None else ():
+    for source in islice(picture.iter("source"), _MOST_SOURCES) if picture is not None else ():
         found.extend(_of_set(source.get(name)) for name in _SETS)
     return [source.strip() for source in found if source]
 
@@ -93,7 +98,7 @@ def _sources(element: HtmlElement) -> list[str]:
 def _of_set(srcset: str | None) -> str | None:
     """Return the widest image of a ``srcset`` that is not too wide; its first if it has no widths."""
     best, width = None, -1.0
-    for source, size in re.findall(r"([^\s,]\S*[^\s,])(?:\s+([\d.]+)[wx])?\s*(?:,|$)", srcset or ""):
+    for source, size in _IN_SET.findall((srcset or "")[:_MOST_OF_SET]):
         wide = float(size) if re.fullmatch(r"\d+(\.\d+)?", size) else 0.0
         if width < wide <= _WIDEST:
             best, width = source, wide
@@ -142,9 +147,51 @@ def classes(element: HtmlElement) -> list[str]:
     return str(element.get("class", "")).lower().split()
 
 
-def text_of(element: HtmlElement) -> str:
-    """Return all text in the element, unchanged, without comments, scripts and styles. Not recursive."""
-    return "".join(_texts(element))
+def text_of(element: HtmlElement, most: int | None = None) -> str:
+    """Return the text in the element, unchanged, without comments, scripts and styles. Not recursive.
+
+    Text that begins after the first ``most`` characters may be missing.
+    """
+    if most is None:
+        return "".join(_texts(element))
+    parts: list[str] = []
+    for text in _texts(element):
+        parts.append(text)
+        most -= len(text)
+        if most < 0:
+            break
+    return "".join(parts)
+
+
+def short_text(element: HtmlElement, most: int) -> str | None:
+    """Return the text in the element without white space around it; None if it has more than ``most``
+    characters, or 1,000 with this white space.
+    """
+    text = text_of(element, _MOST_WHITE)
+    if len(text) > _MOST_WHITE:
+        return None
+    text = text.strip()
+    return text if len(text) <= most else None
+
+
+def paragraphs_of(element: HtmlElement) -> Iterator[str]:
+    """Yield all text in the element in one line for each block. Not recursive."""
+    parts: list[str] = []
+    walk = iterwalk(element, events=("start", "end", "comment", "pi"))
+    for event, node in walk:
+        if node.tag in BLOCKS or node.tag == "br":
+            if line := " ".join("".join(parts).split()):
+                yield line
+            parts.clear()
+        if event == "start":
+            if node.tag in SILENT:
+                walk.skip_subtree()
+            else:
+                parts.append(node.text or "")
+        elif node is not element:
+            parts.append(node.tail or "")
+    if line := " ".join("".join(parts).split()):
+        yield line
 
 
 def _texts(element: HtmlElement) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from lxml.html import HtmlElement
 
 from tabane.reader.markdown.elements import classes, text_of
+from tabane.reader.markdown.wordless import is_formula
 
 _RENDERED = {
     "mathjax",
@@ -19,6 +20,8 @@ _RENDERED = {
     "mathjax_svg_display",
 }
 _WRAPPERS = {"katex", "katex-display", "mwe-math-element", "math-container", "math", "ztext-math", "mathjax"}
+SOURCES = frozenset(("math", "annotation", "script", "data-tex", "image of a formula", "math-container"))
+"""Places where a page has a formula."""
 _GLYPHS = {  # characters of MathML that TeX writes as words, if TeX does not read the character
     "\u2061": "", "\u2062": "", "\u2063": ",", "\u2064": "", "\u2212": "-", "\u00d7": r"\times ",
     "\u22c5": r"\cdot ", "\u2264": r"\le ", "\u2265": r"\ge ", "\u2260": r"\ne ", "\u2211": r"\sum ",
@@ -77,10 +80,9 @@ def _is_source(element: HtmlElement) -> bool:
 
 
 def _of_script(element: HtmlElement) -> Formula | None:
-    kind = str(element.get("type", ""))
-    if not kind.startswith("math/tex"):
+    if not is_formula(element):
         return None
-    return _given(element.text or "", "mode=display" in kind.replace(" ", ""))
+    return _given(element.text or "", "mode=display" in element.get("type", "").replace(" ", ""))
 
 
 def _of_image(element: HtmlElement) -> Formula | None:

@@ -9,7 +9,16 @@ from lxml.html import HtmlElement
 
 from tabane.reader.markdown import escaping
 from tabane.reader.markdown.code_blocks import source
-from tabane.reader.markdown.elements import BLOCKS, SILENT, address, classes, decorative, image, text_of
+from tabane.reader.markdown.elements import (
+    BLOCKS,
+    SILENT,
+    address,
+    classes,
+    decorative,
+    image,
+    short_text,
+    text_of,
+)
 from tabane.reader.markdown.formulas import formula, rendered
 from tabane.reader.markdown.spans import (
     AtomicSpan,
@@ -21,21 +30,20 @@ from tabane.reader.markdown.spans import (
     blank,
     joined,
 )
+from tabane.reader.markdown.wordless import PLAYERS, embedded_address, is_embedded, is_task_box
 from tabane.reader.markdown.writer import Footnotes
 
 _MARKS = {"strong": "**", "b": "**", "em": "*", "i": "*", "dfn": "*", "del": "~~", "s": "~~", "strike": "~~"}
 _CODE = frozenset({"code", "kbd", "samp", "tt"})
 _LISTINGS = frozenset({"pre", "listing", "xmp"})
-_EMBEDDED = frozenset({"iframe", "video", "audio", "embed", "object"})
 _ANCHOR_NAMES = (
     "headerlink anchor anchorjs-link permalink hash-link header-anchor heading-anchor heading-link "
     "mw-editsection anchor-link header-link toc-anchor autolink-headings "
 )
 _ANCHORS = frozenset(_ANCHOR_NAMES.split())
 _COPY = re.compile(r"copy|copied|コピー|clipboard", re.I)
-_PLAYERS = re.compile(
-    r"youtube|youtu\.be|vimeo|nicovideo|speakerdeck|slideshare|codepen|jsfiddle|/embed/|player", re.I
-)
+_VALUE = re.compile(r"[-+−\u2212]?\d+|[A-Za-z]|[-+−\u2212]?\w\s*[-+−\u2212]\s*\w")
+_LONGEST_VALUE = 40  # characters of an exponent or an index
 _MOST_WORDS = 300  # characters of a text that is shown only if a picture or a player is missing
 _EMOJI = 40  # characters of the name of one
 _DEEP = 90  # nested elements; deeper ones are taken as text
@@ -93,7 +101,7 @@ class InlineConverter:
             writing(self, element, found)
         elif tag in _CODE:
             self._code(element, found)
-        elif tag in _EMBEDDED:
+        elif tag in PLAYERS:
             self._embedded(element, found)
         elif tag in BLOCKS:
             self._block(tag, element, found)
@@ -106,10 +114,10 @@ class InlineConverter:
             return False
         names = classes(element)
         if element.tag == "button":
-            words = [*names, element.get("aria-label", ""), text_of(element)[:20]]
+            words = [*names, element.get("aria-label", ""), text_of(element, 20)[:20]]
             return bool(_COPY.search(" ".join(words)))
-        if _ANCHORS.intersection(names) and len(text_of(element).strip()) <= 12:
-            return element.tag != "a" or not re.search(r"\w{3}", text_of(element)) or "headerlink" in names
+        if _ANCHORS.intersection(names) and (text := short_text(element, 12)) is not None:
+            return element.tag != "a" or not re.search(r"\w{3}", text) or "headerlink" in names
         return "katex-html" in names or rendered(element)
 
     def _mark(self, sign: str, element: HtmlElement, found: list[Piece]) -> None:
@@ -148,6 +156,8 @@ class InlineConverter:
             return
         where = image(element, self._base)
         if where is None:
+            if words and set(element.attrib) == {"alt"}:  # of a document, which has its images in it
+                found.append(AtomicSpan(f"![{escaping.label(escaping.inline(words))}]()"))
             return
         if words or not (decorative(element) and not self._in_figure(element)):
             label = escaping.label(escaping.inline(words))
@@ -181,10 +191,12 @@ class InlineConverter:
     def _moved(self, sign: str, element: HtmlElement, found: list[Piece]) -> None:
         """Exponents as ``10^3``, indexes as ``x_i``, but ``H2O`` and ``1st`` as everybody writes them."""
         inside = self.pieces(element)
-        text = text_of(element).strip()
-        value = re.fullmatch(r"[-+−\u2212]?\d+|[A-Za-z]|[-+−\u2212]?\w\s*[-+−\u2212]\s*\w", text)
+        text = short_text(element, _LONGEST_VALUE)
+        if text is None or not _VALUE.fullmatch(text):
+            found.extend(inside)
+            return
         before = _last_char(found)
-        if value is None or not before.isalnum() or (sign == "_" and text.isdigit() and before.isalpha()):
+        if not before.isalnum() or (sign == "_" and text.isdigit() and before.isalpha()):
             found.extend(inside)
             return
         if any(isinstance(piece, AtomicSpan | LinkSpan) for piece in inside):
@@ -203,7 +215,7 @@ class InlineConverter:
 
     def _box(self, element: HtmlElement, found: list[Piece]) -> None:
         """Return the checkbox of a task list."""
-        if element.get("type") == "checkbox" and next(element.iterancestors("li"), None) is not None:
+        if is_task_box(element):
             found.extend([AtomicSpan("[x]" if element.get("checked") is not None else "[ ]"), " "])
 
     def _unscripted(self, element: HtmlElement, found: list[Piece]) -> None:
@@ -216,12 +228,10 @@ class InlineConverter:
 
     def _embedded(self, element: HtmlElement, found: list[Piece]) -> None:
         """Return a player or a frame as a link to it."""
-        where = element.get("src") or element.get("data") or element.get("data-src")
-        if where is None:
-            where = next((source.get("src") for source in element.iter("source")), None)
+        where = embedded_address(element)
         url = address(where, self._base)
         words = _unread(element.get("title") or element.get("aria-label"))
-        if url and self._links and (words or element.tag != "iframe" or _PLAYERS.search(url)):
+        if url and self._links and (words or is_embedded(element, url)):
             label = escaping.label(escaping.inline(words)) if words else None
             found.extend([" ", LinkSpan(label, url) if label else AtomicSpan(f"<{url}>"), " "])
         elif element.tag in ("object", "video", "audio"):
@@ -251,6 +261,8 @@ _WRITING: Mapping[str, Callable[[InlineConverter, HtmlElement, list[Piece]], Non
     "input": InlineConverter._box,
     "noscript": InlineConverter._unscripted,
 }
+TAGS = frozenset((*_MARKS, *_CODE, *_WRITING, *PLAYERS))
+"""Elements of a line that are written in a way of their own."""
 
 
 def _unread(text: str | None) -> str:

@@ -36,8 +36,7 @@ def tabled(writer: MarkdownWriter, element: HtmlElement) -> list[MarkdownBlock]:
     """Return the table's caption and the table; or the blocks of its cells, if it is not one of data."""
     listing = code_blocks.in_table(element)
     if listing is not None:
-        code = code_blocks.fenced(listing)
-        return [MarkdownBlock(code, "code")] if code else []
+        return writer.listing(listing)
     rows = list(_rows(element))
     blocks = [block for caption in element.iterchildren("caption") for block in writer.blocks(caption)]
     blocks += _beside(writer, element)

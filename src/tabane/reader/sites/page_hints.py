@@ -168,6 +168,11 @@ def _without_programs(body: bytes) -> Iterator[bytes]:
             yield said[:end]
 
 
+def outside_links(markdown: str) -> str:
+    """Return the Markdown without its links and their texts."""
+    return _ONE_LINK.sub("", markdown)
+
+
 def pruned(markdown: str) -> str:
     """Return a whole page as Markdown without the menus before and after its content, and repeated ones.
 
