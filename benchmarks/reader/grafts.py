@@ -68,7 +68,7 @@ def news_like(golds: Sequence[Gold], seed: int) -> Iterator[Gold]:
 
 def foreign_parts(gold: Gold) -> Iterator[ForeignPart]:
     """Yield the largest parts of an article that are not content, or of a forum that are a thread."""
-    cutting = cut(parsed(str(gold.html)))
+    cutting, _ = cut(parsed(str(gold.html)))
     taken: set[int] = set()
     for tally in sorted(_tallies(cutting, gold.text), key=lambda tally: -tally.words):
         if any(id(at) in taken for at in up(tally.box)):
@@ -122,7 +122,7 @@ def _name(box: ElementBox) -> str:
 def _grafted(gold: Gold, parts: Sequence[ForeignPart], chance: random.Random) -> str:
     """Return the page with foreign parts; "" if it has too little text, or none was put in."""
     root = parsed(str(gold.html))
-    cutting = cut(root)
+    cutting, _ = cut(root)
     right = labels([block.text for block in cutting.blocks], gold.text)
     texts = [
         block.box.element

@@ -115,7 +115,7 @@ def lesson(gold: Gold) -> Lesson:
     its length, and many short blocks count more than their words would.
     """
     html = decode_leniently(gold.html, None, "text/html") if isinstance(gold.html, bytes) else gold.html
-    cutting = cut(parsed(html))
+    cutting, _ = cut(parsed(html))
     blocks = cutting.blocks
     features = rows(cutting)
     if not gold.text:

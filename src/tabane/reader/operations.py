@@ -94,8 +94,9 @@ class ReaderOperations:
     async def _page(self, caller: Caller, params: ReadUrl, *, raw: bool) -> Page:
         """Return the page, with cookies if there are any for it that the caller may use."""
         decision = await self._decision(caller, params.url)
+        scrolls = None if params.cursor else params.scrolls
         if self._private is not None and decision.jar is not None:
-            page = await self._private.read(caller, params.url, decision.jar, raw=raw)
+            page = await self._private.read(caller, params.url, decision.jar, raw=raw, scrolls=scrolls)
             if page.private:
                 self._noted(caller)
             return page
@@ -104,7 +105,7 @@ class ReaderOperations:
             refresh=bool(params.refresh) and not params.cursor,
             raw=raw,
             settled=params.cursor is not None,
-            scrolls=None if params.cursor else params.scrolls,
+            scrolls=scrolls,
         )
         warnings = () if decision.warning is None else (decision.warning,)
         return replace(page, warnings=(*warnings, *page.warnings))

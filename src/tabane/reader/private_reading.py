@@ -66,13 +66,15 @@ class PrivateReader:
             return CookieDecision(warning=_expired(jar))
         return CookieDecision(jar)
 
-    async def read(self, caller: Caller, url: str, jar: CookieJar, *, raw: bool = False) -> Page:
+    async def read(
+        self, caller: Caller, url: str, jar: CookieJar, *, raw: bool = False, scrolls: int | None = None
+    ) -> Page:
         """Return the page, as the site shows it to the person whose cookies these are. Raises ReadError."""
         cookies = SentCookies(jar, target(url).origin)
         tools = ReadingTools(self._fetcher(caller).with_cookies(cookies), self._conversion)
         reader = UrlReader(lambda: tools, general=AnyPageAdapter(_NoRendering()), show=self._show)
         try:
-            page = await reader.read(url, raw=raw)
+            page = await reader.read(url, raw=raw, scrolls=scrolls)
         except ReadError as error:
             if not cookies.sent:
                 raise

@@ -93,8 +93,7 @@ class AnyPageAdapter:
         if fetched.media_type in _HTML:
             return await self._of_html(fetched, tools, way)
         page = await _converted(fetched, tools)
-        dump = page_hints.is_dump(way[-1], fetched)
-        return await asyncio.to_thread(_pruned, page) if dump else page
+        return await asyncio.to_thread(_pruned, page) if page_hints.is_dump(way[-1], fetched) else page
 
     async def _instead(self, url: str, error: ReadError, tools: ReadingTools) -> Page:
         """Return what can be had of a page that is refused. Raises ``error`` if that is nothing."""
