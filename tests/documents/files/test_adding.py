@@ -281,6 +281,22 @@ def test_what_cannot_be_used_is_listed_and_takes_nothing_along(tmp_path: Path, f
     shelf(tmp_path, work)
 
 
+def test_a_home_of_tabane_is_left_out_and_listed_because_of_its_secrets(tmp_path: Path, folder: Path) -> None:
+    home = folder / "home"
+    home.mkdir()
+    for name in ("hub.lock", "audit.key", "secrets.env", "notes.md"):
+        (home / name).write_text("KEY=secret")
+
+    async def work(shelf: Shelf) -> None:
+        for place, added in ((folder, 4), (home, 0)):
+            report = await shelf.add(place)
+            assert counts(report) == (added, 0, 0, 0, 1)
+            assert [row["path"] for row in report["problems"]] == [str(home)]
+            assert "home of Tabane" in report["problems"][0]["reason"]
+
+    shelf(tmp_path, work)
+
+
 def test_a_converted_file_without_words_is_listed_though_it_is_the_only_one_that_changed(
     tmp_path: Path, folder: Path
 ) -> None:

@@ -2,8 +2,8 @@
 
 Ignored are hidden files and folders (including those of version control), paths in a .gitignore (of the
 folder, of folders below it, and of folders above it up to the top of its repository), installed packages,
-folders marked as caches, backup copies of editors, and symbolic links, which may lead anywhere. Patterns of
-the user take precedence over all of these.
+folders marked as caches, homes of Tabane, backup copies of editors, and symbolic links, which may lead
+anywhere. Patterns of the user take precedence over all of these.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ MOST_FILES, MOST_FOLDERS, DEEPEST = 200_000, 50_000, 100
 
 _PACKAGES: Final = frozenset(("node_modules", "bower_components", "__pycache__", "site-packages"))
 _MARKS: Final = frozenset(("CACHEDIR.TAG", "pyvenv.cfg"))
+_OF_A_HOME: Final = frozenset(("hub.lock", "audit.key"))
 _GITIGNORE: Final = ".gitignore"
 _MOST_RULES = 1 << 20  # bytes of a .gitignore
 
@@ -143,7 +144,11 @@ class FileTree:
                 raise
             self._refuse(path, error)
             return
-        if parts and not _MARKS.isdisjoint(entry.name for entry in entries):
+        names = {entry.name for entry in entries}
+        if names >= _OF_A_HOME:
+            self._told(path, say("this is a home of Tabane, whose files can contain secrets"))
+            return
+        if parts and not _MARKS.isdisjoint(names):
             return
         above = folder.levels if before is None or before.rules is None else folder.levels[:-1]
         folder.levels, folder.rules = self._with_rules(above, parts, entries)
