@@ -24,7 +24,7 @@ Element = Any
 UNSEEN = "unseen-text"
 """Tag that invisible text gets if there is visible text beside it in the same element."""
 _READERS_ONLY = re.compile(
-    r"(?:^|\s)(?:sr-only|visually-?hidden|screen-reader-text|screenreader|u-hiddenVisually)(?:\s|$)"
+    r"(?:^|\s)(?:sr-only|visually-?hidden(?:-focusable)?|screen-reader-text|screenreader|u-hiddenVisually)(?:\s|$)"
 )
 _UTILITIES = re.compile(r"(?:^|\s)(?:d-none|hidden|is-hidden|w-condition-invisible|invisible)(?=\s|$)")
 _SHOWN_AT_WIDTH = re.compile(
