@@ -122,7 +122,8 @@ def _row_before(parent: Element, panels: list[Element]) -> list[Element]:
         for row in itertools.islice(before.iter("*"), _NEAR):
             items: dict[str, list[Element]] = {}
             for item in itertools.islice(row, 2 * _MOST_PANELS):
-                items.setdefault(_first_class(item), []).append(item)
+                if isinstance(item.tag, str):
+                    items.setdefault(_first_class(item), []).append(item)
             for group in items.values():
                 if len(group) == len(panels) and all(map(_is_label, group)):
                     return group
