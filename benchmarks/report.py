@@ -54,7 +54,9 @@ ORDER = (
         "documents",
         "web",
     ),
+    "other_reads",
     "reader",
+    "pdf",
 )
 _TITLE = "# Performance"
 _SECTION = re.compile(r"<!-- (\w+) -->\n(.*?)\n<!-- /\1 -->", re.DOTALL)

@@ -29,11 +29,9 @@ from benchmarks.reader.labels import labels, structured
 from benchmarks.reader.pages import Gold, pages
 from benchmarks.reader.scoring import Score, scored, words
 
-from tabane.reader.extraction import features
 from tabane.reader.extraction.blocks import ContentBlock
-from tabane.reader.extraction.content import chosen, cut, title
+from tabane.reader.extraction.content import cut, rows, selected
 from tabane.reader.extraction.html_tree import parsed
-from tabane.reader.extraction.pruning import filled
 from tabane.text.encodings import decode_leniently
 
 FILE = Path(__file__).parents[2] / "src/tabane/reader/extraction/forest.json.gz"
@@ -103,15 +101,14 @@ def lesson(gold: Gold) -> Lesson:
     """
     html = decode_leniently(gold.html, None, "text/html") if isinstance(gold.html, bytes) else gold.html
     cutting = cut(parsed(html))
-    name = title(cutting.boxes[0].element)
-    rows = features.rows(cutting.boxes, cutting.blocks, name)
+    features = rows(cutting)
     if not gold.text:
-        return _partial(gold, cutting.blocks, rows)
+        return _partial(gold, cutting.blocks, features)
     total = len(words(gold.text, characters=True)) + 50
     counts = [len(words(block.text, characters=True)) for block in cutting.blocks]
     weights = [(min(1.0, (count / total) ** 0.7) + 0.002) * _page_weight(gold) for count in counts]
     return Lesson(
-        gold, cutting.blocks, rows, labels([block.text for block in cutting.blocks], gold.text), weights
+        gold, cutting.blocks, features, labels([block.text for block in cutting.blocks], gold.text), weights
     )
 
 
@@ -185,7 +182,7 @@ def _house(one: Lesson) -> str:
 
 
 def _judged(one: Lesson, probability: list[float]) -> Score:
-    kept = filled(one.blocks, chosen(one.blocks, probability), probability)
+    kept = selected(one.blocks, probability)
     text = "\n".join(block.text for block, keep in zip(one.blocks, kept, strict=True) if keep)
     return scored(text, one.gold.text, characters=one.gold.kind == "ja")
 

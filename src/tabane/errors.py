@@ -231,7 +231,8 @@ class ReadError(TabaneError):
     """A page could not be read. ``cause`` is the reason in one word, for programs.
 
     One of: url, scheme, dns, refused (by the guard), connect, tls, timeout, redirect, status, robots, type,
-    large, broken, empty, javascript, key, rate, way. ``status`` is the HTTP status, where there was one;
+    large, broken, empty, javascript, key, rate, wall (a check for bots, a login or a question stands
+    before the page), way. ``status`` is the HTTP status, where there was one;
     ``wait`` the seconds after which it is worth another try, where somebody said so.
     """
 

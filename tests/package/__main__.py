@@ -31,7 +31,7 @@ INSTALLED = {
     "brotli": "brotli",
     "images": "PIL.Image",
     "oauth": "jwt, cryptography",
-    "office": "mammoth, openpyxl, pptx",
+    "office": "tabane.reader.formats.office",
 }
 """Extras that are small enough to be installed, and what must be importable then."""
 NEEDED = (

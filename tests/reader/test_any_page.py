@@ -182,7 +182,7 @@ def test_a_renderer_is_asked_for_what_needs_javascript_alone() -> None:
     asked: list[str] = []
 
     class Browser:
-        async def render(self, url: str) -> FetchedResource | None:
+        async def render(self, url: str, *, scrolls: int | None = None) -> FetchedResource | None:
             asked.append(url)
             return html(LONG)
 
@@ -194,7 +194,7 @@ def test_a_renderer_is_asked_for_what_needs_javascript_alone() -> None:
 
 def test_a_renderer_that_fails_leaves_the_cause_as_it_is() -> None:
     class NoBrowser:
-        async def render(self, url: str) -> FetchedResource | None:
+        async def render(self, url: str, *, scrolls: int | None = None) -> FetchedResource | None:
             raise ReadError(say("no browser"), "way")
 
     with pytest.raises(ReadError) as raised:

@@ -12,7 +12,7 @@ from tabane.errors import ReadError, StoreBusy
 from tabane.messages import say
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, SiteAdapter
+from tabane.reader.sites.site_adapter import ReadingTools, SiteAdapter, SiteSample
 from tabane.reader.url_reader import CachedPage, CacheValidators, UrlReader, shown
 from tests.reader.fakes import FakeFetcher, answer, tools
 
@@ -27,6 +27,8 @@ class FakeWay:
     outcome: Page | ReadError | None = None
     only: str = ""
     read_count: int = 0
+    title: str = "A site"
+    sample: SiteSample = field(default_factory=lambda: SiteSample(URL, "", 0))
 
     def takes(self, url: str) -> bool:
         return self.only in url
@@ -41,7 +43,8 @@ class FakeWay:
 class Fetching:
     """A way that makes the page of what it fetches, one or several times."""
 
-    name = "fetching"
+    name, title = "fetching", "A site"
+    sample = SiteSample(URL, "", 0)
 
     def __init__(self, *more: str) -> None:
         self._more = more
@@ -93,7 +96,9 @@ def test_ways_are_tried_in_order_and_those_that_failed_are_told() -> None:
     never = FakeWay("never", Page(URL, "no"), only="elsewhere")
     page = asyncio.run(reading(FakeFetcher(), never, broken, nothing, good).read(URL))
     assert page.markdown == "text"
-    assert [str(warning) for warning in page.warnings] == ["one: because of rate."]
+    assert [str(warning) for warning in page.warnings] == [
+        "The API of A site could not be used. This is the page itself: because of rate."
+    ]
     assert never.read_count == 0
 
 
@@ -103,6 +108,70 @@ def test_the_cause_that_says_most_is_the_error_and_the_others_stand_behind_it() 
         asyncio.run(reading(FakeFetcher(), *ways).read(URL))
     assert raised.value.cause == "key"
     assert str(raised.value) == "because of key. Also tried: page: because of javascript."
+
+
+class Switched:
+    """The sites that are switched off, which may change between reads."""
+
+    def __init__(self) -> None:
+        self.off: tuple[str, ...] = ()
+
+    def __call__(self) -> tuple[str, ...]:
+        return self.off
+
+
+def test_a_site_that_is_switched_off_is_read_as_any_page_even_if_its_page_is_cached() -> None:
+    site, general = (
+        FakeWay("site", Page(URL, "by the site", way="site")),
+        FakeWay("page", Page(URL, "itself")),
+    )
+    switched, shelf = Switched(), Drawer()
+    reader = UrlReader(
+        lambda: tools(FakeFetcher()), [site], shelf, general=general, off=switched, clock=Clock()
+    )
+    assert asyncio.run(reader.read(URL)).markdown == "by the site"
+    switched.off = ("other", "site")
+    assert asyncio.run(reader.read(URL, settled=True)).markdown == "by the site"  # its next part
+    assert [asyncio.run(reader.read(URL)).markdown for _ in range(2)] == ["itself", "itself"]
+    assert (site.read_count, general.read_count) == (1, 1)
+
+
+def test_a_cached_page_of_a_site_that_is_switched_off_is_not_confirmed_by_its_old_validators() -> None:
+    fetcher = FakeFetcher({URL: tagged("text", '"7"')})
+    switched, shelf, clock = Switched(), Drawer(), Clock()
+    reader = UrlReader(
+        lambda: tools(fetcher), [Fetching()], shelf, general=Fetching(), off=switched, clock=clock
+    )
+    asyncio.run(reader.read(URL))
+    switched.off = ("fetching",)
+    clock.now += 10_000
+    asyncio.run(reader.read(URL))
+    assert [headers for _, headers, _ in fetcher.asked] == [{}, {}]
+
+
+@pytest.mark.parametrize(
+    "failure", [KeyError("x"), TypeError("odd"), RecursionError(), OverflowError("huge")]
+)
+def test_an_answer_that_an_adapter_does_not_expect_leads_to_the_page_itself(failure: Exception) -> None:
+    class Surprised(FakeWay):
+        async def read(self, url: str, tools: ReadingTools) -> Page | None:
+            raise failure
+
+    page = asyncio.run(reading(FakeFetcher(), Surprised(), FakeWay("page", Page(URL, "itself"))).read(URL))
+    assert page.markdown == "itself"
+    assert str(page.warnings[0]).startswith("The API of A site answered differently than expected.")
+
+
+def test_a_page_of_a_site_without_text_leads_to_the_page_itself() -> None:
+    empty, general = FakeWay(outcome=Page(URL, " \n")), FakeWay("page", Page(URL, "itself"))
+    assert asyncio.run(reading(FakeFetcher(), empty, general).read(URL)).markdown == "itself"
+
+
+def test_a_page_of_a_site_has_the_same_limit_of_length_as_any_other() -> None:
+    long = FakeWay(outcome=Page(URL, "a line\n" * 700_000))
+    page = asyncio.run(reading(FakeFetcher(), long, FakeWay("page")).read(URL))
+    assert 3_000_000 < len(page.markdown) <= 4_000_000
+    assert str(page.warnings[0]).startswith("Only the first ")
 
 
 def test_one_failed_way_is_the_error_itself() -> None:

@@ -37,6 +37,13 @@ def wait(path: str) -> bytes:
     return b"waited"
 
 
+def burn(path: str) -> bytes:
+    """Compute until a file exists."""
+    while not Path(path).exists():
+        sum(range(10_000))
+    return b"burned"
+
+
 def break_off() -> None:
     """Answer with the beginning of a long answer, and with a little more when a file is there.
 
@@ -61,6 +68,8 @@ def respond(body: bytes) -> bytes:
     verb, _, rest = body.decode().partition(" ")
     if verb == "wait":
         return wait(rest)
+    if verb == "burn":
+        return burn(rest)
     if verb == "last":
         return LastAnswer(b"last")
     if verb == "die":

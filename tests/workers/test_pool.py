@@ -15,8 +15,9 @@ import pytest
 
 from tabane.errors import WorkerBusy, WorkerEnded, WorkerError, WorkerSpent, WorkerUnavailable
 from tabane.workers.frames import LONGEST
-from tabane.workers.pool import Budget, Capacity, Pool
-from tabane.workers.worker import Program, environment
+from tabane.workers.pool import Budget, Pool
+from tabane.workers.turns import Capacity
+from tabane.workers.worker import LOWER, Program, environment
 from tests.harness.patience import until
 
 COMMAND = (sys.executable, "-m", "tests.workers.child")
@@ -149,6 +150,86 @@ def test_keys_take_turns(tmp_path: Path) -> None:
         assert order == ["a", "a", "b", "c", "a", "a", "a"]
 
     run(script, capacity=Capacity(turns=1, each=1))
+
+
+QUICK = Budget(seconds=60, deadline=LONG, quick=0.1)
+LANES = Capacity(turns=3, each=2, slow=2)
+
+
+def is_lowered(pid: int) -> bool:
+    return psutil.Process(pid).nice() == min(psutil.Process().nice() + LOWER, 19)
+
+
+def test_slow_requests_of_many_keys_leave_a_worker_to_the_others(tmp_path: Path) -> None:
+    async def script(pool: Pool) -> None:
+        body = b"burn %s" % bytes(tmp_path / "go")
+        slow = [asyncio.create_task(pool.ask(body, QUICK, key=f"slow {nth}")) for nth in range(5)]
+        await until(lambda: len(pool.busy) == 2 and all(is_lowered(pid) for pid in pool.busy))
+        for nth in range(20):
+            assert await pool.ask(b"%d" % nth, QUICK, key=f"other {nth}") == b"%d" % nth
+            assert len(pool.pids) <= 3
+        assert not any(task.done() for task in slow)
+        (tmp_path / "go").touch()
+        assert await asyncio.gather(*slow) == [b"burned"] * 5
+
+    run(script, capacity=LANES)
+
+
+def test_a_worker_of_a_slow_request_is_not_used_again(tmp_path: Path) -> None:
+    async def script(pool: Pool) -> None:
+        slow = asyncio.create_task(pool.ask(b"burn %s" % bytes(tmp_path / "go"), QUICK))
+        await until(lambda: any(map(is_lowered, pool.busy)))
+        (tmp_path / "go").touch()
+        assert await slow == b"burned"
+        other = int(await pool.ask(b"pid", QUICK, key="other"))
+        assert not is_lowered(other)
+        assert int(await pool.ask(b"pid", QUICK, key="other")) == other
+
+    run(script, capacity=LANES)
+
+
+def test_a_key_with_a_slow_request_begins_in_the_slow_lane_until_a_request_is_quick(tmp_path: Path) -> None:
+    async def script(pool: Pool) -> None:
+        assert await pool.ask(b"pid", QUICK, key="a")
+        slow = asyncio.create_task(pool.ask(b"burn %s" % bytes(tmp_path / "go"), QUICK, key="a"))
+        await until(lambda: any(map(is_lowered, pool.busy)))
+        (tmp_path / "go").touch()
+        await slow
+        first = int(await pool.ask(b"pid", QUICK, key="a"))
+        second = int(await pool.ask(b"pid", QUICK, key="a"))
+        third = int(await pool.ask(b"pid", QUICK, key="a"))
+        assert first != second, "the first one was answered by a worker of the slow lane"
+        assert second == third
+
+    run(script, capacity=LANES)
+
+
+def test_a_worker_is_reserved_for_keys_that_were_quick(tmp_path: Path) -> None:
+    async def script(pool: Pool) -> None:
+        assert await pool.ask(b"first", QUICK, key="known") == b"first"
+        body = b"wait %s" % bytes(tmp_path / "go")
+        unknown = [asyncio.create_task(pool.ask(body, QUICK, key=f"new {nth}")) for nth in range(5)]
+        await until(lambda: len(pool.busy) == 2)
+        for nth in range(5):
+            assert await pool.ask(b"%d" % nth, QUICK, key="known") == b"%d" % nth
+        assert len(pool.busy) == 2
+        (tmp_path / "go").touch()
+        assert await asyncio.gather(*unknown) == [b"waited"] * 5
+
+    run(script, capacity=Capacity(turns=3, each=2, slow=2, reserved=1))
+
+
+def test_requests_without_a_quick_time_are_never_slow(tmp_path: Path) -> None:
+    async def script(pool: Pool) -> None:
+        body = b"burn %s" % bytes(tmp_path / "go")
+        tasks = [asyncio.create_task(pool.ask(body, BUDGET, key=f"{nth}")) for nth in range(3)]
+        await until(lambda: len(pool.busy) == 3)
+        await until(lambda: all(psutil.Process(pid).cpu_times().user > 0.3 for pid in pool.busy))
+        assert not any(map(is_lowered, pool.busy))
+        (tmp_path / "go").touch()
+        assert await asyncio.gather(*tasks) == [b"burned"] * 3
+
+    run(script, capacity=LANES)
 
 
 def test_too_many_requests_of_a_key_are_refused_and_another_key_is_not(tmp_path: Path) -> None:

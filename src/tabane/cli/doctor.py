@@ -35,13 +35,20 @@ _COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "fault": "red"}
         "server. Each "
         "finding says how to fix it. The exit status is 1 if something does not work."
     ),
-    epilog=examples("tabane doctor", "tabane doctor --quick", "tabane doctor --fix"),
+    epilog=examples(
+        "tabane doctor", "tabane doctor --quick", "tabane doctor --fix", "tabane doctor --quick --online"
+    ),
 )
-@option("--quick", is_flag=True, help=say("Start no server, and use no network."))
+@option("--quick", is_flag=True, help=say("Start no server, and use no network except for --online."))
+@option(
+    "--online",
+    is_flag=True,
+    help=say("Also read a known public page of GitHub, Wikipedia and every other site that has an adapter."),
+)
 @option("--fix", is_flag=True, help=say("Fix what is safe to fix: permissions, leftover sockets, caches."))
 @json_option
 @click.pass_obj
-def doctor(terminal: Terminal, quick: bool, fix: bool) -> None:
+def doctor(terminal: Terminal, quick: bool, online: bool, fix: bool) -> None:
     from tabane.hub.doctor import checkup
 
     mending = checkup.DoctorRepairs()
@@ -66,6 +73,10 @@ def doctor(terminal: Terminal, quick: bool, fix: bool) -> None:
                 if more.done:
                     found = checkup.findings(checkup.SERVERS, patient)
         report.take(checkup.SERVERS.name, checkup.SERVERS.title, found)
+    if online:
+        with terminal.working(say("Reading a page of each site")):
+            found = checkup.findings(checkup.SITES, patient)
+        report.take(checkup.SITES.name, checkup.SITES.title, found)
     report.close()
     if report.count("fault"):
         raise click.exceptions.Exit(FAILED)

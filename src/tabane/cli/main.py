@@ -55,6 +55,7 @@ COMMANDS = {
     "docs": CommandEntry("docs", "docs", say("Save, search and delete documents, and add or watch folders.")),
     "posts": CommandEntry("posts", "posts", say("Search, import and export your archive of posts.")),
     "read": CommandEntry("read", "read", say("Print a page, PDF or other URL as Markdown.")),
+    "reader": CommandEntry("reader", "reader", say("Import cookies for pages that need a login.")),
     "search": CommandEntry(
         "search", "search", say("Search posts, documents, pages, tools and Tabane's documentation at once.")
     ),

@@ -44,6 +44,12 @@ from tabane.reader.parameters import MOST_TOKENS, ReadUrl
 @parameter_option(ReadUrl, "format", help=say("Format of the content; raw is the source as served."))
 @parameter_option(ReadUrl, "links", "--links/--no-links", help=say("Keep links, or only their text."))
 @parameter_option(ReadUrl, "refresh", help=say("Ask the site even if the page is in the cache."))
+@parameter_option(
+    ReadUrl,
+    "scrolls",
+    metavar="SCREENS",
+    help=say("Open the page in a browser and scroll it down this far, for pages that load more."),
+)
 @option("--remember", is_flag=True, help=say("Also save the page as a document."))
 @hub_options
 @click.pass_obj

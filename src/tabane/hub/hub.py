@@ -96,6 +96,7 @@ class Hub:
             lambda: self.settings, self.environment, self.stores, self.models, self.embedding,
             lambda caller, page: self.documents.remember(self.door, caller, page),
             lambda name: secret_of(self.settings, self.environment, name),
+            self.flows,
             errors=2,
         )  # fmt: skip
         self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from tabane.access.flows.labels import PRIVATE
 from tabane.errors import ConfigurationError
+from tabane.hub.clients.project_access import inner_access
 from tabane.hub.embedding import CollectionEmbedder
+from tabane.hub.flows.hub_flows import HubFlows
 from tabane.hub.stores import Stores
-from tabane.operations import Caller, Face, Operation
+from tabane.operations import LOCAL, Caller, Face, Operation
 from tabane.reader.page import DOMAIN, SHAPE
 from tabane.reader.table import reader_table
 from tabane.search.models import Models
@@ -49,7 +52,8 @@ class PageReader:
     """The reader of one hub. No library of it is imported, nor a process started, before the first page.
 
     ``remember`` puts a page into documents and tells under which key; ``keys`` looks up those of single
-    sites. ``errors`` is the descriptor that the converting process writes its stderr to.
+    sites. ``flows`` are told who gets a private page. ``errors`` is the descriptor that the converting
+    process writes its stderr to.
     """
 
     def __init__(
@@ -61,11 +65,13 @@ class PageReader:
         embedding: CollectionEmbedder,
         remember: Remember,
         keys: Callable[[str], str | None],
+        flows: HubFlows,
         errors: int | None = None,
     ) -> None:
         self._settings, self._environ = settings, environ
         self._stores, self._models, self._embedding = stores, models, embedding
         self._remember, self._keys, self._errors = remember, keys, errors
+        self._flows = flows
         self._rooms: _ReaderParts | None = None
 
     def open(self) -> None:
@@ -123,14 +129,17 @@ class PageReader:
             lambda: None if settings().reader_render == "never" else settings().reader_browser,
             self._environ,
             sandbox=lambda: settings().reader_render != "unsandboxed",
+            scrolls=lambda: settings().reader_scrolls,
             errors=self._errors,
         )
 
     def _reader(
         self, conversion: PageConverter, fetchings: Mapping[bool, PageFetcher], rendering: PageRenderer
     ) -> ReaderOperations:
+        from tabane.reader.cookies.cookie_folder import CookieFolder
         from tabane.reader.operations import ReaderOperations
         from tabane.reader.page_cache import PageCache
+        from tabane.reader.private_reading import PrivateReader
         from tabane.reader.sites import all_site_adapters
         from tabane.reader.sites.any_page import AnyPageAdapter
         from tabane.reader.sites.site_adapter import ReadingTools
@@ -150,39 +159,60 @@ class PageReader:
         def reading(fetching: PageFetcher) -> UrlReader:
             general = AnyPageAdapter(rendering)
             tools = ReadingTools(fetching, conversion)
-            return UrlReader(lambda: tools, ways, shelf, general=general, fresh=fresh, show=conversion.shown)
+            return UrlReader(
+                lambda: tools,
+                ways,
+                shelf,
+                general=general,
+                off=lambda: settings().reader_sites_off,
+                fresh=fresh,
+                show=conversion.shown,
+            )
 
+        private = PrivateReader(
+            CookieFolder(settings().home),
+            self._may_use_cookies,
+            lambda caller: fetchings[caller.face is Face.MCP],
+            conversion,
+            conversion.shown,
+        )
         readings = {asked: reading(fetching) for asked, fetching in fetchings.items()}
         return ReaderOperations(
             lambda caller: readings[caller.face is Face.MCP],
             shelf,
             self._remember,
             default=lambda: settings().reader_tokens,
+            private=private,
+            noted=lambda caller: self._flows.found(caller, PRIVATE, "pages", "read_url_content"),
         )
 
+    def _may_use_cookies(self, caller: Caller) -> bool:
+        """Return whether a caller may read pages with imported cookies. A profile takes that away, too."""
+        wanted = self._settings().reader_cookies
+        return wanted == "keys" or (wanted == "owner" and inner_access(caller.access) is LOCAL)
+
     def _policy(self, assistant: bool) -> Callable[[], Policy]:
-        """Return the network permissions of the settings. robots.txt applies to requests for more than
-        one page.
-        """
-
-        from tabane.reader.fetching import Policy
-
-        def policy() -> Policy:
-            settings = self._settings()
-            heeded = settings.reader_robots
-            return replace(
-                Policy(),
-                allowed=settings.reader_allow,
-                max_bytes=settings.reader_size,
-                timeout=settings.reader_timeout,
-                connect_timeout=settings.reader_timeout / 3,
-                read_timeout=settings.reader_timeout / 2,
-                robots=heeded == "always" or (heeded == "assistants" and assistant),
-                ca=str(settings.reader_ca) if settings.reader_ca else None,
-                proxy=settings.reader_proxy or None,
-            )
-
-        return policy
+        return lambda: reading_policy(self._settings(), assistant)
 
     async def _collection(self) -> Collection:
         return await self._stores.collection(DOMAIN, SHAPE)
+
+
+def reading_policy(settings: Settings, assistant: bool) -> Policy:
+    """Return the network permissions of the settings. robots.txt applies to requests for more than one
+    page.
+    """
+    from tabane.reader.fetching import Policy
+
+    heeded = settings.reader_robots
+    return replace(
+        Policy(),
+        allowed=settings.reader_allow,
+        max_bytes=settings.reader_size,
+        timeout=settings.reader_timeout,
+        connect_timeout=settings.reader_timeout / 3,
+        read_timeout=settings.reader_timeout / 2,
+        robots=heeded == "always" or (heeded == "assistants" and assistant),
+        ca=str(settings.reader_ca) if settings.reader_ca else None,
+        proxy=settings.reader_proxy or None,
+    )

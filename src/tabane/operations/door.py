@@ -175,7 +175,8 @@ class Door:
                 opened.marks.answered(body)
             failed = operation.failed is not None and operation.failed(value)
             result = body if (face or caller.face) is Face.MCP else None
-            recorded = opened.end("failed" if failed else "ok", len(body), result=result)
+            remark = operation.remark(value) if operation.remark is not None else ""
+            recorded = opened.end("failed" if failed else "ok", len(body), reason=remark, result=result)
             if recorded is not None:
                 await recorded
         return body

@@ -39,7 +39,8 @@ class Operation:
     ``structured`` converts a call's result to the structured content that an assistant gets beside the text.
 
     ``label`` is the title in a list of tools; the default is the name in words. ``failed`` says whether a
-    result is a failure, if the operation returns failures as values. ``failure`` is the text of an error for
+    result is a failure, if the operation returns failures as values. ``remark`` returns what the audit
+    log says of a result, in a few words. ``failure`` is the text of an error for
     a reader, if it is not the error's own. ``content`` makes the blocks of a tool's result, if they are not
     one block of text.
 
@@ -84,6 +85,7 @@ class Operation:
     strict: bool = False
     source: str = ""
     relays: bool = False
+    remark: Callable[[Any], str] | None = None
 
     @cached_property
     def target(self) -> CallTarget:

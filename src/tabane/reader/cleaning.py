@@ -27,15 +27,21 @@ def one_line(text: str | None, most: int = 300) -> str | None:
     return (line if len(line) <= most else f"{line[: most - 1]}…") or None
 
 
+_FIELD = 300  # characters: commands and paths are shorter
+
+
 def in_words(message: Message) -> Message:
-    """Return a message with its fields cleaned, each on one line: they may come from a page or a server."""
+    """Return a message with its fields cleaned, each on one line and short.
+
+    Messages are outside the fence around a page's text, and their fields may come from the page or a server.
+    """
     fields: dict[str, object] = {}
     for name, value in message.fields.items():
         if isinstance(value, Message):
             fields[name] = in_words(value)
         else:
             fields[name] = (
-                value if isinstance(value, int | float | None) else one_line(str(value), 2_000) or ""
+                value if isinstance(value, int | float | None) else one_line(str(value), _FIELD) or ""
             )
     return Message(message.template, **fields)
 
@@ -55,7 +61,13 @@ _COMMENT = r"<!--(?s:.*?)(?:-->|\Z)"
 _NOTE = r"^ {0,3}\[(?://|[Cc]omment|#|_)[^\]\n]*\]:[ \t]*(?:#|<>|<#>)[^\n]*\n?"
 _TITLE = r"""(?:"[^"\n]*+"|'[^'\n]*+'|\([^()\n]*+\))?"""
 _DESTINATION = rf"\([ \t]*+(?:<[^<>\n]*+>|(?:[^()\s<]|\([^()\s]*+\))*+)[ \t\n]*+{_TITLE}[ \t]*+\)"
-_LABEL = r"(?<!\\)\[(?P<label>(?:[^\[\]\\]|\\.|\[[^\[\]\n]{0,500}+\]){0,1000}?)\]"
+_DESTINATION_END = re.compile(_DESTINATION)
+
+# What decides where links are: code, escapes, brackets, and the ends of paragraphs, over which no link goes.
+_BRACKETS = re.compile(
+    rf"{_CODE}|(?P<escaped>\\[^\n])|(?P<begin>!?\[)|(?P<end>\])(?=(?P<link>\()?)|(?P<gap>\n[ \t>]*+\n)",
+    re.MULTILINE,
+)
 
 # The label may hold a picture, whose own address comes first: what stands before an address is its bracket.
 _ADDRESS = re.compile(
@@ -66,8 +78,6 @@ _ADDRESS = re.compile(
 _LEADS_ITSELF = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|#")
 
 _UNSHOWN = re.compile(f"{_CODE}|{_COMMENT}|{_NOTE}", re.MULTILINE)
-_PICTURE = re.compile(f"{_CODE}|!{_LABEL}{_DESTINATION}", re.MULTILINE)
-_LINK = re.compile(f"{_CODE}|{_LABEL}{_DESTINATION}", re.MULTILINE)
 
 
 def without_comments(markdown: str) -> tuple[str, int]:
@@ -85,12 +95,30 @@ def without_comments(markdown: str) -> tuple[str, int]:
 
 
 def without_links(markdown: str) -> str:
-    """Replace links with their text, and images with their alternative text."""
-    for pattern in (_PICTURE, _LINK):
-        markdown = pattern.sub(
-            lambda found: found["label"] if found["code"] is None else found["code"], markdown
-        )
-    return markdown
+    """Replace links with their text, and images with their alternative text.
+
+    One pass, in which each bracket is seen once: a search for the end of each label could take forever.
+    """
+    parts: list[str] = []
+    open_brackets: list[int] = []  # the parts with brackets that may begin a link
+    at = place = 0
+    while (found := _BRACKETS.search(markdown, place)) is not None:
+        place = found.end()
+        if found["begin"] is not None:
+            parts += (markdown[at : found.start()], found["begin"])
+            open_brackets.append(len(parts) - 1)
+            at = place
+        elif found["gap"] is not None:
+            open_brackets.clear()
+            place -= 1  # the line end may begin another gap, or the line of a fence
+        elif found["end"] is not None and open_brackets:
+            begin = open_brackets.pop()
+            end = _DESTINATION_END.match(markdown, place) if found["link"] is not None else None
+            if end is not None:
+                parts[begin] = ""
+                parts.append(markdown[at : found.start()])
+                at = place = end.end()
+    return "".join([*parts, markdown[at:]])
 
 
 def with_whole_links(markdown: str, base: str) -> str:
@@ -140,6 +168,18 @@ def warnings_of(removed: Mapping[str, int], comments: int = 0) -> tuple[Message,
             )
         )
     return tuple(warnings)
+
+
+def hidden_warnings(count: int) -> tuple[Message, ...]:
+    """Return the warning about parts of a page that nobody sees, if there were any."""
+    if not count:
+        return ()
+    return (
+        say(
+            "{count} {count:part|parts} that readers do not see {count:was|were} left out.",
+            count=count,
+        ),
+    )
 
 
 def _listed(removed: Mapping[str, int]) -> Message:

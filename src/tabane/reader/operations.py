@@ -17,7 +17,7 @@ from tabane.operations import Caller, Face
 from tabane.reader import result_text
 from tabane.reader.cleaning import without_links
 from tabane.reader.guard import target
-from tabane.reader.page import Page
+from tabane.reader.page import NOT_KEPT, Page
 from tabane.reader.page_cache import PageCache
 from tabane.reader.paging import PageCursor, decode, digest, encode, part, tokens
 from tabane.reader.parameters import (
@@ -30,6 +30,7 @@ from tabane.reader.parameters import (
     ReadUrl,
     RememberUrl,
 )
+from tabane.reader.private_reading import CookieDecision, PrivateReader
 from tabane.reader.url_reader import UrlReader
 from tabane.text.invisible_characters import cleaned
 
@@ -42,7 +43,8 @@ _AROUND = 120  # tokens of the note, the fence and how to go on
 class ReaderOperations:
     """The operations on pages. ``reading`` returns the reader for a caller.
 
-    ``default`` returns the tokens of a part if the caller gives no number.
+    ``default`` returns the tokens of a part if the caller gives no number. ``private`` reads the pages of
+    hosts whose cookies were imported, and ``noted`` is told that a caller gets such a page.
     """
 
     def __init__(
@@ -52,9 +54,11 @@ class ReaderOperations:
         remember: Remember | None = None,
         *,
         default: Callable[[], int] = lambda: DEFAULT_TOKENS,
+        private: PrivateReader | None = None,
+        noted: Callable[[Caller], None] = lambda caller: None,
     ) -> None:
         self._reading, self._shelf, self._remember = reading, shelf, remember
-        self._default = default
+        self._default, self._private, self._noted = default, private, noted
 
     async def read_url_content(self, caller: Caller, params: ReadUrl) -> dict[str, Any]:
         """Return a page or a part of it. Raises ReadError, and BadArguments for a bad URL or a bad cursor.
@@ -62,18 +66,9 @@ class ReaderOperations:
         The cache keeps the page, which saves a request to the site; no document, file or setting changes.
         """
         cursor = _requested_part(params, self._default())
-        page = await self._reading(caller).read(
-            params.url,
-            refresh=bool(params.refresh) and not params.cursor,
-            raw=cursor.form == "raw",
-            settled=params.cursor is not None,
-        )
-        changed = params.cursor is not None and cursor.page != digest(page.markdown)
-        if changed:
-            warning = say(
-                "The page has changed since the cursor was issued. This is the start of the new page."
-            )
-            page, cursor = replace(page, warnings=(*page.warnings, warning)), cursor._replace(start=0)
+        page = await self._page(caller, params, raw=cursor.form == "raw")
+        if params.cursor is not None and cursor.page != digest(page.markdown):
+            page, cursor = _changed(page, cursor)
         return await asyncio.to_thread(_result, page, facts(page, caller), cursor, caller)
 
     async def remember_url(self, caller: Caller, params: RememberUrl) -> dict[str, Any]:
@@ -83,9 +78,39 @@ class ReaderOperations:
         """
         if self._remember is None:
             raise TabaneError(say("Pages cannot be saved, because this hub stores no documents."))
+        if (decision := await self._decision(caller, params.url)).jar is not None:
+            raise TabaneError(
+                say(
+                    "Pages of {host} are read with imported cookies, so they are not saved as documents.",
+                    host=decision.jar.authority,
+                )
+            )
         page = await self._reading(caller).read(params.url, refresh=bool(params.refresh))
+        if page.kind in NOT_KEPT:
+            raise ReadError(next(iter(page.warnings), say("There is nothing to read.")), "wall")
         key = await self._remember(caller, page)
         return {**facts(page, caller), "remembered": key, "length": len(page.markdown)}
+
+    async def _page(self, caller: Caller, params: ReadUrl, *, raw: bool) -> Page:
+        """Return the page, with cookies if there are any for it that the caller may use."""
+        decision = await self._decision(caller, params.url)
+        if self._private is not None and decision.jar is not None:
+            page = await self._private.read(caller, params.url, decision.jar, raw=raw)
+            if page.private:
+                self._noted(caller)
+            return page
+        page = await self._reading(caller).read(
+            params.url,
+            refresh=bool(params.refresh) and not params.cursor,
+            raw=raw,
+            settled=params.cursor is not None,
+            scrolls=None if params.cursor else params.scrolls,
+        )
+        warnings = () if decision.warning is None else (decision.warning,)
+        return replace(page, warnings=(*warnings, *page.warnings))
+
+    async def _decision(self, caller: Caller, url: str) -> CookieDecision:
+        return CookieDecision() if self._private is None else await self._private.decide(caller, url)
 
     async def list_pages(self, caller: Caller, params: ListPages) -> dict[str, Any]:
         if self._shelf is None:
@@ -113,6 +138,21 @@ def _requested_part(params: ReadUrl, default: int) -> PageCursor:
     return cursor._replace(budget=params.max_tokens) if params.max_tokens else cursor
 
 
+def _changed(page: Page, cursor: PageCursor) -> tuple[Page, PageCursor]:
+    """Return a page that is another one than that of the cursor, and where to go on.
+
+    A private page is not cached, and may differ with each request: then starting again would never end.
+    """
+    if page.private:
+        warning = say(
+            "The page has changed since the cursor was issued. This part begins where the last one ended, so "
+            "text may be missing or repeated."
+        )
+        return replace(page, warnings=(*page.warnings, warning)), cursor
+    warning = say("The page has changed since the cursor was issued. This is the start of the new page.")
+    return replace(page, warnings=(*page.warnings, warning)), cursor._replace(start=0)
+
+
 def _address(url: str) -> str:
     """Return the normalized URL. Raises BadArguments that names the parameter."""
     try:
@@ -133,6 +173,8 @@ def facts(page: Page, caller: Caller) -> dict[str, Any]:
         "site": page.site,
         "language": page.lang,
         "canonical": page.canonical if page.canonical != page.url else None,
+        "private": page.private or None,
+        "kind": page.kind or None,
         "way": page.way,
         "share": None if page.share is None else round(page.share, 2),
         "media_type": page.media_type,

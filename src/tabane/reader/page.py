@@ -25,7 +25,11 @@ class Page:
     ``markdown`` is the content only. ``url`` is the final URL, ``canonical`` the one that the page names as
     its own. ``date`` is ISO 8601, as precise as known. ``way`` names the source of the content: github,
     notion, markdown, extracted, llms.txt, pdf, plain … ``share`` is the part of the page's visible text that
-    is in ``markdown``, 0..1, if it was measured. ``media_type`` is that of the response.
+    is in ``markdown``, 0..1, if it was measured. ``media_type`` is that of the response. ``private``: it was
+    read with imported cookies, so it is what its site shows to one person. ``kind`` names what
+    the page is if it is not the content that was asked for: one of NOT_KEPT, or paywall. ``onward`` are the
+    addresses that a browser loads in its place or within it: frames, and a refresh (see
+    :mod:`tabane.reader.extraction.onward`).
     """
 
     url: str
@@ -41,6 +45,9 @@ class Page:
     media_type: str = "text/html"
     warnings: tuple[Message, ...] = ()
     pictures: tuple[Picture, ...] = field(default=(), repr=False)
+    private: bool = False
+    kind: str = ""
+    onward: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -49,6 +56,12 @@ class Page:
 
         return plain(self.markdown)
 
+
+BARRED = frozenset({"bot-wall", "consent-wall", "login", "age-gate"})
+"""Kinds of pages that stand before the content, which is there for others."""
+
+NOT_KEPT = BARRED | {"not-found", "parked"}
+"""Kinds of pages that are not cached, found or remembered, because they are not content."""
 
 DOMAIN = "cache"
 

@@ -14,6 +14,7 @@ DEFAULT_TOKENS = 8_000
 LONGEST_URL = 4_000  # characters
 LONGEST_CURSOR = 200
 MOST_LISTED = 50  # pages, by default
+MOST_SCROLLS = 50
 
 # The URL is validated by the reader, so that a bad one is reported as a failure of reading.
 Url = Annotated[str, Meta(max_length=LONGEST_URL)]
@@ -24,7 +25,8 @@ MaxTokens = Annotated[
 
 
 class ReadUrl(Struct, frozen=True, forbid_unknown_fields=True):
-    """``raw`` is the response body, unchanged; ``links`` False replaces links with their text."""
+    """``raw`` is the response body, unchanged; ``links`` False replaces links with their text; ``scrolls``
+    opens the page in a browser and scrolls it down by so many screens."""
 
     url: Url
     max_tokens: MaxTokens | None = None
@@ -42,6 +44,18 @@ class ReadUrl(Struct, frozen=True, forbid_unknown_fields=True):
     ) = None
     refresh: (
         Annotated[bool, Meta(description="Ask the site, not the cache.", extra_json_schema={"seldom": True})]
+        | None
+    ) = None
+    scrolls: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                le=MOST_SCROLLS,
+                description="Screens to scroll down in a browser, for pages that load more.",
+                extra_json_schema={"default": 0, "seldom": True},
+            ),
+        ]
         | None
     ) = None
 

@@ -17,29 +17,108 @@ _UNSEEN = {
     "svg": "</svg",
 }
 _UNSEEN_WITH_SCRIPTS = {**_UNSEEN, "noscript": "</noscript"}
-_HIDES = re.compile(
-    r"""\shidden(?=[\s=/]|$)|aria-hidden\s*+=\s*+["']?true|display\s*+:\s*+none|visibility\s*+:\s*+hidden"""
-    r"""|(?:font-size|opacity)\s*+:\s*+0(?![.\d]*[1-9])|\b(?:sr-only|visually-?hidden)\b"""
+_HIDING = (
+    r"display\s*+:\s*+none|visibility\s*+:\s*+hidden|content-visibility\s*+:\s*+hidden"
+    r"|(?:font-size|opacity)\s*+:\s*+(?:0(?![.\d]*[1-9])|\.0)"
+    r"|(?<![-\w])(?:left|top|text-indent|margin-left)\s*+:\s*+-\d{3,8}(?!\d)"
+    r"|clip-path\s*+:\s*+inset\(\s*+(?:50|100)%"
+    r"|clip\s*+:\s*+rect\(\s*+[01](?:px)?\s*+[, )]|scale[xy]?\(\s*+0\s*+[,)]"
 )
+_HIDES = re.compile(
+    r"""\shidden(?=[\s=/]|$)|aria-hidden\s*+=\s*+["']?true|\b(?:sr-only|visually-?hidden)\b|""" + _HIDING
+)
+_HIDING_BLOCK = re.compile(_HIDING)
+_CLASS = re.compile(r"""\sclass\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++))""")
+_ID = re.compile(r"""\sid\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++))""")
+_COMMENT = re.compile(r"/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/)?")
+_BRACE = re.compile(r"[{}]")
+_SIMPLE = re.compile(r"([a-z][a-z0-9]*+)?([.#][-\w]++)?")
+_NARROW = re.compile(
+    r"print|max-width|max-height|prefers-|portrait|hover\s*+:\s*+none|width\s*+<|@(?!media|layer|supports)"
+)
+_MOST_NAMES = 20_000
 _NAMES = "html body br hr img input link meta area base col embed source track wbr"
 _WITHOUT_END = frozenset(_NAMES.split())
 _BLOCKS = re.compile(r"p|div|br|li|tr|h[1-6]|section|article|table|[uod]l|d[td]|pre|blockquote|hr")
 _TITLE = re.compile(r"<title\b[^<>]*+>([^<]{0,2000}+)", re.IGNORECASE)
 
 
+class _HiddenNames:
+    """Tags, classes and ids that the style sheets within a page hide by rules about nothing else."""
+
+    def __init__(self, lowered: str) -> None:
+        self._names: set[str] = set()
+        at = 0
+        while (begin := lowered.find("<style", at)) >= 0:
+            inside = lowered.find(">", begin)
+            end = lowered.find("</style", inside) if inside >= 0 else -1
+            if end < 0:
+                break
+            self._read(_COMMENT.sub("", lowered[inside + 1 : end]))
+            at = end
+
+    def hide(self, name: str, attributes: str) -> bool:
+        """Return whether a tag with these attributes is hidden."""
+        if not self._names:
+            return False
+        if name in self._names:
+            return True
+        return any(
+            f"{sign}{word}" in self._names or f"{name}{sign}{word}" in self._names
+            for sign, pattern in ((".", _CLASS), ("#", _ID))
+            if (found := pattern.search(attributes)) is not None
+            for word in (found[1] or found[2] or found[3] or "").split()
+        )
+
+    def _read(self, sheet: str) -> None:
+        """Read the rules of a sheet: those for other media are skipped, and later ones win."""
+        skipped: list[bool] = []
+        at = 0
+        while brace := _BRACE.search(sheet, at):
+            text, at = sheet[at : brace.start()].strip(), brace.end()
+            if brace[0] == "}":
+                if skipped:
+                    skipped.pop()
+            elif text.startswith("@"):
+                skipped.append(_NARROW.search(text) is not None or any(skipped[-1:]))
+            else:
+                end = _BRACE.search(sheet, at)
+                if end is None or end[0] == "{":
+                    skipped.append(any(skipped[-1:]))
+                    continue
+                if not any(skipped[-1:]):
+                    self._add(text.rpartition(";")[2], sheet[at : end.start()])
+                at = end.end()
+
+    def _add(self, selectors: str, block: str) -> None:
+        hides = _HIDING_BLOCK.search(block) is not None
+        if not hides and "display" not in block and "visibility" not in block:
+            return
+        for selector in selectors.split(","):
+            selector = selector.strip()
+            if not selector or not _SIMPLE.fullmatch(selector) or selector in ("html", "body"):
+                continue
+            if not hides:
+                self._names.discard(selector)
+            elif len(self._names) < _MOST_NAMES:
+                self._names.add(selector)
+
+
 def visible_text(source: str, *, with_scripts: bool = False) -> str:
     """Return all visible text of HTML, one paragraph for each block.
 
     Invisible text is skipped: scripts, styles, comments, templates and elements hidden by their own
-    attributes. ``with_scripts``: text for browsers without scripts is skipped too.
+    attributes or by a simple rule of a style sheet within the page. ``with_scripts``: text for browsers
+    without scripts is skipped too.
     """
     lowered = source.lower() if len(source.lower()) == len(source) else source
     unseen = _UNSEEN_WITH_SCRIPTS if with_scripts else _UNSEEN
+    hidden = _HiddenNames(lowered)
     parts: list[str] = []
     at = 0
     while found := _TAG.search(source, at):
         parts.append(source[at : found.start()])
-        at = _behind(found, lowered, unseen)
+        at = _behind(found, lowered, unseen, hidden)
         if _BLOCKS.fullmatch(found[1].lower().lstrip("/!?")):
             parts.append("\n")
     parts.append(source[at:])
@@ -53,7 +132,7 @@ def title_of(source: str) -> str | None:
     return " ".join(html.unescape(found[1]).split())[:500] or None if found else None
 
 
-def _behind(tag: re.Match[str], lowered: str, unseen: dict[str, str]) -> int:
+def _behind(tag: re.Match[str], lowered: str, unseen: dict[str, str], hidden: _HiddenNames) -> int:
     """Return the offset where the text continues: after a tag, or after the element that it hides."""
     name = tag[1].lower()
     if name == "!--":
@@ -66,14 +145,16 @@ def _behind(tag: re.Match[str], lowered: str, unseen: dict[str, str]) -> int:
         end = lowered.find(end_tag, rest.end())
         closing = lowered.find(">", end) if end >= 0 else -1
         return closing + 1 if closing >= 0 else len(lowered)
-    if name[0] not in "/!?" and _is_hidden(name, rest[0][:-1]):
+    if name[0] not in "/!?" and _is_hidden(name, rest[0][:-1], hidden):
         return _end_of(name, lowered, rest.end())
     return rest.end()
 
 
-def _is_hidden(name: str, attributes: str) -> bool:
+def _is_hidden(name: str, attributes: str, hidden: _HiddenNames) -> bool:
     """Return whether a tag hides its contents, unless a script may show them later."""
-    return name not in _WITHOUT_END and _HIDES.search(attributes) is not None
+    if name in _WITHOUT_END:
+        return False
+    return _HIDES.search(attributes) is not None or hidden.hide(name, attributes)
 
 
 def _end_of(name: str, lowered: str, begin: int) -> int:
@@ -111,6 +192,7 @@ _STRONG = re.compile(r"(?<!\\)(\*\*|~~)(?=\S)(.{1,500}?)(?<=[^\s\\])\1")
 _EM = re.compile(r"(?<![\\*])\*(?=[^\s*])([^*]{1,500}?)(?<=[^\s\\])\*(?!\*)")
 _UNDERSCORED = re.compile(r"(?<![\\\w])(__?)(?=\S)(.{1,500}?)(?<=[^\s\\])\1(?!\w)")
 _HELD = re.compile("\x02(\\d+)\x03")
+_MARKED = re.compile("[\\\\`\\[<*~_\x02\x03]")
 _LONG = 10_000  # characters of a line that are looked at together
 
 
@@ -156,6 +238,8 @@ def _bare(line: str) -> str:
 
 def _inline(line: str) -> str:
     """Return a line without its marks. Escapes and code are taken out first: in them, marks are letters."""
+    if _MARKED.search(line) is None:
+        return line  # most cells of a large table
     held: list[str] = []
 
     def hold(found: re.Match[str]) -> str:

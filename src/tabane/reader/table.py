@@ -24,6 +24,7 @@ def reader_table(reader: Callable[[], ReaderOperations]) -> list[Operation]:
             ReadUrl, lambda c, p: reader().read_url_content(c, p), person | {Face.MCP}, Privilege.READ,
             text=_text, read_only=True, annotations={"openWorldHint": True}, label="Read URL Content",
             failure=_failure, content=_blocks, strict=True, moved={"remember": "remember_url"},
+            remark=_remark,
         ),
         Operation(
             "remember_url",
@@ -42,6 +43,11 @@ def reader_table(reader: Callable[[], ReaderOperations]) -> list[Operation]:
             ForgetPage, lambda c, p: reader().forget_page(c, p), person, Privilege.WRITE,
         ),
     ]  # fmt: skip
+
+
+def _remark(value: Any) -> str:
+    """Return what the audit log says of a page that was read."""
+    return "with cookies" if value.get("private") else ""
 
 
 def _text(value: Any, lang: Lang) -> str:

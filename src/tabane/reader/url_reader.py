@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from tabane.errors import ReadError, StoreError
 from tabane.messages import Message, say
 from tabane.reader.cleaning import (
+    hidden_warnings,
     in_words,
     one_line,
     warnings_of,
@@ -22,9 +23,16 @@ from tabane.reader.cleaning import (
 )
 from tabane.reader.fetching.interface import FetchedResource, Fetcher
 from tabane.reader.guard import target
-from tabane.reader.page import Page
+from tabane.reader.hidden_markup import seen_markup
+from tabane.reader.page import BARRED, NOT_KEPT, Page
 from tabane.reader.sites.any_page import AnyPageAdapter, PageSourceAdapter
-from tabane.reader.sites.site_adapter import ReadingTools, SiteAdapter
+from tabane.reader.sites.site_adapter import (
+    PageAdapter,
+    ReadingTools,
+    SiteAdapter,
+    fallback_warning,
+    read_site,
+)
 from tabane.text.invisible_characters import cleaned
 
 log = logging.getLogger(__name__)
@@ -39,17 +47,20 @@ LIMIT = 90.0
 
 # The causes that explain a failure best come first: the others often follow from them.
 _TELLING = (
-    "url", "scheme", "refused", "key", "rate", "robots", "large", "type", "status", "tls", "dns", "connect",
-    "timeout", "redirect", "javascript", "empty", "broken", "way",
+    "url", "scheme", "refused", "key", "rate", "robots", "large", "type", "wall", "status", "tls", "dns",
+    "connect", "timeout", "redirect", "javascript", "empty", "broken", "way",
 )  # fmt: skip
 
 # Markdown as its author wrote it, with relative links.
 _AS_WRITTEN = frozenset({"markdown", "llms.txt"})
 
+# What such pages contain is shown as it is, also what would be HTML in Markdown.
+_NOT_MARKDOWN = frozenset({"plain", "csv", "json", "xml"})
+
 _LINES = re.compile(r"#L\d{1,7}(?:C\d{1,7})?(?:-L?\d{1,7}(?:C\d{1,7})?)?$")
 
 # Transient failures: then an older copy of the page is better than none.
-_PASSING = frozenset({"dns", "connect", "tls", "timeout", "rate"})
+_PASSING = frozenset({"dns", "connect", "tls", "timeout", "rate", "wall"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +108,7 @@ class UrlReader:
     """Reads pages. ``ways`` are those of single sites, tried in order, before the general one.
 
     ``tools`` are requested for each page, so that settings may change meanwhile; ``show`` cleans the page.
+    ``off`` returns the names of sites whose pages are read as any others.
     One URL is read once at a time: requests for it meanwhile get the same page.
     """
 
@@ -106,51 +118,66 @@ class UrlReader:
         ways: Sequence[SiteAdapter] = (),
         shelf: PageCaching | None = None,
         *,
-        general: SiteAdapter | None = None,
+        general: PageAdapter | None = None,
+        off: Callable[[], Collection[str]] = tuple,
         fresh: Callable[[], float] = lambda: FRESH,
         limit: float = LIMIT,
         show: PageCleaner | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._tools, self._shelf = tools, shelf
-        self._ways = (*ways, general or AnyPageAdapter())
+        self._ways, self._general, self._off = tuple(ways), general or AnyPageAdapter(), off
         self._fresh, self._limit, self._clock = fresh, limit, clock
         self._show = show or _in_thread
         self._turns: WeakValueDictionary[tuple[str, bool], asyncio.Lock] = WeakValueDictionary()
 
     async def read(
-        self, url: str, *, refresh: bool = False, raw: bool = False, settled: bool = False
+        self,
+        url: str,
+        *,
+        refresh: bool = False,
+        raw: bool = False,
+        settled: bool = False,
+        scrolls: int | None = None,
     ) -> Page:
         """Return the page at ``url``, without invisible text. Raises ReadError.
 
         A page that was read less than ``fresh`` seconds ago comes from the cache, and an older one if its
         site says that it has not changed, or does not answer. ``refresh`` requests it again in any case;
-        ``settled`` never while it is cached. ``raw`` is the response body as text.
+        ``settled`` never while it is cached. ``scrolls`` opens the page in a browser and scrolls it down by
+        so many screens, which a cached copy may not have been. ``raw`` is the response body as text.
+        A page that was read by an adapter that is switched off now is read again.
         """
         try:
-            return await self._read(target(url).url + _lines(url), refresh, raw, settled)
+            where, again = target(url).url + _lines(url), refresh or bool(scrolls and not settled)
+            return await self._read(where, again, raw, settled, scrolls)
         except ReadError as error:
             message = in_words(error.message)  # servers have their say in it
             if message == error.message:
                 raise
             raise ReadError(message, error.cause, status=error.status, wait=error.wait) from None
 
-    async def _read(self, where: str, refresh: bool, raw: bool, settled: bool) -> Page:
+    async def _read(self, where: str, refresh: bool, raw: bool, settled: bool, scrolls: int | None) -> Page:
         turn = self._turns.setdefault((where, raw), asyncio.Lock())
         async with turn:
             kept = await self._kept(where, raw)
             if kept is not None and not refresh and (settled or self._is_fresh(kept)):
                 await self._keep(where, kept, raw)
                 return kept.page
-            return await self._anew(where, raw, None if refresh else kept)
+            return await self._anew(where, raw, None if refresh else kept, scrolls)
 
-    async def _anew(self, url: str, raw: bool, kept: CachedPage | None) -> Page:
+    async def _anew(self, url: str, raw: bool, kept: CachedPage | None, scrolls: int | None) -> Page:
         tools = self._tools()
-        asking = _ConditionalFetcher(tools.fetcher, kept.validators if kept else None)
-        ways = (PageSourceAdapter(),) if raw else self._ways
+        if scrolls is not None:
+            tools = replace(tools, scrolls=scrolls)
+        off = self._off()
+        unchanged = kept.validators if kept and kept.page.way not in off else None
+        asking = _ConditionalFetcher(tools.fetcher, unchanged)
+        sites = () if raw else [site for site in self._ways if site.name not in off]
+        general = PageSourceAdapter() if raw else self._general
         try:
             async with asyncio.timeout(self._limit):
-                page = await read_with_adapters(url, ways, replace(tools, fetcher=asking))
+                page = await read_with_adapters(url, sites, general, replace(tools, fetcher=asking))
         except _NotModified:
             assert kept is not None  # who has nothing asks for changes of nothing
             await self._keep(url, replace(kept, checked=self._clock()), raw)
@@ -166,11 +193,15 @@ class UrlReader:
             page = await self._show(page, raw=raw)
         except ReadError as error:
             return _instead(kept, error)
+        if page.kind in NOT_KEPT:
+            # It is no content: nothing to find later, and nothing that replaces what was read before.
+            barred = kept is not None and page.kind in BARRED and page.warnings
+            return _instead(kept, ReadError(page.warnings[0], "wall")) if barred else page
         await self._keep(url, CachedPage(page, self._clock(), asking.validators()), raw)
         return page
 
     def _is_fresh(self, kept: CachedPage) -> bool:
-        return 0 <= self._clock() - kept.checked < self._fresh()
+        return kept.page.way not in self._off() and 0 <= self._clock() - kept.checked < self._fresh()
 
     async def _kept(self, url: str, raw: bool) -> CachedPage | None:
         shelf = self._shelf
@@ -181,24 +212,37 @@ class UrlReader:
             await _at_best(self._shelf.put(url, kept, raw=raw))
 
 
-async def read_with_adapters(url: str, ways: Sequence[SiteAdapter], tools: ReadingTools) -> Page:
-    """Return the page by the first adapter that reads it, with the failures of those before it as warnings.
+async def read_with_adapters(
+    url: str, sites: Sequence[SiteAdapter], general: PageAdapter, tools: ReadingTools
+) -> Page:
+    """Return the page by the first adapter that reads it; warnings name the sites that failed before it.
 
     If all fail, raises ReadError with the cause that explains most; its message has the others too.
     """
-    failed: list[tuple[str, ReadError]] = []
-    for way in ways:
-        if not way.takes(url):
+    failed: list[tuple[SiteAdapter, ReadError]] = []
+    for site in sites:
+        if not site.takes(url):
             continue
         try:
-            page = await way.read(url, tools)
+            page = await read_site(site, url, tools)
         except ReadError as error:
-            log.debug("%s cannot read a page: %s", way.name, error)
-            failed.append((way.name, error))
+            log.debug("%s cannot read a page: %s", site.name, error)
+            failed.append((site, error))
             continue
         if page is not None:
-            return replace(page, warnings=(*page.warnings, *(_reason(*each) for each in failed)))
-    raise _failure(failed)
+            return _after(page, failed)
+    try:
+        page = await general.read(url, tools)
+    except ReadError as error:
+        raise _failure([*((site.name, why) for site, why in failed), (general.name, error)]) from None
+    if page is None:
+        raise _failure([(site.name, why) for site, why in failed])
+    return _after(page, failed)
+
+
+def _after(page: Page, failed: Sequence[tuple[SiteAdapter, ReadError]]) -> Page:
+    """Return the page with the warnings about the sites that failed before it."""
+    return replace(page, warnings=(*page.warnings, *(fallback_warning(*each) for each in failed)))
 
 
 def shown(page: Page, *, raw: bool = False) -> Page:
@@ -209,6 +253,9 @@ def shown(page: Page, *, raw: bool = False) -> Page:
     comments = 0
     if not raw:
         text, comments = without_comments(text)
+    unseen: tuple[Message, ...] = ()
+    if not raw and page.way not in _NOT_MARKDOWN:
+        text, unseen = _seen(text)
     if page.way in _AS_WRITTEN:
         text = with_whole_links(text, page.url)
     return replace(
@@ -220,8 +267,15 @@ def shown(page: Page, *, raw: bool = False) -> Page:
         date=one_line(page.date, 40),
         lang=one_line(page.lang, 40),
         canonical=_address(page.canonical),
-        warnings=(*map(in_words, page.warnings), *warnings_of(removed, comments)),
+        warnings=(*map(in_words, page.warnings), *unseen, *warnings_of(removed, comments)),
     )
+
+
+def _seen(text: str) -> tuple[str, tuple[Message, ...]]:
+    """Return Markdown without what its HTML hides, and warnings about that."""
+    found = seen_markup(text)
+    cut = (say("The page is larger than the limit, so its end is missing."),) if found.cut else ()
+    return found.markdown, (*hidden_warnings(found.hidden), *cut)
 
 
 async def _in_thread(page: Page, *, raw: bool = False) -> Page:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from tabane.messages import Message, say
 from tabane.settings.files import home_folder
+from tabane.text.nearest_names import nearest
 
 Kind = Literal["path", "choice", "switch", "whole", "number", "bytes", "text", "list"]
 
@@ -120,8 +121,24 @@ def value_of(option: SettingOption, given: object, *, typed: bool) -> Any:
     """
     fits = _KINDS[option.kind](option, given, typed)
     if fits is None:
-        raise InvalidSetting(allowed(option))
+        raise InvalidSetting(_corrected(option, given) or allowed(option))
     return fits
+
+
+def _corrected(option: SettingOption, given: object) -> Message | None:
+    """Return the allowed values with those that were probably meant; None if the list has no near ones."""
+    if option.kind != "list" or not option.choices:
+        return None
+    texts = given.split(",") if isinstance(given, str) else given if isinstance(given, list | tuple) else ()
+    unknown = [text.strip() for text in texts if isinstance(text, str) and text.strip() not in option.choices]
+    near = dict.fromkeys(name for text in unknown for name in nearest(text, option.choices)[:1])
+    if not near:
+        return None
+    return say(
+        "any of {choices}, separated by commas (did you mean {near}?)",
+        choices=", ".join(option.choices),
+        near=", ".join(near),
+    )
 
 
 def allowed(option: SettingOption) -> Message:

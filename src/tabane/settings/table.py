@@ -21,6 +21,9 @@ Mode = Literal["search", "light", "full", "code"]
 ModelLoader = Literal["auto", "onnx", "sentence-transformers"]
 ModelPooling = Literal["auto", "mean", "cls", "last"]
 EXTENSIONS = ("ui", "tasks", "skills")
+READER_SITES = (
+    "github", "notion", "wikipedia", "stackoverflow", "qiita", "zenn", "note", "arxiv", "youtube",
+)  # fmt: skip
 LogLevel = Literal["trace", "debug", "info", "warning", "error", "silent"]
 
 
@@ -829,6 +832,15 @@ class Settings:
         say("tokens"),
         say("How much of a page an assistant gets at once if it does not set a limit itself."),
     )
+    reader_cookies: Literal["never", "owner", "keys"] = option.choice(
+        "owner",
+        ("never", "owner", "keys"),
+        say(
+            "Who may read pages with the cookies that you imported (tabane reader cookies): never, nobody; "
+            "owner, you and the assistants on this machine that have no profile; or keys, everybody who may "
+            "read pages, also with an API key."
+        ),
+    )
     reader_ca: Path | None = option.optional_path(
         say(
             "A file of certificates (PEM) to trust in addition to the system's, for example "
@@ -857,6 +869,24 @@ class Settings:
         say(
             "Path or name of the browser that renders such pages. Empty: the first Chromium or "
             "Chrome that is found."
+        ),
+    )
+    reader_sites_off: tuple[str, ...] = option.chosen(
+        (),
+        READER_SITES,
+        say(
+            "Sites whose pages are read like any other page, and not through the site's own interface (API): "
+            "for example when tabane doctor --online reports that a site answers differently than expected."
+        ),
+    )
+    reader_scrolls: int = option.whole(
+        0,
+        0,
+        50,
+        say("screens"),
+        say(
+            "How far a page that is opened in a browser is scrolled down, so that it loads more. A "
+            "request can ask for more with scrolls."
         ),
     )
     audit: Literal["on", "metadata", "off"] = option.choice(

@@ -1,116 +1,21 @@
-"""Several workers of one kind: started on demand, used in fair turns, ended when they are idle."""
+"""Several workers of one kind: started on demand, used in fair turns, ended when they are idle.
+
+A pool may have two lanes. A request that has used more than its quick CPU time moves to the slow lane: it
+gets a lower priority, or waits until another slow one has finished. So quick requests always find a worker.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
-from tabane.errors import WorkerBusy, WorkerEnded, WorkerUnavailable
+from tabane.errors import WorkerEnded, WorkerUnavailable
 from tabane.messages import say
+from tabane.workers.slow_requests import LaneMemory, QuickWatch
+from tabane.workers.turns import Capacity, FairTurns, Lane, WorkerTurn
 from tabane.workers.worker import STARTS, Program, RestartPolicy, Worker
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """Limits of turns.
-
-    ``turns`` are held at once, ``each`` by one key. ``waiting`` requests of one key may wait, and ``size``
-    bytes of requests may wait or be in work in all.
-    """
-
-    turns: int = 2
-    each: int = 1
-    waiting: int = 64
-    size: int = 256_000_000
-
-
-@dataclass(slots=True, eq=False)
-class _Waiting:
-    key: str
-    size: int
-    granted: asyncio.Future[None] = field(repr=False)
-
-
-class FairTurns:
-    """Grants turns in the order of the waiting keys. Use it on one event loop only."""
-
-    def __init__(self, capacity: Capacity) -> None:
-        self._capacity = capacity
-        self._taken: Counter[str] = Counter()
-        self._waiting: OrderedDict[str, deque[_Waiting]] = OrderedDict()
-        self._size = 0
-
-    @property
-    def waiting(self) -> int:
-        """Return how many requests wait."""
-        return sum(map(len, self._waiting.values()))
-
-    @asynccontextmanager
-    async def turn(self, key: str, size: int, patience: float | None = None) -> AsyncIterator[None]:
-        """Wait for a turn, at most ``patience`` seconds, and hold it. Raises WorkerBusy.
-
-        ``size`` is the request's, in bytes: it counts until the turn is over.
-        """
-        if (
-            self._size + size > self._capacity.size
-            or len(self._waiting.get(key, ())) >= self._capacity.waiting
-        ):
-            raise WorkerBusy(say("Too much work is waiting already. Try again later."))
-        self._size += size
-        try:
-            await self._granted(key, size, patience)
-            try:
-                yield
-            finally:
-                self._release(key)
-        finally:
-            self._size -= size
-
-    async def _granted(self, key: str, size: int, patience: float | None) -> None:
-        waiting = _Waiting(key, size, asyncio.get_running_loop().create_future())
-        self._waiting.setdefault(key, deque()).append(waiting)
-        self._grant()
-        try:
-            async with asyncio.timeout(patience):
-                await waiting.granted
-        except BaseException as error:
-            self._withdraw(waiting)
-            if isinstance(error, TimeoutError):
-                raise WorkerBusy(say("Too much work is waiting already. Try again later.")) from None
-            raise
-
-    def _withdraw(self, waiting: _Waiting) -> None:
-        if waiting.granted.done() and not waiting.granted.cancelled():
-            self._release(waiting.key)  # granted at the moment when its request was canceled
-            return
-        queue = self._waiting.get(waiting.key)
-        if queue is not None and waiting in queue:
-            queue.remove(waiting)
-            if not queue:
-                del self._waiting[waiting.key]
-
-    def _release(self, key: str) -> None:
-        self._taken[key] -= 1
-        if not self._taken[key]:
-            del self._taken[key]
-        self._grant()
-
-    def _grant(self) -> None:
-        while self._taken.total() < self._capacity.turns:
-            key = next((key for key in self._waiting if self._taken[key] < self._capacity.each), None)
-            if key is None:
-                return
-            queue = self._waiting[key]
-            waiting = queue.popleft()
-            self._waiting.move_to_end(key)
-            if not queue:
-                del self._waiting[key]
-            if not waiting.granted.done():
-                self._taken[key] += 1
-                waiting.granted.set_result(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +23,19 @@ class Budget:
     """Limits of one request: ``seconds`` of CPU time, ``deadline`` by the clock after it began.
 
     ``patience`` is the seconds it may wait for its turn, None for any. ``tries`` is how many processes it
-    may crash: a process that crashed for another reason must not cost a request.
+    may crash: a process that crashed for another reason must not cost a request. ``quick`` is the seconds of
+    CPU time after which it is slow, None for never.
     """
 
     seconds: float = 10.0
     deadline: float = 60.0
     patience: float | None = None
     tries: int = 2
+    quick: float | None = None
+
+
+class _Displaced(Exception):
+    """A request became slow while the slow lane was full. It has to begin again in that lane."""
 
 
 class Pool:
@@ -136,6 +47,7 @@ class Pool:
     def __init__(self, program: Program, capacity: Capacity | None = None, *, idle: float = 300.0) -> None:
         self._program, self._idle = program, idle
         self._turns = FairTurns(capacity or Capacity())
+        self._memory = LaneMemory()
         self._resting: dict[Worker, asyncio.TimerHandle] = {}
         self._busy: set[Worker] = set()
         self._restarts = RestartPolicy()
@@ -154,20 +66,17 @@ class Pool:
         """Return the ids of those at work."""
         return [worker.pid for worker in self._busy if worker.pid is not None]
 
-    async def ask(self, body: bytes, budget: Budget, *, key: str = "") -> bytes:
+    async def ask(self, body: bytes, budget: Budget, *, key: str = "", slow: bool = False) -> bytes:
         """Return a worker's answer. Requests of one ``key`` never use all workers at once.
 
+        ``slow``: the request will take long, so it begins in the slow lane.
         Raises WorkerBusy, WorkerUnavailable, WorkerSpent, WorkerEnded; ValueError for a body beyond LONGEST.
         """
-        async with self._turns.turn(key, len(body), budget.patience):
-            for left in reversed(range(budget.tries)):
-                try:
-                    return await self._answer(body, budget)
-                except WorkerEnded:
-                    if not left or self._closed:
-                        self._check_open()
-                        raise
-        raise AssertionError("a budget without tries")
+        lane = Lane.SLOW if slow and budget.quick is not None else self._memory.lane(key)
+        try:
+            return await self._in_turn(body, budget, key, lane)
+        except _Displaced:
+            return await self._in_turn(body, budget, key, Lane.SLOW)
 
     async def close(self) -> None:
         """End all workers; their requests fail."""
@@ -180,19 +89,43 @@ class Pool:
         if self._endings:
             await asyncio.wait(self._endings)
 
-    async def _answer(self, body: bytes, budget: Budget) -> bytes:
+    async def _in_turn(self, body: bytes, budget: Budget, key: str, lane: Lane) -> bytes:
+        async with self._turns.turn(key, len(body), budget.patience, lane) as turn:
+            for left in reversed(range(budget.tries)):
+                try:
+                    return await self._answer(body, budget, turn)
+                except WorkerEnded:
+                    if not left or self._closed:
+                        self._check_open()
+                        raise
+        raise AssertionError("a budget without tries")
+
+    async def _answer(self, body: bytes, budget: Budget, turn: WorkerTurn) -> bytes:
         worker = await self._ready()
         try:
-            answer = await worker.ask(body, seconds=budget.seconds, deadline=budget.deadline)
-        except BaseException:
+            with self._watch(worker, budget, turn) as watch:
+                answer = await worker.ask(body, seconds=budget.seconds, deadline=budget.deadline)
+        except BaseException as error:
             await self._bury(worker)
+            if isinstance(error, WorkerEnded) and watch.displaced:
+                raise _Displaced from None
             raise
         self._busy_no_more(worker)
-        if worker.usable and not self._closed:
+        if worker.usable and not watch.lowered and not self._closed:
             self._rest(worker)
-        else:
+        else:  # a priority cannot be raised again
             self._end_later(worker)
         return answer
+
+    @contextmanager
+    def _watch(self, worker: Worker, budget: Budget, turn: WorkerTurn) -> Iterator[QuickWatch]:
+        watch = QuickWatch(worker, budget.quick, turn, self._turns)
+        try:
+            yield watch
+        finally:
+            watch.stop()
+            if budget.quick is not None:
+                self._memory.note(turn.key, slow=watch.slow)
 
     async def _ready(self) -> Worker:
         """Return a free worker; start one if none is free."""

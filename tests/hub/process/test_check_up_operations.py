@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tabane.settings.table import READER_SITES
 from tests.harness.patience import wait_until
 from tests.harness.user import User
 
@@ -61,6 +62,16 @@ def test_a_finding_has_its_fix_and_the_fix_works_once(user: User) -> None:
     assert "does not exist any more" in json.dumps(again["error"])
     left = findings(result(user, "run_doctor")["result"])
     assert not [each for each in left if "Other users can read" in each["title"]]
+
+
+def test_sites_of_the_reader_are_checked_if_that_is_requested(user: User) -> None:
+    user.environment["TABANE_READER_SITES_OFF"] = ",".join(READER_SITES)
+    assert user.run("start").status == 0
+    report = result(user, "run_doctor", online=True)["result"]
+    assert report["sections"][-1]["section"] == "sites"
+    assert {each["level"] for each in report["sections"][-1]["findings"]} == {"note"}
+    without = result(user, "run_doctor")["result"]
+    assert "sites" not in [section["section"] for section in without["sections"]]
 
 
 def test_a_hub_restarts_itself(user: User) -> None:

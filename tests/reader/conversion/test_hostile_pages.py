@@ -133,7 +133,7 @@ def test_a_page_that_needs_too_much_memory_comes_as_its_text() -> None:
 
 def test_a_page_that_kills_its_process_costs_nobody_else() -> None:
     async def script(conversion: PageConverter) -> None:
-        hostile = asyncio.create_task(conversion.page(page_of("attributes"), BAD, "text/html"))
+        hostile = asyncio.create_task(conversion.page(page_of("links"), BAD, "text/html"))
         killed: set[int] = set()
         for number in range(2):
             await until(lambda: bool({*conversion.busy} - killed) and busy(conversion))

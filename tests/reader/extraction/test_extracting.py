@@ -78,11 +78,11 @@ def test_hidden_text_amid_the_content_is_counted() -> None:
     "folded",
     [
         "<details><summary>What does it measure?</summary><p>{}</p></details>",
-        '<div class="accordion-item"><div style="display:none"><p>{}</p></div></div>',
+        '<div class="item"><h3><button>How?</button></h3><div style="display:none"><p>{}</p></div></div>',
         '<a href="#more">More</a><div id="more" style="display:none"><p>{}</p></div>',
-        '<div role="tabpanel" hidden><p>{}</p></div>',
+        "<b role=tab id=t>How?</b><p>-</p><div role=tabpanel aria-labelledby=t hidden><p>{}</p></div>",
         '<button aria-expanded="false">Which?</button><div hidden><p>{}</p></div>',
-        '<div style="opacity:0;transform:translateY(20px)" class="fade"><p>{}</p></div>',
+        '<script src=a.js></script><p>-</p><div style="opacity:0;transition:all 1s"><p>{}</p></div>',
         '<p style="font-size:16px;color:#333;background:#fff">{}</p>',
     ],
 )

@@ -16,7 +16,7 @@ URL = "https://site.example/a/page"
 SMALL = 32  # the usual size of a kind, in parts: the test takes one of these
 TIMES = 4  # quadratic work costs 16 times as much then
 MOST = 10.0
-TICK = 0.01  # seconds of CPU time below which nothing can be compared
+TICK = 0.03  # seconds of CPU time below which nothing can be compared
 BUDGET = 10.0  # seconds of CPU time that a page may take before its plain text is read instead
 ROUNDS = 3
 

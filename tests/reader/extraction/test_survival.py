@@ -22,6 +22,7 @@ TABLE = (
     "<tr><td>Sunday</td><td></td></tr>"
 )
 
+DEEP = "The well behind the school is deep, and its water is as cold in the summer as in the winter."
 FEATURES: dict[str, tuple[str, str]] = {
     # Blocks
     "a": (
@@ -56,7 +57,7 @@ FEATURES: dict[str, tuple[str, str]] = {
     "li": ("<ul><li>a thermometer<ul><li>of glass</li></ul></li></ul>", "- a thermometer\n  - of glass"),
     "summary": (
         "<details><summary>How is it read?</summary><p>By the children, each morning.</p></details>",
-        "**How is it read?**\n\nBy the children, each morning.",
+        "**How is it read?**\n\n(collapsed on the page)\n\nBy the children, each morning.",
     ),
     "figcaption": (
         "<figure><img src=/mill.png alt='The mill'><figcaption>The mill in May, before the leak."
@@ -208,8 +209,8 @@ FEATURES: dict[str, tuple[str, str]] = {
         "In the year 299 the wind came from the hills, as was written.\n\nIt is very deep, as nobody",
     ),
     "deep boxes": (
-        "<div>" * 400 + "<h2>Deep</h2><p>It is very deep.</p>" + "</div>" * 400,
-        "## Deep\n\nIt is very deep.",
+        "<div>" * 400 + f"<h2>Deep</h2><p>{DEEP}</p>" + "</div>" * 400,
+        f"## Deep\n\n{DEEP}",
     ),
 }
 """By feature: HTML amid an article, and the Markdown that must be there."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+from itertools import islice, product
+from string import ascii_lowercase
 from typing import Any
 
 import pytest
@@ -279,3 +281,27 @@ def test_it_is_asked_for_again_after_an_hour_and_after_a_failure_sooner(site: Si
 
     assert asyncio.run(go()) == ["robots", "robots", None, None, None]
     assert site.paths.count("/robots.txt") == 3
+
+
+def test_many_programs_before_many_rules_take_time_in_proportion() -> None:
+    def programs(size: int) -> object:
+        names = ("".join(letters) for letters in product(ascii_lowercase, repeat=4))
+        agents = "".join(f"User-agent:{name}\n" for name in islice(names, size))
+        return rules(f"{agents}User-agent:*\n" + "Allow:/a\nDisallow:/b\n" * size, "Tabane")
+
+    assert_in_proportion(programs, 1_000)
+
+
+def test_a_rule_holds_for_each_program_that_is_named_before_it() -> None:
+    text = "User-agent: a\nUser-agent: Tabane\nUser-agent: b\nDisallow: /x\n\nUser-agent: c\nDisallow: /\n"
+    found = rules(text, "Tabane")
+    assert (found.allow("/x"), found.allow("/y")) == (False, True)
+
+
+@pytest.mark.parametrize("piece", ["*a", "*aaaab", "*b{n}", "a*", "%", "é", "***b{n}"])
+def test_rules_made_to_take_for_ever_do_not(piece: str) -> None:
+    def allowed(size: int) -> object:
+        lines = "".join(f"Disallow:/{piece.format(n=n) * 20}\n" for n in range(size))
+        return rules(f"User-agent:*\n{lines}", "Tabane").allow("/" + "a" * 7_000)
+
+    assert_in_proportion(allowed, 500)

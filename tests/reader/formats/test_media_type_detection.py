@@ -6,6 +6,7 @@ import pytest
 
 from tabane.errors import ReadError
 from tabane.reader.formats import page_of
+from tabane.reader.formats.zip_index import zipped_kind
 from tests.reader.formats.files import pdf, png_head, zipped
 
 URL = "https://example.org/"
@@ -71,3 +72,36 @@ def test_what_nothing_reads_is_named(body: bytes, media: str, said: str) -> None
     with pytest.raises(ReadError, match=said) as raised:
         page_of(body, URL, media)
     assert raised.value.cause == "type"
+
+
+@pytest.mark.parametrize(
+    ("mimetype", "kind"),
+    [
+        ("application/vnd.oasis.opendocument.text", "odt"),
+        ("application/vnd.oasis.opendocument.text-template", "odt"),
+        ("application/vnd.oasis.opendocument.spreadsheet", "ods"),
+        ("application/vnd.oasis.opendocument.presentation", "odp"),
+        ("application/vnd.oasis.opendocument.graphics", None),
+        ("application/epub+zip", None),
+    ],
+)
+def test_the_kind_of_an_open_document_is_in_its_first_file(mimetype: str, kind: str | None) -> None:
+    assert zipped_kind(zipped({"mimetype": mimetype, "content.xml": "<a/>"})) == kind
+
+
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        (["word/document.xml"], "docx"),
+        (["xl/workbook.xml"], "xlsx"),
+        (["ppt/presentation.xml"], "pptx"),
+        (["META-INF/container.xml"], "epub"),
+        (["[Content_Types].xml", "word/document2.xml"], "docx"),
+        (["[Content_Types].xml", "xl/workbook.bin"], None),
+        (["word/document2.xml"], None),
+        (["a.txt"], None),
+    ],
+)
+def test_the_kind_of_an_archive_is_in_its_index(names: list[str], kind: str | None) -> None:
+    assert zipped_kind(zipped(dict.fromkeys(names, "<a/>"))) == kind
+    assert zipped_kind(b"PK\x03\x04 and nothing else") is None

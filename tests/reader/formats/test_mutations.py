@@ -14,6 +14,7 @@ from tabane.errors import ReadError
 from tabane.reader.conversion import ConvertedPage, pack
 from tabane.reader.formats import page_of
 from tests.reader.formats.files import docx, epub, paragraph, pdf
+from tests.reader.formats.pdf_files import drawn, grid, rows, text
 from tests.reader.pages import ARTICLE, EVIL, FEED, picture
 
 URL = "https://a.test/x"
@@ -23,6 +24,24 @@ FILES = {
     "hidden": (EVIL.encode(), "text/html", ""),
     "feed": (FEED.encode(), "application/rss+xml", ""),
     "pdf": (pdf([[(12, 72, 700, "Kettles boil water.")]] * 3), "application/pdf", ""),
+    "pdf with a table": (
+        drawn(
+            grid([60, 160, 260], [600, 582, 564])
+            + rows([["a", "b"], ["c", "d"]], 60, 600, 100)
+            + "q 60 0 0 60 60 60 cm /I Do Q 1 g "
+            + text(72, 80, "white")
+            + ".9 g 0 0 600 50 re f",
+            resources="/XObject<</I 20 0 R>>",
+            objects={
+                20: (
+                    "/Type/XObject/Subtype/Image/Width 2/Height 2/ColorSpace/DeviceGray/BitsPerComponent 8",
+                    bytes(4),
+                )
+            },
+        ),
+        "application/pdf",
+        "",
+    ),
     "docx": (docx(paragraph("Of copper kettles.")), "", "a.docx"),
     "epub": (epub(["<p>One chapter.</p>", "<p>Another.</p>"]), "", "a.epub"),
     "png": (picture(), "image/png", ""),

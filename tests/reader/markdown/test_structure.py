@@ -38,6 +38,11 @@ BLOCKS = {
         "one **two** three four",
     ),
     "a quotation": ("<blockquote><p>one</p><ul><li>two</ul></blockquote>", "> one\n>\n> - two"),
+    "a listing indented as a quotation": ("<blockquote><pre>a\nb</pre></blockquote>", "```\na\nb\n```"),
+    "a quotation with a listing": (
+        "<blockquote><p>one</p><pre>a\nb</pre></blockquote>",
+        "> one\n>\n> ```\n> a\n> b\n> ```",
+    ),
     "a rule": ("<p>a</p><hr><p>b</p>", "a\n\n---\n\nb"),
     "details with their summary": (
         "<details><summary>More</summary><p>Hidden</p></details>",

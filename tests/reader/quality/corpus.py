@@ -16,6 +16,7 @@ from pathlib import Path
 from lxml.html import HtmlElement, HTMLParser, fromstring
 
 from tabane.reader.extraction.article import extract
+from tabane.reader.extraction.marking import COLLAPSED
 
 PAGES = Path(__file__).parent / "pages"
 _WORDS = re.compile(r"[぀-ヿ㐀-鿿]|[^\W぀-ヿ㐀-鿿]+")
@@ -57,8 +58,8 @@ def words(text: str) -> list[str]:
 
 
 def plain(markdown: str) -> str:
-    """Markdown without the addresses of its links, which are no words."""
-    return _LINK.sub(r"\1", markdown)
+    """Markdown without the addresses of its links and the marks of collapsed parts, which are no words."""
+    return _LINK.sub(r"\1", markdown.replace(COLLAPSED, ""))
 
 
 def _reading(path: Path) -> Reading:

@@ -33,21 +33,28 @@ def rendering(
 ) -> PageRenderer:
     """A renderer that reaches the site, by every name that it has."""
     policy = site.policy(**more.pop("policy", {}))
+    limits = {"patience": 0.4} | (limits or {})  # the pages of tests are short, and complete at once
     more.setdefault("resolve", site.names)
+    scrolls = more.pop("settings", 0)
     return PageRenderer(
-        lambda: policy, lambda: browser, os.environ, limits=replace(RenderLimits(), **(limits or {})), **more
+        lambda: policy,
+        lambda: browser,
+        os.environ,
+        scrolls=lambda: scrolls,
+        limits=replace(RenderLimits(), **limits),
+        **more,
     )
 
 
 @pytest.fixture
 def show(site: Site, browser: str) -> Show:
-    """Shows what is at a URL: ``show(url, limits={}, policy={}, …)``."""
+    """Shows what is at a URL: ``show(url, limits={}, policy={}, scrolls=0, …)``."""
 
-    def shown(url: str, program: str = browser, **more: Any) -> FetchedResource:
+    def shown(url: str, program: str = browser, scrolls: int | None = None, **more: Any) -> FetchedResource:
         async def scenario() -> FetchedResource:
             it = rendering(site, program, **more)
             try:
-                fetched = await it.render(url)
+                fetched = await it.render(url, scrolls=scrolls)
             finally:
                 await it.close()
             assert fetched is not None

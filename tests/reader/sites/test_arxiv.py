@@ -108,8 +108,13 @@ def test_a_paper_that_is_not_there_says_so(site: Site) -> None:
 def test_feeds_that_are_none_are_no_paper() -> None:
     error = ENTRY.replace("http://arxiv.org/abs/2401.00001v2", "http://arxiv.org/api/errors#x")
     bomb = f'<!DOCTYPE x [<!ENTITY a "aa">]>{FEED.partition("?>")[2]}'
-    for body in ("", "<p>", NONE, FEED.replace(ENTRY, error), bomb, FEED.replace("On\n  Cats", "")):
+    for body in (NONE, FEED.replace(ENTRY, error), FEED.replace("On\n  Cats", "")):
         assert paper_of(body.encode()) is None
+    for body in ("", "<p>", "<p/>", bomb, FEED + " " * 1_000_000):
+        with pytest.raises(ValueError, match=r"."):
+            paper_of(body.encode())
+    with pytest.raises(ValueError, match="UTF-8"):
+        paper_of(bomb.encode("utf-16"))  # in which no declaration is found as bytes
 
 
 @pytest.mark.parametrize(

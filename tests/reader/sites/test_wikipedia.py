@@ -96,7 +96,7 @@ def test_a_page_of_several_meanings_says_that_it_is_one(site: Site) -> None:
     ],
 )
 def test_every_language_and_sister_is_asked_at_its_own_host(site: Site, url: str, path: str) -> None:
-    site.put(path, "<title>It</title><body><p>Text.</p></body>")
+    site.put(path, "<title>It</title><body class=mw-body><p>Text.</p></body>")
     assert read(site, url, way(site)).markdown == "# It\n\nText."
 
 

@@ -10,7 +10,8 @@ import msgspec
 from tabane.errors import CallerError, WorkerEnded, WorkerSpent
 from tabane.gateway.results.result_query import QueryAnswer, ResultQuery, packed_query, read_answer
 from tabane.messages import say
-from tabane.workers.pool import Budget, Capacity, Pool
+from tabane.workers.pool import Budget, Pool
+from tabane.workers.turns import Capacity
 from tabane.workers.worker import Program, environment, module
 
 LARGEST = 64 << 20

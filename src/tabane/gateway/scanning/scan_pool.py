@@ -11,7 +11,8 @@ import msgspec
 from tabane.errors import WorkerBusy, WorkerEnded, WorkerError, WorkerSpent
 from tabane.gateway.scanning.findings import Finding, ScannedText, unfinished
 from tabane.gateway.scanning.scan_requests import ScanRequest, packed_names, packed_request, read_findings
-from tabane.workers.pool import Budget, Capacity, Pool
+from tabane.workers.pool import Budget, Pool
+from tabane.workers.turns import Capacity
 from tabane.workers.worker import Program, environment, module
 
 log = logging.getLogger(__name__)

@@ -31,7 +31,8 @@ from tabane.gateway.tools.argument_errors import (
 )
 from tabane.gateway.tools.schema_cost import ArgumentSize, SchemaCost, cost_of, size_of
 from tabane.gateway.tools.tool import OWN
-from tabane.workers.pool import Budget, Capacity, Pool
+from tabane.workers.pool import Budget, Pool
+from tabane.workers.turns import Capacity
 from tabane.workers.worker import Program, environment, module
 
 if TYPE_CHECKING:

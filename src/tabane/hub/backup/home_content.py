@@ -16,6 +16,7 @@ from tabane.hub.replicas import FOLDER as REPLICAS
 from tabane.hub.result_types.type_file import FILE as TYPES
 from tabane.hub.stores import DERIVED
 from tabane.hub.stores import FOLDER as STORE
+from tabane.reader.cookies.cookie_folder import FOLDER as COOKIES
 
 AUDIT, AUDIT_HEAD, AUDIT_KEY = "audit", "audit.head", "audit.key"
 SECRETS, TOKEN = "secrets.env", "token"
@@ -48,6 +49,7 @@ _MADE_AGAIN = frozenset(
             "models",
         ),
         *(
+            COOKIES,  # sessions of other sites: they are imported again
             TRAILS,
             REPLICAS,
             "registry-cache",

@@ -1,6 +1,7 @@
 """Check-up in a process of its own, for a running hub: lines of JSON, two for each section.
 
-``python -m tabane.hub.doctor LANG check|full`` prints sections; ``… LANG fix [ID]`` fixes one finding or all.
+``python -m tabane.hub.doctor LANG check|full [online]`` prints sections; ``… LANG fix [ID]`` fixes one
+finding or all.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ def main(arguments: list[str]) -> None:
     sections = [*checkup.SECTIONS]
     if action == "full":
         sections += [checkup.AUTHORIZATION, checkup.SERVERS]
+    if rest == ["online"]:
+        sections.append(checkup.SITES)
     installation = look()
     for section in sections:
         title = section.title.render(spoken)

@@ -17,6 +17,7 @@ from tabane.hub.doctor import (
     files,
     process,
     server_starts,
+    sites,
 )
 from tabane.hub.doctor.installation import DoctorFinding, Installation
 from tabane.messages import Message, say
@@ -60,6 +61,7 @@ SECTIONS = (
     ),
     DoctorSection("sandboxes", say("Sandboxes"), (cages.cages,)),
     DoctorSection("documents", say("Documents"), (files.roots, files.watched)),
+    DoctorSection("reader", say("Reader"), (sites.switched_off,)),
     DoctorSection("models", say("Semantic search"), (files.model,)),
     DoctorSection("assistants", say("Assistants"), (assistants.assistants,)),
 )
@@ -70,6 +72,9 @@ SERVERS = DoctorSection("servers", say("Servers"), (server_starts.running, serve
 
 AUTHORIZATION = DoctorSection("authorization", say("Authorization server"), (access.authorization_server,))
 """The check that asks the authorization server."""
+
+SITES = DoctorSection("sites", say("Sites"), (sites.online,))
+"""The check that reads a page of each site with an adapter of its own, over the network."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,11 @@ _FACES = frozenset({Face.RPC, Face.CLI})
 
 
 class RunDoctor(Struct, frozen=True, forbid_unknown_fields=True):
-    """``quick``: start no server, and use no network."""
+    """``quick``: start no server, and do not ask the authorization server. ``online``: also read a known page
+    of each site that the reader has an adapter for."""
 
     quick: bool = True
+    online: bool = False
 
 
 class ApplyFix(Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,8 +79,9 @@ class CheckUpOperations:
     async def run(self, caller: Caller, params: RunDoctor, progress: Progress) -> dict[str, Any]:
         """Return the sections with their findings, and how many there are of each level."""
         sections: list[dict[str, Any]] = []
-        limit = QUICK_LIMIT if params.quick else FULL_LIMIT
-        lines = self._lines(progress, limit, caller.lang, "check" if params.quick else "full")
+        limit = QUICK_LIMIT if params.quick and not params.online else FULL_LIMIT
+        parts = ("check" if params.quick else "full", *(("online",) if params.online else ()))
+        lines = self._lines(progress, limit, caller.lang, *parts)
         async with aclosing(lines):
             async for line in lines:
                 if "begins" in line:

@@ -219,6 +219,8 @@ class HubLogs:
         self._root.setLevel(_LEVELS[level])
         # asyncio's own debug lines are about asyncio.
         logging.getLogger("asyncio").setLevel(max(logging.INFO, _LEVELS[level]))
+        # Those of HTTP/2's compression are the headers of requests, with keys and cookies.
+        logging.getLogger("hpack").setLevel(max(logging.INFO, _LEVELS[level]))
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Hide secrets in the log, in every spelling."""

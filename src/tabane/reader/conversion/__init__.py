@@ -10,6 +10,8 @@ Requests and results are frames of MessagePack; ``python -m tabane.reader.conver
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from urllib.parse import urlsplit
@@ -23,10 +25,13 @@ from tabane.reader.page import Page
 from tabane.reader.url_reader import shown
 from tabane.workers import frames
 from tabane.workers.frames import LONGEST
-from tabane.workers.pool import Budget, Capacity, Pool
+from tabane.workers.pool import Budget, Pool
+from tabane.workers.turns import Capacity
 from tabane.workers.worker import Program, environment, module
 
 _SECONDS = 10.0  # of CPU time
+_LONG_BODY = 4_000_000  # bytes of a page that will be slow
+_QUICK = 1.0  # seconds of CPU time after which a page is slow
 _DEADLINE = 40.0
 _PLAIN = 60.0  # seconds for the text alone, by the clock: a machine may be busy
 _IDLE = 300.0
@@ -36,6 +41,7 @@ _WAITING = 256_000_000  # bytes of bodies that wait or are being converted
 _MOST_WAITING = 256
 _WORKERS = 3
 _OF_A_SITE = 2
+_SLOW = 2  # slow pages at once, at most: one worker is left to the others
 _LONG = 50_000  # characters of a page that take longer to clean than to send
 
 
@@ -106,7 +112,10 @@ def decode_result(body: bytes) -> ConversionResult:
 
 
 class PageConverter:
-    """Converts pages, three at once and two of one site, in processes that are started on demand.
+    """Converts pages in processes that are started on demand: three at once, two of one site.
+
+    One that is large or takes long is in a slow lane, which leaves a worker and, if there are several, a core
+    to others. One worker is reserved for sites whose last page was quick.
 
     ``seconds`` is the CPU time of a page, ``deadline`` its time by the clock, ``idle`` the seconds after
     which a process without work is ended, ``memory`` the bytes of address space it may have (Linux),
@@ -124,10 +133,10 @@ class PageConverter:
         errors: int | None = None,
     ) -> None:
         program = Program(module("tabane.reader.conversion"), environment(environ), memory, errors)
-        capacity = Capacity(turns=_WORKERS, each=_OF_A_SITE, waiting=_MOST_WAITING, size=_WAITING)
+        capacity = Capacity(turns=_WORKERS, each=_OF_A_SITE, waiting=_MOST_WAITING, size=_WAITING, slow=_SLOW)
         self._pool = Pool(program, capacity, idle=idle)
-        self._whole = Budget(seconds, deadline)
-        self._plain = Budget(max(seconds, _SECONDS), min(deadline, _PLAIN), tries=1)
+        self._whole = Budget(seconds, deadline, quick=_QUICK)
+        self._plain = Budget(max(seconds, _SECONDS), min(deadline, _PLAIN), tries=1, quick=_QUICK)
 
     @property
     def pids(self) -> list[int]:
@@ -210,7 +219,9 @@ class PageConverter:
     async def _converted(self, ask: ConversionRequest | CleaningRequest, budget: Budget) -> ConversionResult:
         url = ask.url if isinstance(ask, ConversionRequest) else ask.page.url
         try:
-            return decode_result(await self._pool.ask(pack(ask), budget, key=_site(url)))
+            body = pack(ask)
+            slow = len(body) > _LONG_BODY
+            return decode_result(await self._pool.ask(body, budget, key=_site(url), slow=slow))
         except WorkerBusy:
             raise ReadError(
                 say("Too many pages are waiting to be read. Try again later."), "rate", wait=1.0
@@ -221,6 +232,12 @@ class PageConverter:
             raise ReadError(error.message, "broken") from None
         except (ValueError, msgspec.DecodeError):
             raise WorkerEnded(say("The worker process ended.")) from None
+
+
+def _slow_at_once() -> int:
+    """Return how many slow pages are converted at once, so that they leave a core to the others."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return max(1, min(_SLOW, cores - 1))
 
 
 def _site(url: str) -> str:

@@ -10,12 +10,23 @@ from itertools import islice
 from typing import Any
 
 from tabane.messages import Message, say
-from tabane.reader.cleaning import warnings_of
+from tabane.reader.cleaning import hidden_warnings, warnings_of
+from tabane.reader.extraction.consent_dialogs import consent_dialogs
 from tabane.reader.extraction.content import content
 from tabane.reader.extraction.html_tree import parsed_within_limits
-from tabane.reader.extraction.machine_text import used
+from tabane.reader.extraction.machine_text import MachineTextChoice, used
 from tabane.reader.extraction.metadata import PageMetadata, beginning, metadata
+from tabane.reader.extraction.onward import onward_addresses
+from tabane.reader.extraction.page_kinds import (
+    LOADS_MORE,
+    PageKind,
+    endless_lists,
+    evidence,
+    loads_more,
+    page_kind,
+)
 from tabane.reader.page import Page
+from tabane.reader.plain_text import visible_text
 
 Element = Any
 _PLEA = re.compile(
@@ -28,6 +39,7 @@ _ROOTS = frozenset(
 )
 _MOST_ROOTS = 100  # elements that may be an empty place for a script, or plead for one
 _LITTLE_TEXT = 250  # letters: pages are seldom published with less
+_NOTHING_ELSE = 120  # letters around a consent dialog that are not a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +49,9 @@ class ExtractedArticle:
     ``script``: the page seems to be made by a script. ``removed`` are the invisible characters in the
     content, by kind; the rest is as in Content. ``machine``: the text is the one from the metadata for
     machines; ``notes`` describe how that text was used, and what the limits of a page left out.
+    ``collapsed``, ``late`` and ``limited`` are as in PageContent.
+    ``kind`` is set if it is not what was asked for; ``onward`` are the addresses that a browser would
+    load in its place.
     """
 
     markdown: str
@@ -47,7 +62,12 @@ class ExtractedArticle:
     script: bool
     removed: Mapping[str, int]
     machine: bool = False
+    collapsed: int = 0
+    late: int = 0
+    limited: bool = False
     notes: tuple[Message, ...] = ()
+    kind: PageKind | None = None
+    onward: tuple[str, ...] = ()
 
 
 def article(html: str, url: str) -> ExtractedArticle:
@@ -57,7 +77,20 @@ def article(html: str, url: str) -> ExtractedArticle:
     root, limits = parsed_within_limits(html)
     known = metadata(root, url)
     script = _scripted(root)
+    dialogs = consent_dialogs(root)
+    only = dialogs.elements and dialogs.rest < _NOTHING_ELSE
+    if not only or script:
+        dialogs.remove()
+    seen = evidence(
+        root, url, closed=known.closed, scripted=script, consent=dialogs.letters, rest=dialogs.rest
+    )
+    onward = onward_addresses(root, url)
+    for element in root.iter("noframes"):
+        element.text = visible_text(element.text or "")  # the parser reads no markup there
+    lists = endless_lists(root)
     found = content(root)
+    more = loads_more(lists, root)
+    kind = page_kind(seen, found.visible, found.kept)
     removed: Counter[str] = Counter()
     text = markdown(found.elements, url, removed=removed)
     letters = found.letters
@@ -73,8 +106,18 @@ def article(html: str, url: str) -> ExtractedArticle:
         script and letters < _LITTLE_TEXT,
         removed,
         machine=bool(other and other.text),
-        notes=(*limits, other.warning) if other else limits,
+        collapsed=found.collapsed,
+        late=found.late,
+        limited=found.limited,
+        notes=(*limits, *_notes(other, more=more and kind is None)),
+        kind=kind,
+        onward=onward,
     )
+
+
+def _notes(machine: MachineTextChoice | None, *, more: bool) -> tuple[Message, ...]:
+    """Return what was done with the text for machines, and whether the page loads ``more`` when scrolled."""
+    return (*((machine.warning,) if machine else ()), *((LOADS_MORE,) if more else ()))
 
 
 def _scripted(root: Element) -> bool:
@@ -126,12 +169,16 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
         way="json-ld" if found.machine else "extracted",
         share=round(found.share, 3),
         warnings=(*_warnings(found), *warnings_of(found.removed)),
+        kind=found.kind.name if found.kind else "",
+        onward=found.onward,
     )
 
 
 def _warnings(found: ExtractedArticle) -> list[Message]:
     warnings = [*found.notes]
-    if found.script:
+    if found.kind is not None:
+        warnings.append(found.kind.warning)
+    elif found.script:
         warnings.append(
             say("The page seems to need JavaScript. This is only the text that it shows without it.")
         )
@@ -144,11 +191,28 @@ def _warnings(found: ExtractedArticle) -> list[Message]:
                 percent=round(100 * found.share),
             )
         )
-    if found.hidden:
+    warnings += hidden_warnings(found.hidden)
+    if found.collapsed and not found.machine:
         warnings.append(
             say(
-                "{count} {count:part|parts} that readers do not see {count:was|were} left out.",
-                count=found.hidden,
+                "{count} {count:part|parts} that the page shows only after a click {count:is|are}"
+                " included and marked.",
+                count=found.collapsed,
+            )
+        )
+    if found.late and not found.machine:
+        warnings.append(
+            say(
+                "{count} {count:part|parts} that the page hides until a script shows {count:it|them}"
+                " {count:is|are} included and marked.",
+                count=found.late,
+            )
+        )
+    if found.limited:
+        warnings.append(
+            say(
+                "The style sheets of the page are too large to apply completely."
+                " Visible text may be missing, or hidden text included."
             )
         )
     return warnings

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import islice
 from math import exp
-from typing import Any, cast
+from typing import Any
 
 from tabane.reader.extraction import features
 from tabane.reader.extraction.blocks import BlockSegmentation, ContentBlock, measured, up
+from tabane.reader.extraction.declared_kinds import declared
 from tabane.reader.extraction.hidden_elements import HiddenElementDetector
 from tabane.reader.extraction.html_tree import open_noscripts, settle
+from tabane.reader.extraction.marking import COLLAPSED, LATE, marked
 from tabane.reader.extraction.pruning import filled, lowest, pruned
 
 Node = Any
@@ -25,45 +27,29 @@ Node = Any
 class DecisionForest:
     """Gradient-boosted trees: the sum of one leaf of each is the log-odds.
 
-    Friedman, Greedy function approximation: a gradient boosting machine (2001).
+    Friedman, Greedy function approximation: a gradient boosting machine (2001). The trees become one function
+    of conditional expressions, which takes half the time of a walk down their nodes. Its source is made of
+    numbers only.
     """
 
     def __init__(self, base: float, trees: Sequence[Node]) -> None:
-        self._odds = _compiled(base, trees)
-
-    def odds(self, row: Sequence[float]) -> float:
+        lines = ["def odds(row):", f"    total = {float(base)!r}"]
+        lines += [f"    total += {_expression(tree)}" for tree in trees]
+        names: dict[str, Any] = {}
+        exec("\n".join([*lines, "    return total"]), names)
+        self.odds: Callable[[Sequence[float]], float] = names["odds"]
         """Return the log-odds of a row of features."""
-        return self._odds(row)
 
     def probability(self, row: Sequence[float]) -> float:
         return 1 / (1 + exp(-max(-30.0, min(30.0, self.odds(row)))))
 
 
-def _compiled(base: float, trees: Sequence[Node]) -> Callable[[Sequence[float]], float]:
-    """Return a function of a row, compiled from the trees: it takes half the time of a walk through them.
-
-    Only numbers of the forest are in its source.
-    """
-    features: set[int] = set()
-    lines = [line for tree in trees for line in _source(tree, " ", features)]
-    columns = [f" f{number} = row[{number}]" for number in sorted(features)]
-    source = ["def odds(row):", *columns, f" total = {float(base)!r}", *lines, " return total"]
-    names: dict[str, Any] = {}
-    exec("\n".join(source), {"__builtins__": {}}, names)
-    return cast("Callable[[Sequence[float]], float]", names["odds"])
-
-
-def _source(node: Node, margin: str, features: set[int]) -> Iterator[str]:
-    """Yield the source of a tree. Its feature numbers are added to ``features``."""
-    if not isinstance(node, list | tuple):
-        yield f"{margin}total += {float(node)!r}"
-        return
-    number, threshold = int(node[0]), float(node[1])
-    features.add(number)
-    yield f"{margin}if f{number} <= {threshold!r}:"
-    yield from _source(node[2], margin + " ", features)
-    yield f"{margin}else:"
-    yield from _source(node[3], margin + " ", features)
+def _expression(node: Node) -> str:
+    if not isinstance(node, list):
+        return repr(float(node))
+    feature, threshold, below, above = node
+    left, right = _expression(below), _expression(above)
+    return f"({left} if row[{int(feature)}] <= {float(threshold)!r} else {right})"
 
 
 def forest(name: str = "forest.json.gz") -> DecisionForest:
@@ -77,6 +63,10 @@ _SURE = 0.8
 """From this probability on, a block is sure to be content."""
 _ENOUGH = 80  # words that are sure, and more than half of all that are expected
 _LIKELY = 0.5
+_CERTAIN = 0.8
+"""Share of the expected words that is sure on a page of which most content is certain, as of an article."""
+_LIKELIER = 0.6
+"""As ``_LIKELY``, on such a page."""
 
 
 def weights(blocks: Sequence[ContentBlock]) -> list[float]:
@@ -110,20 +100,27 @@ def chosen(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list
     return _likely(blocks, kept, probability) if _is_sure(blocks, probability) else kept
 
 
+def selected(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list[bool]:
+    """Return which blocks are content: the best cut through all is made, and made whole."""
+    return filled(blocks, chosen(blocks, probability), probability, _is_sure(blocks, probability, _CERTAIN))
+
+
 def _likely(blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
     """Return the kept blocks that are probably content, and text close to certain content."""
     sure = (block.box for block, p in zip(blocks, probability, strict=True) if p > _SURE)
     around = {id(at) for box in sure for at in islice(up(box), 1, 4)}
+    least = _LIKELIER if _is_sure(blocks, probability, _CERTAIN) else _LIKELY
     return [
-        keep and (p >= _LIKELY or (id(block.box.parent) in around and 2 * block.linked < block.letters))
+        keep and (p >= least or (id(block.box.parent) in around and 2 * block.linked < block.letters))
         for block, keep, p in zip(blocks, kept, probability, strict=True)
     ]
 
 
-def _is_sure(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> bool:
+def _is_sure(blocks: Sequence[ContentBlock], probability: Sequence[float], share: float = 0.5) -> bool:
+    """Return whether so large a share of the expected words is certain."""
     sure = sum(block.words for block, p in zip(blocks, probability, strict=True) if p > _SURE)
     expected = sum(block.words * p for block, p in zip(blocks, probability, strict=True))
-    return sure >= _ENOUGH and 2 * sure >= expected
+    return sure >= _ENOUGH and sure >= share * expected
 
 
 Element = Any
@@ -140,7 +137,8 @@ class PageContent:
 
     ``letters`` is its length, ``share`` its part of the visible text, 0..1. ``hidden`` counts the invisible
     parts within the content, which were removed. ``visible`` are all visible texts of the page in order, and
-    ``kept`` says which of them are content.
+    ``kept`` says which of them are content. ``collapsed`` and ``late`` count the marked parts of the content
+    that a click opens or a script shows. ``limited``: the page's style sheets were too large to be applied.
     """
 
     elements: tuple[Element, ...]
@@ -149,6 +147,9 @@ class PageContent:
     hidden: int = 0
     visible: tuple[str, ...] = ()
     kept: tuple[bool, ...] = ()
+    collapsed: int = 0
+    late: int = 0
+    limited: bool = False
 
 
 @cache
@@ -156,20 +157,25 @@ def _forest() -> DecisionForest:
     return forest()
 
 
-def cut(root: Element) -> BlockSegmentation:
+def cut(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
     """Return a page in blocks, with streamed parts in their places and without hidden elements."""
     settle(root)
-    cutting = BlockSegmentation(root, HiddenElementDetector(root).hides)
+    found = _cut(root)
+    if sum(block.letters for block in found[0].blocks) < _LITTLE and open_noscripts(root):
+        found = _cut(root)
+    return found
+
+
+def _cut(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
+    detector = HiddenElementDetector(root)
+    cutting = BlockSegmentation(root, detector.hides)
     measured(cutting)
-    if sum(block.letters for block in cutting.blocks) < _LITTLE and open_noscripts(root):
-        cutting = BlockSegmentation(root, HiddenElementDetector(root).hides)
-        measured(cutting)
-    return cutting
+    return cutting, detector
 
 
 def content(root: Element) -> PageContent:
     """Find the content of a page. ``root`` is changed in place: everything else is removed from it."""
-    cutting = cut(root)
+    cutting, detector = cut(root)
     blocks = cutting.blocks
     whole = sum(block.letters for block in blocks)
     kept = choice(cutting) if blocks else []
@@ -177,8 +183,17 @@ def content(root: Element) -> PageContent:
     element = lowest(root, blocks, kept)
     visible = tuple(block.text for block in blocks)
     hidden = pruned(root, cutting, kept)
-    share = letters / whole if whole else 0.0
-    return PageContent((element,) if letters else (), letters, share, hidden, visible, tuple(kept))
+    return PageContent(
+        elements=(element,) if letters else (),
+        letters=letters,
+        share=letters / whole if whole else 0.0,
+        hidden=hidden,
+        visible=visible,
+        kept=tuple(kept),
+        collapsed=marked(detector.collapsed, COLLAPSED),
+        late=marked(detector.late, LATE),
+        limited=detector.limited,
+    )
 
 
 def title(root: Element) -> str:
@@ -188,26 +203,27 @@ def title(root: Element) -> str:
 
 
 def choice(cutting: BlockSegmentation) -> list[bool]:
-    """Return which blocks are content: each is judged, then the best cut through all is made, and made
-    whole.
-    """
-    blocks = cutting.blocks
-    probability = _probability(cutting)
-    return filled(blocks, chosen(blocks, probability), probability)
+    """Return which blocks are content: each is judged, then the best cut through all is made."""
+    return selected(cutting.blocks, _probability(cutting))
+
+
+def rows(cutting: BlockSegmentation, only: Sequence[int] | None = None) -> list[list[float]]:
+    """Return a row of features for each block of a page, or for those of the numbers in ``only``."""
+    root = cutting.boxes[0].element
+    return features.rows(cutting.boxes, cutting.blocks, title(root), declared(root), only)
 
 
 def _probability(cutting: BlockSegmentation) -> list[float]:
     """Return how probable it is of each block that it is content."""
-    blocks, name = cutting.blocks, title(cutting.boxes[0].element)
+    blocks = cutting.blocks
     judge = _forest()
     if len(blocks) <= _MOST:
-        return [judge.probability(row) for row in features.rows(cutting.boxes, blocks, name)]
+        return [judge.probability(row) for row in rows(cutting)]
     shapes = _shapes(blocks)
     some = max(1, _SAMPLES // len(shapes))
     samples = {shape: numbers[:: -(-len(numbers) // some)] for shape, numbers in shapes.items()}
     asked = sorted(number for numbers in samples.values() for number in numbers)
-    rows = features.rows(cutting.boxes, blocks, name, asked)
-    judged = dict(zip(asked, map(judge.probability, rows), strict=True))
+    judged = dict(zip(asked, map(judge.probability, rows(cutting, asked)), strict=True))
     found = [0.0] * len(blocks)
     for shape, numbers in shapes.items():
         mean = sum(judged[number] for number in samples[shape]) / len(samples[shape])

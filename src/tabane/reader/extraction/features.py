@@ -36,11 +36,12 @@ def rows(
     boxes: Sequence[ElementBox],
     blocks: Sequence[ContentBlock],
     title: str = "",
+    declared: Sequence[float] = (),
     only: Iterable[int] | None = None,
 ) -> list[list[float]]:
     """Return a row of features for each block, or for those of the numbers in ``only``, in rising order.
 
-    ``title`` is the title in the page's head.
+    ``title`` is the title in the page's head, ``declared`` are the numbers of what the page declares to be.
     """
     if not blocks:
         return []
@@ -100,7 +101,7 @@ def rows(
                 row += [other[0], other[2], other[4], 1.0 if blocks[at].box.path == box.path else 0.0]
             else:
                 row += [-1.0, -1.0, -1.0, -1.0]
-        row.append(_mean(prose, number))
+        row += [_mean(prose, number), *declared]
         found.append(row)
     return found
 

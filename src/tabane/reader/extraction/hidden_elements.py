@@ -1,113 +1,347 @@
-"""Detection of elements that readers cannot see, which could carry instructions to models."""
+"""Detection of elements that readers cannot see, which could carry instructions to models.
+
+One walk from the root judges each element by the style sheets of the page, by its attributes, and by what it
+inherits. What a person can open stays and is listed as collapsed; what a script seems to show stays and is
+listed as late.
+"""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-Element = Any
+from tabane.reader.extraction.blocks import INLINE, SILENT
+from tabane.reader.extraction.page_controls import PageControls
+from tabane.reader.extraction.styles.declarations import declared
+from tabane.reader.extraction.styles.page_styles import PageStyles
+from tabane.reader.extraction.styles.sheet_rules import Declarations
+from tabane.reader.extraction.styles.visibility import ElementKind, Judgment, Reason, VisualState, judged
 
-_FOLDS = re.compile(
-    r"accordion|faq|collaps|toggle|\btab|tabs?[-_]|panel|details|expand|spoiler|read-?more|truncat|carousel|slide|swiper",
-    re.IGNORECASE,
-)
-_ALIVE = re.compile(r"transform|transition|animation|will-change")
+Element = Any
+UNSEEN = "unseen-text"
+"""Tag that invisible text gets if there is visible text beside it in the same element."""
 _READERS_ONLY = re.compile(
     r"(?:^|\s)(?:sr-only|visually-?hidden|screen-reader-text|screenreader|u-hiddenVisually)(?:\s|$)"
 )
-_ZERO = re.compile(r"^[-+]?0*\.?0*(?:px|em|rem|%|pt|vw|vh)?$")
-_TINY = re.compile(r"^(?:0*\.\d+|1(?:\.\d+)?|2)(?:px|pt)$")
-_AWAY = re.compile(r"^-\d{3,}(?:\.\d+)?(?:px|em|rem|pt|%|vw|vh)?$")
-_COLOUR = re.compile(r"#([0-9a-f]{3,8})\b|rgba?\(\s*(\d+)[\s,]+(\d+)[\s,]+(\d+)|^\s*([a-z]+)\b")
-_NAMED = {"black": "000000", "white": "ffffff", "red": "ff0000", "blue": "0000ff", "yellow": "ffff00"}
-_PANELS = ("aria-controls", "data-target", "data-bs-target", "href")
+_UTILITIES = re.compile(r"(?:^|\s)(?:d-none|hidden|is-hidden|w-condition-invisible|invisible)(?=\s|$)")
+_SHOWN_AT_WIDTH = re.compile(
+    r"(?:^|\s)(?:(?:sm|md|lg|xl|xxl|2xl|print|group-\S+|peer-\S+)(?::|-)|d-)"
+    r"(?:(?:sm|md|lg|xl|xxl)-)?(?:block|flex|grid|inline|table|contents|visible|d-)"
+)
+_DECORATED = frozenset(
+    ("font", "body", "table", "tr", "td", "th", "mark", "button", "dialog", "basefont", "details")
+)
+_MEDIA = ("img", "video", "picture", "canvas", "iframe", "svg", "object", "embed")
+_SCRIPTS = frozenset(
+    ("", "text/javascript", "module", "application/javascript", "text/ecmascript", "application/x-javascript")
+)
+_LATE = frozenset((Reason.OPACITY, Reason.VISIBILITY, Reason.PLACE, Reason.CLIP))
+_LITTLE = 0.2
+"""Share of its text below which a page seems to wait for a script that shows it."""
+_SOME, _LONG = 3, 1000
+"""Parts and letters that have to be hidden then."""
+_NEAR = 200
+_MOST_WRAPPERS = 8
+_NOT_DECLARED: Declarations = ()
+_UNSEEN_BY_NAME: Declarations = (("clip", "rect(0,0,0,0)", False),)
 
 
 class HiddenElementDetector:
-    """Detects elements of a page that are invisible and that no click makes appear."""
+    """Detects elements of a page that are invisible and that no click makes appear.
+
+    Text that is invisible beside visible elements is put into elements of its own, in place.
+    """
 
     def __init__(self, root: Element) -> None:
+        self.collapsed: list[Element] = []
+        self.late: list[Element] = []
         self._root = root
-        self._panels: frozenset[str] | None = None
+        self._styles = PageStyles(root)
+        self._controls = PageControls(root)
+        self._scripts = any((at.get("type") or "").lower() in _SCRIPTS for at in root.iter("script"))
+        self._letters: int | None = None
+        self._names: dict[str, Declarations] = {}
+        self._walk(lenient=False)
+        if self._scripts and self._shows_little():
+            self._walk(lenient=True)
+        self._settle_controls()
+        self._set_apart()
+
+    @property
+    def limited(self) -> bool:
+        """Whether the style sheets are too large to be applied completely."""
+        return self._styles.limited
 
     def hides(self, element: Element) -> bool:
-        """Return whether an element itself is hidden from readers; its ancestors are not judged."""
-        attributes = element.attrib
-        if not attributes:
+        """Return whether an element is hidden from readers; its ancestors are not judged."""
+        return element in self._hidden
+
+    def _walk(self, *, lenient: bool) -> None:
+        self._hidden: dict[Element, Reason] = {}
+        self._silent: dict[Element, Reason] = {}
+        self._opened: dict[Element, list[Element]] = {}
+        self._waiting: list[Element] = []
+        self._lenient = lenient
+        self._states: dict[VisualState, VisualState] = {}
+        self._judgments: dict[tuple[int, int, tuple[str, bool, bool]], Judgment] = {}
+        todo: list[tuple[Element, VisualState]] = [(self._root, VisualState())]
+        while todo:
+            element, around = todo.pop()
+            state = self._enter(element, around)
+            if state is not None:
+                if state.silence is not Reason.NONE:
+                    self._silent[element] = state.silence
+                for child in element:
+                    tag = child.tag
+                    if isinstance(tag, str) and tag not in SILENT:
+                        todo.append((child, state))
+
+    def _enter(self, element: Element, around: VisualState) -> VisualState | None:
+        """Return the state within an element; None if nothing in it is visible."""
+        tag = element.tag
+        attributes = dict(element.items())
+        known = self._known_names(attributes["class"]) if "class" in attributes else _NOT_DECLARED
+        if known is None or tag == UNSEEN:
+            self._hidden[element] = Reason.CLIP
+            return None
+        if "aria-hidden" in attributes and attributes["aria-hidden"].lower() == "true":
+            return self._decided(element, around, Judgment(around, Reason.DISPLAY))
+        if tag in _DECORATED or "hidden" in attributes or "popover" in attributes:
+            known = (*known, *_hints(tag, attributes))
+        elif not known and self._is_plain(attributes, around):
+            return around
+        judgment = self._judged(element, attributes, around, known)
+        if tag == "details" and "open" not in attributes:
+            self._opened[element] = element.findall("summary")[:1]
+        if judgment is None:
+            return around
+        if judgment.hidden is not Reason.NONE:
+            self._opened.pop(element, None)
+            return self._decided(element, around, judgment)
+        state = judgment.state
+        if state.silence is not around.silence or state.silence is Reason.COLOR:
+            state = self._silenced(element, around, judgment)
+        return state
+
+    def _is_plain(self, attributes: Mapping[str, str], around: VisualState) -> bool:
+        """Return whether nothing can be set for an element, so that it is as what is around it."""
+        if "style" in attributes or not self._styles.silent or around.silence is Reason.COLOR:
             return False
-        name = attributes.get("class")
-        if name and _READERS_ONLY.search(name):
-            return True
-        style = attributes.get("style")
-        if element.tag == "font" and attributes.get("color"):
-            style = f"{style or ''};color:{attributes['color']}"
-        said = "hidden" in attributes or attributes.get("aria-hidden", "").lower() == "true"
-        if element.tag == "dialog" and "open" not in attributes:
-            said = True
-        if not said and not (style and self._styled(element, style.lower())):
+        if around.squeezed or around.flexible:
             return False
-        return not (self._unfolds(element) or self._is_the_page(element))
+        return not self._styles.external or around.grounds is None
 
-    def _styled(self, element: Element, style: str) -> bool:
-        rules = dict(_rules(style))
-        return (
-            _gone(rules)
-            or _nowhere(rules)
-            or (_faint(rules) and not element.get("class") and not _ALIVE.search(style))
-            or (
-                _small(rules)
-                and not any(
-                    len(text.strip()) > 1 for child in element.iterchildren("*") for text in child.itertext()
-                )
-            )
-            or _same_colour(element, rules)
-        )
+    def _known_names(self, written: str) -> Declarations | None:
+        """Return what classes with a known meaning declare; None if these are for screen readers only."""
+        known = self._names.get(written)
+        if known is None:
+            known = self._names[written] = _of_names(written)
+        return None if known is _UNSEEN_BY_NAME else known
 
-    def _unfolds(self, element: Element) -> bool:
-        """Return whether a click makes it appear: tabs, accordions, questions and answers."""
-        if element.get("role") == "tabpanel" or element.get("hidden") == "until-found":
+    def _judged(
+        self, element: Element, attributes: Mapping[str, str], around: VisualState, hints: Declarations
+    ) -> Judgment | None:
+        """Return the judgment of an element; None if nothing is set for it."""
+        tag = element.tag
+        inherits = not (around.squeezed or around.flexible)
+        specified = self._styles.specified(element, attributes, hints)
+        unknown = self._styles.external and ("class" in attributes or "id" in attributes)
+        linked = tag == "a" and "href" in attributes and around.silence is Reason.COLOR
+        if inherits and not specified and not linked and (not unknown or around.grounds is None):
+            return None
+        kind = (tag, linked, unknown)
+        key = (id(around), id(specified), kind)
+        found = self._judgments.get(key)
+        if found is None:
+            known = ElementKind(tag, tag in INLINE, linked, unknown, tag in ("html", "body"))
+            found = judged(around, specified, known, self._styles.frames)
+            found = replace(found, state=self._states.setdefault(found.state, found.state))
+            self._judgments[key] = found
+        return found
+
+    def _same(self, state: VisualState) -> VisualState:
+        return self._states.setdefault(state, state)
+
+    # What is kept although it is hidden now
+
+    def _decided(self, element: Element, around: VisualState, judgment: Judgment) -> VisualState | None:
+        """Hide an element, or keep it because it can be opened or will be shown."""
+        if element.tag in ("img", "picture") and judgment.hidden in _LATE:
+            return around if self._scripts else None  # it fades in when it is loaded
+        if not self._stays(element, judgment):
+            self._hidden[element] = judgment.hidden
+            return None
+        state = judgment.state
+        return self._same(replace(state, visible=True, opacity=around.opacity, silence=Reason.NONE))
+
+    def _silenced(self, element: Element, around: VisualState, judgment: Judgment) -> VisualState:
+        """Return the state of an element whose own text is not visible, unless it stays."""
+        state = judgment.state
+        if state.silence is Reason.VISIBILITY and around.silence is not Reason.VISIBILITY:
+            if self._stays(element, judgment):
+                return self._same(replace(state, visible=True, silence=Reason.NONE))
+        elif (
+            state.silence is Reason.COLOR and state is not around and self._is_over_a_picture(element, state)
+        ):
+            return self._same(replace(state, grounds=None, silence=Reason.NONE))
+        return state
+
+    def _stays(self, element: Element, judgment: Judgment) -> bool:
+        reason = judgment.hidden if judgment.hidden is not Reason.NONE else judgment.state.silence
+        controls = self._controls.of(element)
+        if controls:
+            self._opened[element] = controls
             return True
-        if (key := element.get("id")) and key in self._controlled():
+        late = reason in _LATE and ((judgment.changing and self._scripts) or self._lenient)
+        if late or self._is_the_page(element):
+            self._waiting.append(element)
             return True
-        at: Element | None = element
-        for _ in range(3):
-            if at is None or at.tag in ("body", "html"):
-                break
-            if _FOLDS.search(f"{at.get('class') or ''} {at.get('id') or ''}"):
-                return True
-            at = at.getparent()
-        return _below_a_switch(element)
-
-    def _controlled(self) -> frozenset[str]:
-        if self._panels is None:
-            self._panels = frozenset(_controlled(self._root))
-        return self._panels
+        return False
 
     def _is_the_page(self, element: Element) -> bool:
         """Return whether it is hidden until a script has run, because it holds the page itself."""
+        if len(self._waiting) > _MOST_WRAPPERS and not self._lenient:
+            return False
         if element.tag in ("body", "html"):
             return True
-        if (
-            element.tag not in ("main", "article")
-            and element.find(".//h1") is None
-            and element.find(".//main") is None
-        ):
+        if element.tag != "main" and element.find(".//h1") is None and element.find(".//main") is None:
             return False
-        return 2 * _letters(element) > _letters(self._root)
+        return 3 * _letters(element) > 2 * self._all_letters()
 
+    def _all_letters(self) -> int:
+        if self._letters is None:
+            self._letters = _letters(self._root)
+        return self._letters
 
-def _below_a_switch(element: Element) -> bool:
-    """Return whether the element right before it is a button that opens something."""
-    above = element.getparent()
-    before = element.getprevious()
-    if before is None and above is not None:
-        before = above.getprevious()
-    if before is None or not isinstance(before.tag, str):
+    def _shows_little(self) -> bool:
+        """Return whether nearly all text of the page is hidden in ways that scripts undo."""
+        late = [element for element, reason in self._hidden.items() if reason in _LATE]
+        hidden = sum(map(_letters, late))
+        for element, reason in self._silent.items():
+            if reason is Reason.VISIBILITY and element.text and not element.text.isspace():
+                late.append(element)
+                hidden += len(element.text)
+        if len(late) < _SOME or hidden < _LONG:
+            return False
+        return hidden > (1 - _LITTLE) * self._all_letters()
+
+    def _is_over_a_picture(self, element: Element, state: VisualState) -> bool:
+        """Return whether a picture may be behind a positioned element or its text, so that its ground is not
+        known.
+        """
+        at: Element | None = element
+        for _ in range(4):
+            above = at.getparent() if at is not None else None
+            if at is None or above is None or at.tag in ("body", "html"):
+                return False
+            for inner in itertools.islice(above.iter("*"), _NEAR):
+                if inner.tag not in _MEDIA or at in (inner, *inner.iterancestors()):
+                    continue
+                if state.lifted or "position" in self._styles.specified(inner, inner.attrib):
+                    return True
+            at = above
         return False
-    switches = itertools.islice(before.iter("button", "summary", "h2", "h3", "h4", "div", "a", "span"), 12)
-    return any(at.tag == "button" or at.get("aria-expanded") or at.get("role") == "button" for at in switches)
+
+    # After the walk
+
+    def _settle_controls(self) -> None:
+        """Hide what only hidden controls would open; the rest is collapsed."""
+        for element, controls in self._opened.items():
+            if not controls or any(self._is_shown(control) for control in controls):
+                self.collapsed.append(element)
+            elif element.tag == "details":
+                for child in element:
+                    if isinstance(child.tag, str):
+                        self._hidden[child] = Reason.DISPLAY
+            else:
+                self._hidden[element] = Reason.DISPLAY
+        self.late += self._waiting
+
+    def _is_shown(self, control: Element) -> bool:
+        around = itertools.chain((control,), control.iterancestors())
+        return not any(each in self._hidden or each in self._silent for each in around)
+
+    def _set_apart(self) -> None:
+        """Hide the elements whose whole text is invisible, and set apart such text of the others."""
+        for element, reason in reversed(self._silent.items()):
+            if element.tag in _MEDIA:
+                if reason is Reason.VISIBILITY:
+                    self._hidden[element] = reason
+            elif all(self._is_mute(child) for child in element):
+                if element.tag != "br":
+                    self._hidden[element] = reason
+            else:
+                self._wrap(element, reason)
+
+    def _is_mute(self, child: Element) -> bool:
+        tag = child.tag
+        return (
+            not isinstance(tag, str) or tag in SILENT or tag in ("br", "wbr", "hr") or child in self._hidden
+        )
+
+    def _wrap(self, element: Element, reason: Reason) -> None:
+        for child in list(element):
+            if child.tail and child.tail.strip():
+                wrapper = _wrapper(element, child.tail)
+                child.tail = None
+                child.addnext(wrapper)
+                self._hidden[wrapper] = reason
+        if element.text and element.text.strip():
+            wrapper = _wrapper(element, element.text)
+            element.text = None
+            element.insert(0, wrapper)
+            self._hidden[wrapper] = reason
+
+
+def _wrapper(element: Element, text: str) -> Element:
+    wrapper = element.makeelement(UNSEEN)
+    wrapper.text = text
+    return wrapper
+
+
+def _of_names(written: str) -> Declarations:
+    if _READERS_ONLY.search(written):
+        return _UNSEEN_BY_NAME
+    utility = _UTILITIES.search(written)
+    if utility is None or _SHOWN_AT_WIDTH.search(written):
+        return ()
+    if utility[0].strip() == "invisible":
+        return declared("visibility", "hidden")
+    return declared("display", "none")
+
+
+def _hints(tag: str, attributes: Mapping[str, str]) -> Declarations:
+    """Return what attributes and the browser itself declare; style sheets can override it."""
+    found: Declarations = ()
+    if "hidden" in attributes:
+        found = declared("display", "none")
+        if attributes["hidden"].lower() == "until-found":
+            found = declared("content-visibility", "hidden")
+    if "popover" in attributes:
+        found = declared("display", "none")
+    if tag in _DECORATED:
+        found = (*found, *_decorated(tag, attributes))
+    return found
+
+
+def _decorated(tag: str, attributes: Mapping[str, str]) -> Iterator[tuple[str, str, bool]]:
+    if tag == "dialog" and "open" not in attributes:
+        yield from declared("display", "none")
+    elif tag == "mark":
+        yield from declared("background-color", "yellow")
+        yield from declared("color", "black")
+    elif tag == "button":
+        yield from declared("background-color", "buttonface")
+        yield from declared("color", "buttontext")
+    for name, what in (("bgcolor", "background-color"), ("text", "color"), ("color", "color")):
+        if (value := attributes.get(name)) and (name != "color" or tag in ("font", "basefont")):
+            value = value.strip()
+            yield from declared(what, value) or declared(what, f"#{value}")
+    if tag in ("table", "td", "th", "body", "tr") and attributes.get("background"):
+        yield from declared("background-image", "url(#)")
 
 
 def _letters(element: Element) -> int:
@@ -117,101 +351,3 @@ def _letters(element: Element) -> int:
         else 0
         for child in element.iter()
     )
-
-
-def _controlled(root: Element) -> Iterator[str]:
-    for element in root.iter("a", "button", "div", "li", "h2", "h3", "h4", "label", "span", "summary"):
-        for attribute in _PANELS:
-            value = element.get(attribute)
-            if value and (attribute == "aria-controls" or value.startswith("#")):
-                yield from value.replace("#", "").split()
-
-
-def _rules(style: str) -> Iterator[tuple[str, str]]:
-    for rule in style.split(";"):
-        name, colon, value = rule.partition(":")
-        if colon:
-            yield name.strip(), value.replace("!important", "").strip()
-
-
-def _gone(rules: dict[str, str]) -> bool:
-    return (
-        rules.get("display") == "none"
-        or rules.get("visibility") in ("hidden", "collapse")
-        or rules.get("content-visibility") == "hidden"
-        or "scale(0)" in rules.get("transform", "")
-    )
-
-
-def _nowhere(rules: dict[str, str]) -> bool:
-    """Off the screen, cut away, or without a size."""
-    away = any(_AWAY.match(rules.get(side, "")) for side in ("left", "right", "top", "bottom", "text-indent"))
-    away = away or any(_AWAY.match(value) for value in rules.get("margin", "").split())
-    clipped = rules.get("clip", "").replace(" ", "").replace(",", "") in ("rect(0000)", "rect(1px1px1px1px)")
-    clipped = clipped or rules.get("clip-path", "").replace(" ", "") in (
-        "inset(100%)",
-        "inset(50%)",
-        "circle(0)",
-    )
-    sizes = [rules[size] for size in ("width", "height", "max-height", "max-width") if size in rules]
-    overflow = rules.get("overflow", rules.get("overflow-y", ""))
-    return away or clipped or (overflow in ("hidden", "clip") and any(_empty(size) for size in sizes))
-
-
-def _empty(size: str) -> bool:
-    return bool(_ZERO.match(size)) or size == "1px"
-
-
-def _faint(rules: dict[str, str]) -> bool:
-    return "opacity" in rules and bool(re.fullmatch(r"0?\.?0\d*%?|0", rules["opacity"]))
-
-
-def _small(rules: dict[str, str]) -> bool:
-    size = rules.get("font-size")
-    if size is None and (font := re.search(r"(?:^|\s)(\d*\.?\d+(?:px|pt))(?:/|\s)", rules.get("font", ""))):
-        size = font.group(1)
-    return size is not None and bool(_ZERO.match(size) or _TINY.match(size))
-
-
-def _same_colour(element: Element, rules: dict[str, str]) -> bool:
-    """Return whether its text has the color of its background, by the style attributes of the elements."""
-    written = rules.get("color")
-    if written is None:
-        return False
-    if written == "transparent" and "clip" not in rules.get(
-        "-webkit-background-clip", rules.get("background-clip", "")
-    ):
-        return "background-clip" not in rules and "-webkit-background-clip" not in rules
-    colour = _colour(written)
-    if colour is None:
-        return False
-    return colour == _ground(element)
-
-
-def _ground(element: Element) -> str | None:
-    """Return the color behind an element; white if nothing around it could say another."""
-    at: Element | None = element
-    plain = True
-    while at is not None and at.tag not in ("html",):
-        style = dict(_rules((at.get("style") or "").lower()))
-        ground = style.get("background-color") or style.get("background") or at.get("bgcolor") or ""
-        if ground and ground not in ("none", "transparent", "inherit"):
-            return _colour(ground.lower())
-        if at.tag != "body" and (at.get("class") or at.get("id")) and at is not element:
-            plain = False
-        at = at.getparent()
-    return "ffffff" if plain else None
-
-
-def _colour(value: str) -> str | None:
-    found = _COLOUR.search(value)
-    if found is None or "url(" in value or "gradient" in value or "var(" in value:
-        return None
-    digits, red, green, blue, name = found.groups()
-    if digits:
-        full = "".join(digit * 2 for digit in digits[:3]) if len(digits) < 6 else digits[:6]
-    elif red:
-        full = f"{int(red) & 255:02x}{int(green) & 255:02x}{int(blue) & 255:02x}"
-    else:
-        full = _NAMED.get(name, name)
-    return "ffffff" if full in ("fefefe", "fdfdfd", "fcfcfc") else full

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tabane.reader.extraction.blocks import (
@@ -19,8 +20,6 @@ from tabane.reader.markdown.wordless import EMPTY
 Element = Any
 _MOSTLY = 0.5
 """Share of a list's words that makes the rest of it content too."""
-_LEAST = 0.12
-"""Below this probability a block is not kept because of its neighbors."""
 _REACH = 3
 _LISTS = frozenset(("ul", "ol", "dl"))
 _FORMULA_NAMES = frozenset(
@@ -30,13 +29,36 @@ _OF_LINE = frozenset(("span", "a", "b", "em", "strong", "i", "font"))
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
-def filled(blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
-    """Complete the choice: blocks amid content belong to it, unless they are surely not content.
+@dataclass(frozen=True, slots=True)
+class FillThresholds:
+    """Least probabilities from which blocks are kept because of their neighbors.
+
+    ``title`` is that of an h1, ``heading`` that of other headings before kept text, and ``links`` that of
+    headings before anything else that is kept, such as a list of links.
+    """
+
+    item: float
+    interruption: float
+    title: float
+    heading: float
+    links: float
+
+
+_UNSURE = FillThresholds(item=0.12, interruption=0.12, title=0.12, heading=0.12, links=0.12)
+_SURE = FillThresholds(item=0.25, interruption=0.12, title=0.35, heading=0.2, links=0.35)
+"""Around certain content are the title of the page, which is in its metadata, and "More from …"."""
+
+
+def filled(
+    blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: Sequence[float], sure: bool = False
+) -> list[bool]:
+    """Complete the choice: blocks amid content belong to it, unless they are probably not content.
 
     Lists that are mostly content are kept whole. Headings follow their sections, code blocks and tables the
-    text that they interrupt, images the blocks on both sides.
+    text that they interrupt, images the blocks on both sides. ``sure``: most of the content is certain.
     """
-    kept = _structure(blocks, _lists(blocks, list(kept), probability), probability)
+    least = _SURE if sure else _UNSURE
+    kept = _structure(blocks, _lists(blocks, list(kept), probability, least), probability, least)
     amid = _between(blocks, kept)
     return [
         choice if block.pieces else amid[number] and amid[number + 1]
@@ -44,7 +66,9 @@ def filled(blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: Se
     ]
 
 
-def _lists(blocks: Sequence[ContentBlock], kept: list[bool], probability: Sequence[float]) -> list[bool]:
+def _lists(
+    blocks: Sequence[ContentBlock], kept: list[bool], probability: Sequence[float], least: FillThresholds
+) -> list[bool]:
     """Keep whole the lists that are mostly content, or that are amid content and are not links."""
     groups: dict[int, list[int]] = {}
     around: dict[int, tuple[int, ...]] = {}
@@ -60,7 +84,7 @@ def _lists(blocks: Sequence[ContentBlock], kept: list[bool], probability: Sequen
         amid = amid and 2 * linked < sum(blocks[number].letters for number in numbers)
         if good >= _MOSTLY * words or amid:
             for number in numbers:
-                found[number] = found[number] or probability[number] >= _LEAST
+                found[number] = found[number] or probability[number] >= least.item
     return found
 
 
@@ -82,18 +106,20 @@ def _list_ids(box: ElementBox, known: dict[int, tuple[int, ...]]) -> tuple[int, 
     return found
 
 
-def _structure(blocks: Sequence[ContentBlock], kept: list[bool], probability: Sequence[float]) -> list[bool]:
+def _structure(
+    blocks: Sequence[ContentBlock], kept: list[bool], probability: Sequence[float], least: FillThresholds
+) -> list[bool]:
     found = list(kept)
     for number in range(len(blocks) - 1, -1, -1):
         tag = blocks[number].box.element.tag
-        if kept[number] or probability[number] < _LEAST:
+        if kept[number]:
             continue
-        after = any(found[number + 1 : number + 1 + _REACH])
-        before = any(kept[max(0, number - _REACH) : number])
         if tag in _HEADINGS:
-            found[number] = after
-        elif tag in ("pre", "table"):
-            found[number] = before or after
+            found[number] = probability[number] >= _least_of_heading(blocks, found, number, least)
+        elif tag in ("pre", "table") and probability[number] >= least.interruption:
+            found[number] = any(found[number + 1 : number + 1 + _REACH]) or any(
+                kept[max(0, number - _REACH) : number]
+            )
     return found
 
 
@@ -108,6 +134,19 @@ def _between(blocks: Sequence[ContentBlock], kept: Sequence[bool]) -> list[bool]
     for block, choice in zip(reversed(blocks), reversed(kept), strict=True):
         after.append(choice if block.pieces else after[-1])
     return [one and other for one, other in zip(before, reversed(after), strict=True)]
+
+
+def _least_of_heading(
+    blocks: Sequence[ContentBlock], kept: Sequence[bool], number: int, least: FillThresholds
+) -> float:
+    """Return the least probability from which a heading is kept; more than 1 if nothing after it is kept."""
+    after = [at for at in range(number + 1, min(len(blocks), number + 1 + _REACH)) if kept[at]]
+    if not after:
+        return 2.0
+    if blocks[number].box.element.tag == "h1":
+        return least.title
+    text = any(2 * blocks[at].linked < blocks[at].letters for at in after)
+    return least.heading if text else least.links
 
 
 def pruned(root: Element, cutting: BlockSegmentation, kept: Sequence[bool]) -> int:

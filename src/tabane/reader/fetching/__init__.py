@@ -13,7 +13,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tabane.reader.fetching.interface import FetchedResource, Policy, Resolver, SystemResolver
+from tabane.reader.fetching.interface import (
+    FetchedResource,
+    Fetcher,
+    Policy,
+    Resolver,
+    SentCookies,
+    SystemResolver,
+)
+from tabane.reader.guard import target
 
 if TYPE_CHECKING:
     from tabane.reader.fetching.guarded_connections import Source
@@ -35,6 +43,25 @@ class _PolicySession:
     context: FetchContext
     robots: RobotsCache
     users: int = 0
+
+
+_Fetch = Callable[[str, Mapping[str, str], str | None, SentCookies | None], Awaitable[FetchedResource]]
+
+
+class _CookieFetcher:
+    """Fetches for one read with imported cookies.
+
+    A page may name other URLs that belong to it. Only those of its own origin are fetched with cookies.
+    """
+
+    def __init__(self, fetch: _Fetch, cookies: SentCookies) -> None:
+        self._fetch, self._cookies = fetch, cookies
+
+    async def fetch(
+        self, url: str, *, headers: Mapping[str, str] | None = None, accept: str | None = None
+    ) -> FetchedResource:
+        own = target(url).origin == self._cookies.origin
+        return await self._fetch(url, headers or {}, accept, self._cookies if own else None)
 
 
 class PageFetcher:
@@ -72,15 +99,25 @@ class PageFetcher:
         self, url: str, *, headers: Mapping[str, str] | None = None, accept: str | None = None
     ) -> FetchedResource:
         """Return the whole resource at ``url``. ``headers`` are sent only to its own host."""
+        return await self._fetched(url, headers or {}, accept, None)
+
+    def with_cookies(self, cookies: SentCookies) -> Fetcher:
+        """Return a fetcher for one read, which sends imported cookies."""
+        return _CookieFetcher(self._fetched, cookies)
+
+    async def _fetched(
+        self, url: str, headers: Mapping[str, str], accept: str | None, cookies: SentCookies | None
+    ) -> FetchedResource:
         policy = self._policy()
         async with self._session(policy) as session:
             from tabane.reader.fetching.fetch_errors import late
             from tabane.reader.fetching.redirects import RedirectChain
 
-            chain = RedirectChain(session.context, session.robots.judge if policy.robots else None)
+            judge = session.robots.judge if policy.robots else None
+            chain = RedirectChain(session.context, judge, cookies=cookies)
             try:
                 async with asyncio.timeout(policy.timeout) as limit:
-                    return await chain.go(url, headers or {}, accept)
+                    return await chain.go(url, headers, accept)
             except TimeoutError:
                 if limit.expired():
                     raise late(chain.phase, policy.timeout) from None

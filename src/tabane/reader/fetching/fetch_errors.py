@@ -26,6 +26,19 @@ def refusal(status: int, host: str, wait: float | None) -> ReadError:
     )
 
 
+def walled(status: int, host: str, vendor: str) -> ReadError:
+    """Return the error for a page that checks for bots; ``vendor`` makes the check, "" if unknown."""
+    check = say("a check for bots ({vendor})", vendor=vendor) if vendor else say("a check for bots")
+    message = say(
+        "{host} shows {check} in place of the page (HTTP {status}). Ask the user to open the page in a "
+        "browser, or import the cookies of that browser: tabane reader cookies HOST FILE.",
+        host=host,
+        check=check,
+        status=status,
+    )
+    return ReadError(message, "wall", status=status)
+
+
 def _slow(status: int, host: str, wait: float | None) -> Message:
     if wait:
         return say(

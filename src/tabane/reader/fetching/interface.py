@@ -13,6 +13,8 @@ from typing import Protocol
 
 from tabane import __version__
 from tabane.messages import Message
+from tabane.reader.cookies.imported_cookies import CookieJar
+from tabane.reader.guard import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,19 @@ class Fetcher(Protocol):
         ``rate``), which the adapter may handle.
         """
         ...
+
+
+class SentCookies:
+    """Imported cookies of one read, which begins at ``origin``. ``sent``: whether any left the machine."""
+
+    def __init__(self, jar: CookieJar, origin: str) -> None:
+        self.jar, self.origin, self.sent = jar, origin, False
+
+    def header(self, at: Target, now: float) -> str | None:
+        """Return the value of the header Cookie for a request that is about to be sent."""
+        value = self.jar.header(at, now)
+        self.sent = self.sent or value is not None
+        return value
 
 
 MB = 1_000_000

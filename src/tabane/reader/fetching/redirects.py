@@ -9,16 +9,18 @@ from dataclasses import dataclass
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.fetching.fetch_errors import TransientFetchError, refusal
-from tabane.reader.fetching.interface import FetchedResource, Policy
+from tabane.reader import bot_walls
+from tabane.reader.fetching.fetch_errors import TransientFetchError, refusal, walled
+from tabane.reader.fetching.interface import FetchedResource, Policy, SentCookies
 from tabane.reader.fetching.network import GuardedHttpClient, RequestTurns, StreamedResponse
 from tabane.reader.fetching.responses import body, kept, media, seconds_to_wait
-from tabane.reader.guard import Guard, Target
+from tabane.reader.guard import Guard, Target, target
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 _MOVED = (301, 302, 303, 307, 308)
 _PASSING = (429, 502, 503, 504)
+_WALLED = frozenset({401, 403, 405, 429, 503})  # statuses of pages that check for bots
 _SMALL, _SOON = 65_536, 1.0  # bytes and seconds of a body that nobody wants
 
 _OURS = frozenset({
@@ -52,6 +54,9 @@ class RedirectChain:
 
     ``judge`` is called before each hop: may robots read it? ``cut``: a body longer than ``limit`` is cut
     there, without an error. ``phase`` names the current step, for the error of a timeout.
+
+    ``cookies`` are imported ones. They are sent until a hop leads to where they do not belong, and not again
+    after it: another host must not send the reader back with them.
     """
 
     def __init__(
@@ -61,8 +66,9 @@ class RedirectChain:
         *,
         limit: int | None = None,
         cut: bool = False,
+        cookies: SentCookies | None = None,
     ) -> None:
-        self._ground, self._judge, self._cut = ground, judge, cut
+        self._ground, self._judge, self._cut, self._sent = ground, judge, cut, cookies
         self._limit = ground.policy.max_bytes if limit is None else limit
         self.phase: Message = say("the reader")
 
@@ -74,7 +80,7 @@ class RedirectChain:
             if self._judge is not None:
                 self.phase = say("the robots.txt of {host}", host=at.authority)
                 await self._judge(at)
-            answer = await self._tried(at, self._said(begin, at, headers, accept))
+            answer = await self._tried(at, self._said(begin, at, headers, accept) | self._cookies(at))
             if isinstance(answer, FetchedResource):
                 return answer
             at = self._ground.guard.joined(at, answer.location)
@@ -87,8 +93,9 @@ class RedirectChain:
             round_ = way[way.index(way[-1]) :]
             raise ReadError(
                 say(
-                    "the URL redirects in a circle: {way}. The site may need cookies, which the reader "
-                    "does not use.", way=" → ".join(round_[:4]),
+                    "the URL redirects in a circle: {way}. The site may need cookies. Import those of your "
+                    "browser: tabane reader cookies {host} FILE",
+                    way=" → ".join(round_[:4]), host=target(way[0]).authority,
                 ),
                 "redirect",
             )  # fmt: skip
@@ -114,6 +121,13 @@ class RedirectChain:
                 if name.lower() not in _OURS and not (name.lower() == "accept" and accept)
             }
         return own
+
+    def _cookies(self, at: Target) -> dict[str, str]:
+        """Return the header with the imported cookies for a request, if there are any."""
+        if self._sent is not None and not self._sent.jar.covers(at):
+            self._sent = None
+        value = self._sent.header(at, self._ground.wall()) if self._sent is not None else None
+        return {} if value is None else {"Cookie": value}
 
     async def _tried(self, at: Target, headers: Mapping[str, str]) -> FetchedResource | RedirectLocation:
         """Return one hop, with the retries that it is worth."""
@@ -151,7 +165,10 @@ class RedirectChain:
         if not 200 <= status < 300 and status != 304:
             wait = seconds_to_wait(headers, self._ground.wall())
             error = refusal(status, at.authority, wait)
-            await _drained(response)
+            data = await _drained(response)
+            vendor = bot_walls.of_refusal(status, headers, data) if status in _WALLED else None
+            if vendor is not None:
+                raise walled(status, at.authority, vendor)
             raise TransientFetchError(error, wait) if status in _PASSING else error
         self.phase = say("the page at {host}", host=at.authority)
         data = b"" if status in (204, 205, 304) else await body(
@@ -171,11 +188,12 @@ class RedirectChain:
         return RedirectLocation(location)
 
 
-async def _drained(response: StreamedResponse) -> None:
-    """Read and discard a short body, so that the connection can be used again."""
+async def _drained(response: StreamedResponse) -> bytes:
+    """Read a short body to its end, so that the connection can be used again, and return it."""
     with contextlib.suppress(TimeoutError, ReadError, TransientFetchError):
         async with asyncio.timeout(_SOON):
-            await body(response.stream, {}, _SMALL, cut=True)
+            return await body(response.stream, response.headers, _SMALL, cut=True)
+    return b""
 
 
 def same_server(begin: Target, at: Target) -> bool:

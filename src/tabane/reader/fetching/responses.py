@@ -23,11 +23,10 @@ _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+*-]{1,127}") 
 
 def lowered(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """Return headers by lower-case name; repeated ones are joined by commas (RFC 9110, 5.3)."""
-    found: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
     for name, value in raw:
-        key, text = name.decode("ascii", "replace").lower(), _text(value).strip()
-        found[key] = f"{found[key]}, {text}" if key in found else text
-    return found
+        found.setdefault(name.decode("ascii", "replace").lower(), []).append(_text(value).strip())
+    return {name: ", ".join(values) for name, values in found.items()}
 
 
 def kept(headers: Mapping[str, str]) -> dict[str, str]:

@@ -30,7 +30,8 @@ RETRIED = 60.0
 
 _HOSTS = 1_000
 _CHARACTERS = 4_000_000
-_MANY = 1_000
+_MUCH = 8_000
+"""Characters of rules, or of a path, that take longer to compare than it takes to hand them to a thread."""
 
 _UNRESERVED = frozenset(ascii_letters + digits + "-._~")
 _ENCODED = re.compile(r"%([0-9A-Fa-f]{2})")
@@ -56,19 +57,24 @@ def rules(text: str, product: str) -> RobotsRules:
     """Return those for ``product`` in a robots.txt: of all groups that name it, else of those for
     everybody.
     """
+    # Only groups for these two are kept: a rule is one of all programs that are named before it, and a file
+    # can name thousands.
     groups: dict[str, list[tuple[bool, str]]] = {}
-    agents: list[str] = []
+    wanted = {product.lower(), "*"}
+    agents: set[str] = set()
     begun = True
     for key, value in _lines(text):
         if key == "user-agent":
-            agents, begun = ([] if begun else agents), False
-            agents.append(_name(value))
-            groups.setdefault(agents[-1], [])
+            agents, begun = (set() if begun else agents), False
+            if (name := _name(value)) in wanted:
+                agents.add(name)
+                groups.setdefault(name, [])
         elif key in ("allow", "disallow"):
             begun = True
-            for agent in dict.fromkeys(agents):
-                if value:
-                    groups[agent].append((key == "allow", _plain(value)))
+            if value and agents:
+                rule = (key == "allow", _plain(value))
+                for agent in agents:
+                    groups[agent].append(rule)
     found = groups.get(product.lower(), groups.get("*", []))
     return RobotsRules(tuple(sorted(set(found), key=lambda rule: (-len(rule[1]), not rule[0], rule[1]))))
 
@@ -159,7 +165,7 @@ class RobotsCache:
                 ),
                 "robots",
             )
-        if len(known.rules.lines) > _MANY:
+        if known.size > _MUCH or (known.size and len(target.path) > _MUCH // 4):
             allowed = await asyncio.to_thread(known.rules.allow, target.path)
         else:
             allowed = known.rules.allow(target.path)

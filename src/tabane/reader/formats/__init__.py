@@ -145,12 +145,16 @@ def _image(body: _TypedBody) -> Page:
     return image_page(body.data, body.url, PurePosixPath(body.name or body.url.partition("?")[0]).name)
 
 
-def _zipped(body: _TypedBody) -> Page:
-    from tabane.reader.formats.zipped_documents import book_page, office_page
+def _book(body: _TypedBody) -> Page:
+    from tabane.reader.formats.epub import book_page
 
-    return (
-        book_page(body.data, body.url) if body.kind == "epub" else office_page(body.data, body.url, body.kind)
-    )
+    return book_page(body.data, body.url)
+
+
+def _office(body: _TypedBody) -> Page:
+    from tabane.reader.formats.office import office_page
+
+    return office_page(body.data, body.url, body.kind)
 
 
 def _article(body: _TypedBody) -> Page:
@@ -172,10 +176,13 @@ _READERS: Mapping[Kind, Callable[[_TypedBody], Page]] = {
     "tsv": _rows,
     "pdf": _pdf,
     "image": _image,
-    "docx": _zipped,
-    "xlsx": _zipped,
-    "pptx": _zipped,
-    "epub": _zipped,
+    "docx": _office,
+    "xlsx": _office,
+    "pptx": _office,
+    "odt": _office,
+    "ods": _office,
+    "odp": _office,
+    "epub": _book,
     "whole": _article,
     "wiki": _article,
 }

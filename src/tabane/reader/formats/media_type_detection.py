@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import zipfile
 from pathlib import PurePosixPath
-from typing import Literal
+from typing import Literal, cast
 from urllib.parse import unquote, urlsplit
+
+from tabane.reader.formats.zip_index import zipped_kind
 
 Kind = Literal[
     "html", "plain", "code", "markdown", "json", "ndjson", "xml", "csv", "tsv", "pdf", "image",
-    "docx", "xlsx", "pptx", "epub", "whole", "wiki",
+    "docx", "xlsx", "pptx", "odt", "ods", "odp", "epub", "whole", "wiki",
 ]  # fmt: skip
 
 _SIGNATURES: tuple[tuple[bytes, int, str], ...] = (
@@ -120,11 +120,6 @@ _VAGUE = {
     "text/plain",
 }
 _HTML = re.compile(rb"<(?:!doctype\s+html|html|head|body|title|div|p|h1|table|article)\b", re.I)
-_ZIPPED: tuple[tuple[str, Kind], ...] = (
-    ("word/document.xml", "docx"),
-    ("xl/workbook.xml", "xlsx"),
-    ("ppt/presentation.xml", "pptx"),
-)
 
 
 class UnsupportedMediaType(Exception):
@@ -185,17 +180,10 @@ def _signed(body: bytes) -> Kind | None:
 
 
 def _zipped(body: bytes) -> Kind:
-    try:
-        with zipfile.ZipFile(io.BytesIO(body)) as archive:
-            names = set(archive.namelist())
-    except (zipfile.BadZipFile, ValueError, NotImplementedError):
-        raise UnsupportedMediaType("application/zip") from None
-    for name, kind in _ZIPPED:
-        if name in names:
-            return kind
-    if "META-INF/container.xml" in names:
-        return "epub"
-    raise UnsupportedMediaType("application/zip")
+    kind = zipped_kind(body)
+    if kind is None:
+        raise UnsupportedMediaType("application/zip")
+    return cast(Kind, kind)
 
 
 def _said(media: str, body: bytes) -> Kind | None:

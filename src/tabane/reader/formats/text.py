@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
+from tabane.reader.hidden_markup import seen_markup
 from tabane.reader.page import Page
 
 LONGEST = 4_000_000
@@ -108,7 +109,7 @@ def marked(text: str, url: str) -> Page:
     page = Page(url, body, way="markdown", media_type="text/markdown", warnings=warnings)
     if front:
         page = _with(page, front[1])
-    if page.title is None and (title := _TITLE.search(body[:5000])):
+    if page.title is None and (title := _TITLE.search(seen_markup(body[:5000]).markdown)):
         page = replace(page, title=first_line(re.sub(r"[*_`]|\[([^\]]*)\]\([^)]*\)", r"\1", title[1])))
     return page
 

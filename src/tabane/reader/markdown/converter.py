@@ -139,7 +139,10 @@ class MarkdownConverter:
         return lists.defined(self, element)
 
     def _quotation(self, element: HtmlElement) -> list[MarkdownBlock]:
-        text = stacked(self.blocks(element))
+        blocks = self.blocks(element)
+        if all(block.kind == "code" for block in blocks):  # indented by the page, and quoted from nobody
+            return blocks
+        text = stacked(blocks)
         quoted = "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
         return [MarkdownBlock(quoted, "quotation")] if text else []
 

@@ -156,6 +156,8 @@ class InlineConverter:
             return
         where = image(element, self._base)
         if where is None:
+            if words and set(element.attrib) == {"alt"}:  # of a document, which has its images in it
+                found.append(AtomicSpan(f"![{escaping.label(escaping.inline(words))}]()"))
             return
         if words or not (decorative(element) and not self._in_figure(element)):
             label = escaping.label(escaping.inline(words))

@@ -8,6 +8,7 @@ browser_process   start and end of the browser of one page
 browser_watchdog  process that kills the browser and deletes its profile, even if the hub crashes
 chromium          where a browser is installed, its command line, the limits of a page, the DevTools protocol
 egress_proxy      the only way out: judged, counted, limited
+page_progress     whether the content of a page is there yet
 page_visit        one page, from its URL to its HTML
 """
 
@@ -45,6 +46,8 @@ class PageRenderer:
     permitted. The sandbox is never disabled automatically, also not for root: then the browser runs as a user
     without any rights.
 
+    ``scrolls`` is called at each page: how many screens pages are scrolled down, to load what they add.
+
     Use it only on the event loop of its first rendering.
 
     Causes of its ReadErrors: refused, url, scheme, dns, connect, timeout, status, rate, type, large, broken,
@@ -58,12 +61,14 @@ class PageRenderer:
         environ: Mapping[str, str],
         *,
         sandbox: Callable[[], bool] = lambda: True,
+        scrolls: Callable[[], int] = lambda: 0,
         limits: RenderLimits | None = None,
         resolve: Resolver | None = None,
         source: Source | None = None,
         errors: int | None = None,
     ) -> None:
         self._policy, self._program, self._environ, self._sandbox = policy, program, environ, sandbox
+        self._scrolls = scrolls
         self._limits, self._errors = limits or RenderLimits(), errors
         self._resolve, self._source = resolve or SystemResolver(), source
         self._turn = asyncio.Lock()
@@ -71,9 +76,10 @@ class PageRenderer:
         self._page: RenderedPage | None = None
         self._closed = False
 
-    async def render(self, url: str) -> FetchedResource | None:
+    async def render(self, url: str, *, scrolls: int | None = None) -> FetchedResource | None:
         """Return the page as HTML after its scripts ran; None if no browser is wanted or found.
 
+        ``scrolls`` is the number of screens to scroll down, by default that of the settings.
         Raises ReadError, and ConfigurationError if the policy allows something that is not a host.
         """
         named = self._program()
@@ -93,7 +99,7 @@ class PageRenderer:
         self._waiting += 1
         try:
             async with self._turn:
-                return await self._shown(found, url)
+                return await self._shown(found, url, self._scrolls() if scrolls is None else scrolls)
         finally:
             self._waiting -= 1
 
@@ -105,7 +111,7 @@ class PageRenderer:
         async with self._turn:
             pass
 
-    async def _shown(self, program: str, url: str) -> FetchedResource:
+    async def _shown(self, program: str, url: str, scrolls: int) -> FetchedResource:
         # In a thread: it takes a while, in which the hub has other things to do.
         await asyncio.to_thread(importlib.import_module, "tabane.reader.rendering.browser_process")
         from tabane.reader.fetching.guarded_connections import source
@@ -117,6 +123,6 @@ class PageRenderer:
             self._policy(), self._limits, self._resolve, self._source or source, self._errors
         )
         try:
-            return await page.shown(program, url, sandbox=self._sandbox())
+            return await page.shown(program, url, sandbox=self._sandbox(), scrolls=scrolls)
         finally:
             self._page = None

@@ -43,8 +43,8 @@ class RenderedPage:
         self._network = GuardedNetworkBackend(self._guard, resolve, source)
         self._browser = BrowserProcess(limits, errors)
 
-    async def shown(self, program: str, url: str, *, sandbox: bool) -> FetchedResource:
-        """Return the page as HTML. Raises ReadError."""
+    async def shown(self, program: str, url: str, *, sandbox: bool, scrolls: int = 0) -> FetchedResource:
+        """Return the page as HTML, after it was scrolled by that many screens. Raises ReadError."""
         if self._policy.proxy:
             raise ReadError(
                 say("pages that are fetched through a proxy (the setting reader_proxy) are not rendered."),
@@ -56,7 +56,7 @@ class RenderedPage:
                 asyncio.timeout(self._limits.seconds) as limit,
                 EgressProxy(self._guard, self._network, self._limits, self._policy.connect_timeout) as gate,
             ):
-                return await self._visited(gate, program, at, sandbox)
+                return await self._visited(gate, program, at, sandbox, scrolls)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -71,7 +71,9 @@ class RenderedPage:
         """End the browser, if there is one."""
         await self._browser.end()
 
-    async def _visited(self, gate: EgressProxy, program: str, url: str, sandbox: bool) -> FetchedResource:
+    async def _visited(
+        self, gate: EgressProxy, program: str, url: str, sandbox: bool, scrolls: int
+    ) -> FetchedResource:
         talk = await self._browser.start(
             program,
             lambda profile: flags(profile, gate.name, gate.port, self._policy.user_agent, sandbox=sandbox),
@@ -82,7 +84,7 @@ class RenderedPage:
         except (BrowserGone, DevToolsError):
             raise _unstarted(await self._browser.end()) from None
         try:
-            return await visit.go(url)
+            return await visit.go(url, scrolls)
         except BrowserGone:
             raise _ended(await self._browser.end(), visit.crashed) from None
 

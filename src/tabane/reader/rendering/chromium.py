@@ -92,14 +92,17 @@ class RenderLimits:
     """Limits of one rendered page. Times are seconds, sizes bytes.
 
     ``seconds`` is for everything, including the browser's start; ``settle`` is the time for the page to load
-    and become quiet, after which it is read in any case. ``requests`` are those of the page to the network;
-    ``connections`` and ``traffic`` are counted by the proxy. ``memory`` is the private memory of all the
-    browser's processes together (Linux), ``html`` the characters of the result, ``nodes`` its elements and
-    texts. ``waiting``: pages that may wait for their turn.
+    and show its content, after which it is read in any case; ``patience`` is the time that a page with little
+    text gets to show more, and ``scrolling`` that for all scrolls together. ``requests`` are those of the
+    page to the network; ``connections`` and ``traffic`` are counted by the proxy. ``memory`` is the private
+    memory of all the browser's processes together (Linux), ``html`` the characters of the result, ``nodes``
+    its elements and texts. ``waiting``: pages that may wait for their turn.
     """
 
     seconds: float = 30.0
     settle: float = 12.0
+    patience: float = 3.0
+    scrolling: float = 10.0
     requests: int = 300
     connections: int = 150
     traffic: int = 30 * MB
@@ -209,6 +212,22 @@ def program(characters: int, nodes: int) -> str:
     large.
     """
     return f"{_PROGRAM}({json.dumps(characters)}, {json.dumps(nodes)})"
+
+
+SCROLL = """(() => {
+  let at = document.scrollingElement || document.documentElement;
+  if (at.scrollHeight <= innerHeight + 1) {
+    const every = document.body.getElementsByTagName("*");
+    for (let n = 0; n < every.length && n < 3000; n++) {
+      const one = every[n];
+      if (one.scrollHeight > one.clientHeight + 1 && one.clientHeight > innerHeight / 3 &&
+          /auto|scroll/.test(getComputedStyle(one).overflowY)) { at = one; break; }
+    }
+  }
+  at.scrollTop += innerHeight;
+  return {end: at.scrollTop + at.clientHeight >= at.scrollHeight - 2};
+})()"""
+"""The expression that scrolls a page, or what scrolls within it, by a screen; ``end``: there is no more."""
 
 
 DevToolsListener = Callable[[str, dict[str, Any], str], None]

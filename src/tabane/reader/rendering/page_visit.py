@@ -9,15 +9,33 @@ from urllib.parse import urlsplit
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.fetching.fetch_errors import refusal
+from tabane.reader import bot_walls
+from tabane.reader.fetching.fetch_errors import refusal, walled
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.fetching.responses import media
 from tabane.reader.guard import Guard
-from tabane.reader.rendering.chromium import DevToolsConnection, DevToolsError, RenderLimits, program
+from tabane.reader.rendering.chromium import (
+    SCROLL,
+    DevToolsConnection,
+    DevToolsError,
+    RenderLimits,
+    program,
+)
 from tabane.reader.rendering.egress_proxy import EgressProxy
+from tabane.reader.rendering.page_progress import (
+    ENOUGH,
+    GLIMPSE,
+    Glimpse,
+    OpenRequests,
+    glimpse,
+    is_still,
+    is_there,
+)
 
 _HTML = ("text/html", "application/xhtml+xml", "")
-_LOADED = {"load", "networkIdle"}
+_LOADED = "load"
+_BETWEEN = 0.2  # seconds between two looks at a page
+_LOOKS = 12  # looks at a page after a scroll, at most
 _ANSWERING = 3.0  # seconds that a page may keep its snapshot waiting before its programs are stopped
 
 # The resources of a page, without those that are not text. Frames are pages of their own.
@@ -54,20 +72,29 @@ class PageVisit:
         self._turned_away: ReadError | None = None
         self._requests = self._dialogs = 0
         self._challenged: set[str] = set()
+        self._open = OpenRequests()
+        self._wall: str | None = None
         self._heard: dict[str, Callable[[dict[str, Any]], None]] = {
             "Fetch.requestPaused": self._paused,
             "Fetch.authRequired": self._challenge,
+            "Network.requestWillBeSent": self._begun,
+            "Network.loadingFinished": self._ended,
+            "Network.loadingFailed": self._ended,
             "Page.lifecycleEvent": self._lived,
             "Page.frameNavigated": self._navigated,
             "Page.javascriptDialogOpening": self._dialog,
         }
 
-    async def go(self, url: str) -> FetchedResource:
-        """Return the page as HTML. Raises ReadError, and BrowserGone if the browser ended."""
+    async def go(self, url: str, scrolls: int = 0) -> FetchedResource:
+        """Return the page as HTML, after it was scrolled by that many screens.
+
+        Raises ReadError, and BrowserGone if the browser ended.
+        """
         self._talk.heard = self._event
         await self._prepared()
         late = await self._loaded(url)
         self._check(url)
+        more = bool(scrolls) and not late and await self._scrolled(scrolls)
         try:
             shown = await self._shown()
         except DevToolsError as error:
@@ -75,7 +102,7 @@ class PageVisit:
                 say("the browser cannot show the page: {reason}.", reason=error), "broken"
             ) from None
         self._check(url)
-        return self._fetched(shown, late)
+        return self._fetched(shown, late, more)
 
     async def _prepared(self) -> None:
         """Open an empty page, in a context that exists only in memory."""
@@ -96,19 +123,20 @@ class PageVisit:
             ask("Page.enable", on),
             ask("Page.setLifecycleEventsEnabled", on, enabled=True),
             ask("Network.setBypassServiceWorker", on, bypass=True),
+            ask("Network.enable", on, maxTotalBufferSize=1_000, maxResourceBufferSize=1_000),
             ask("Fetch.enable", on, patterns=_PATTERNS, handleAuthRequests=True),
             ask("Page.addScriptToEvaluateOnNewDocument", on, source=_NARROW),
         )
 
     async def _loaded(self, url: str) -> bool:
-        """Return whether the time was up before the page was quiet. Raises ReadError if no page came at
-        all.
+        """Return whether the time was up before the page showed its content. Raises ReadError if no page came
+        at all.
         """
         try:
             async with asyncio.timeout(self._limits.settle):
                 answer = await self._talk.ask("Page.navigate", self._session, url=url)
                 self._error = str(answer.get("errorText", ""))
-                await self._settled.wait()
+                await self._content()
         except DevToolsError as error:
             raise ReadError(
                 say("the browser cannot show the page: {reason}.", reason=error), "broken"
@@ -123,6 +151,79 @@ class PageVisit:
             return True
         return False
 
+    async def _content(self) -> None:
+        """Return when the content of the page is there, which may be one that its scripts led to."""
+        clock = asyncio.get_running_loop().time
+        before: Glimpse | None = None
+        document, since, looked = "", clock(), clock()
+        while True:
+            await self._settled.wait()
+            if self._unreachable or self._turned_away or (self._status >= 400 and self._wall is None):
+                return
+            if self._loader != document:
+                document, since, before = self._loader, clock(), None
+            now = await self._glimpse()
+            done = now is not None and is_there(before, now, clock() - since, self._limits.patience)
+            if now is not None and done and self._wall is None and self._is_quiet(now, looked):
+                return
+            before, looked = now, clock()
+            await asyncio.sleep(_BETWEEN)
+
+    def _is_quiet(self, now: Glimpse, looked: float) -> bool:
+        """Return whether no request may bring content; if a page has little, any request that is open may."""
+        if now.text < ENOUGH:
+            return self._open.none
+        return self._open.quiet(asyncio.get_running_loop().time(), looked)
+
+    async def _glimpse(self) -> Glimpse | None:
+        """Look at the page. None if it is being replaced by another."""
+        value = await self._evaluated(GLIMPSE)
+        return None if value is None else glimpse(value)
+
+    async def _evaluated(self, expression: str) -> dict[str, Any] | None:
+        """Return what the expression gives in a world that the scripts of the page cannot reach."""
+        try:
+            world = await self._talk.ask(
+                "Page.createIsolatedWorld", self._session, frameId=self._target, worldName="looking"
+            )
+            answer = await self._talk.ask(
+                "Runtime.evaluate", self._session, contextId=world["executionContextId"],
+                returnByValue=True, expression=expression,
+            )  # fmt: skip
+        except DevToolsError:
+            return None
+        value = answer.get("result", {}).get("value")
+        return value if isinstance(value, dict) and "exceptionDetails" not in answer else None
+
+    async def _scrolled(self, scrolls: int) -> bool:
+        """Scroll down by screens, and wait after each for what it loads. Return whether more may follow."""
+        grown = False
+        try:
+            async with asyncio.timeout(self._limits.scrolling):
+                for _ in range(scrolls):
+                    before = await self._glimpse()
+                    at = await self._evaluated(SCROLL)
+                    after = await self._calm()
+                    grown = before is not None and after is not None and after.height > before.height
+                    if not grown and (at is None or at.get("end")):
+                        return False
+        except TimeoutError:
+            return True
+        return grown
+
+    async def _calm(self) -> Glimpse | None:
+        """Return a look at the page when it does not change any more, or after a while."""
+        clock = asyncio.get_running_loop().time
+        before = now = None
+        looked = clock()
+        for _ in range(_LOOKS):
+            await asyncio.sleep(_BETWEEN)
+            now = await self._glimpse()
+            if now is not None and is_still(before, now) and self._open.quiet(clock(), looked):
+                break
+            before, looked = now, clock()
+        return now
+
     def _check(self, url: str) -> None:
         """Raise the error that kept the page from loading. ``url`` is the requested URL."""
         if self._turned_away is not None and not self._status:
@@ -133,7 +234,11 @@ class PageVisit:
         if not self._status and (known := self._of_the_gate(host)) is not None:
             raise known
         if self._status >= 400:
-            raise refusal(self._status, host, None)
+            raise (
+                refusal(self._status, host, None)
+                if self._wall is None
+                else walled(self._status, host, self._wall)
+            )
 
     def _missed(self, url: str) -> ReadError:
         host = urlsplit(url).netloc.rpartition("@")[2]
@@ -181,7 +286,7 @@ class PageVisit:
         value: dict[str, Any] = answer["result"]["value"]
         return value
 
-    def _fetched(self, shown: dict[str, Any], late: bool) -> FetchedResource:
+    def _fetched(self, shown: dict[str, Any], late: bool, more: bool) -> FetchedResource:
         """Raises ReadError if scripts led the browser to an address that is not a page."""
         at = self._guard.target(str(shown["url"]))
         return FetchedResource(
@@ -191,10 +296,10 @@ class PageVisit:
             str(shown["html"]).encode(),
             "text/html",
             "utf-8",
-            warnings=tuple(self._warnings(late)),
+            warnings=tuple(self._warnings(late, more)),
         )
 
-    def _warnings(self, late: bool) -> list[Message]:
+    def _warnings(self, late: bool, more: bool) -> list[Message]:
         said = []
         if self._gate.refused:
             hosts = ", ".join(list(self._gate.refused)[:5])
@@ -216,6 +321,12 @@ class PageVisit:
                 say("The page was not complete after {seconds:g} s. This is what it showed at that time.",
                     seconds=self._limits.settle)
             )  # fmt: skip
+        if more:
+            said.append(
+                say(
+                    "The page goes on: it loaded more with the last scroll. To read more, set scrolls higher."
+                )
+            )
         return said
 
     # Events of the browser
@@ -243,6 +354,7 @@ class PageVisit:
         if kind == "Document" and main:
             # Another document is loading: events of this one do not count any more.
             self._loader, self._marks = "", set()
+            self._open.clear()
             self._settled.clear()
         elif kind not in _NEEDED or _is_icon(said["request"]):
             return self._fail(said, "BlockedByClient")
@@ -267,7 +379,7 @@ class PageVisit:
             # The shown page is kept.
             self._settled.set()
             return self._fail(said, "Aborted")
-        self._status = status
+        self._status, self._wall = status, bot_walls.by_headers(status, headers)
         return self._talk.tell("Fetch.continueRequest", self._session, requestId=said["requestId"])
 
     def _fail(self, said: dict[str, Any], why: str) -> None:
@@ -289,6 +401,13 @@ class PageVisit:
             "Fetch.continueWithAuth", self._session, requestId=request, authChallengeResponse=answer
         )
 
+    def _begun(self, said: dict[str, Any]) -> None:
+        kind = str(said.get("type", ""))
+        self._open.begin(str(said["requestId"]), kind, asyncio.get_running_loop().time())
+
+    def _ended(self, said: dict[str, Any]) -> None:
+        self._open.end(str(said["requestId"]))
+
     def _lived(self, said: dict[str, Any]) -> None:
         if said["frameId"] != self._target:
             return
@@ -296,7 +415,7 @@ class PageVisit:
             self._loader, self._marks = said["loaderId"], set()
         elif said["loaderId"] == self._loader:
             self._marks.add(said["name"])
-            if self._marks >= _LOADED:
+            if _LOADED in self._marks:
                 self._settled.set()
 
     def _navigated(self, said: dict[str, Any]) -> None:

@@ -12,11 +12,14 @@ from typing import Protocol
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
+from tabane.reader import bot_walls
 from tabane.reader.cleaning import without_links
 from tabane.reader.extraction.machine_text import overlaps
+from tabane.reader.extraction.onward import FRAME, REFRESH, refreshed
+from tabane.reader.extraction.page_kinds import LOADS_MORE, wall_of
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.guard import target
-from tabane.reader.page import Page
+from tabane.reader.page import NOT_KEPT, Page
 from tabane.reader.paging import tokens
 from tabane.reader.sites import page_hints
 from tabane.reader.sites.site_adapter import ReadingTools
@@ -40,6 +43,12 @@ HARDLY_A_WORD = 8
 LARGE = 20_000
 """Bytes of HTML around so little that something must be missing."""
 
+MOST_REFRESHES = 5
+"""Pages in a row that a refresh may lead through."""
+
+MOST_FRAMES = 6
+"""Frames of a page that are read, those within frames included."""
+
 _FOR_MACHINES = "json-ld"
 """The ``way`` of a page whose content is its text for machines."""
 
@@ -53,8 +62,11 @@ _NOTHING_FOUND = frozenset({"empty", "javascript", "broken"})
 class Renderer(Protocol):
     """A browser that runs a page's programs, under the same guard as every request."""
 
-    async def render(self, url: str) -> FetchedResource | None:
-        """Return the page as HTML after its scripts ran; None if there is no browser. Raises ReadError."""
+    async def render(self, url: str, *, scrolls: int | None = None) -> FetchedResource | None:
+        """Return the page as HTML after its scripts ran; None if there is no browser. Raises ReadError.
+
+        ``scrolls`` is the number of screens to scroll down, by default that of the settings.
+        """
         ...
 
 
@@ -73,17 +85,65 @@ class AnyPageAdapter:
         try:
             fetched = await _fetched(url, tools)
         except ReadError as error:
-            listed = await _listed(url, tools) if error.status in _MAY_BE_LISTED else None
-            if listed is None:
-                raise
-            return replace(listed, warnings=(*listed.warnings, _said(error)))
-        if fetched.media_type in _HTML:
-            return await self._of_html(url, fetched, tools)
-        page = await _converted(fetched, tools)
-        return _pruned(page) if page_hints.is_dump(url, fetched) else page
+            return await self._instead(url, error, tools)
+        return await self._page(fetched, tools, (url,))
 
-    async def _of_html(self, url: str, fetched: FetchedResource, tools: ReadingTools) -> Page:
-        page, why = await _attempt(fetched, tools)
+    async def _page(self, fetched: FetchedResource, tools: ReadingTools, way: tuple[str, ...]) -> Page:
+        """Return the page of a response. ``way`` are the URLs that led to it: refreshes, and its own."""
+        if fetched.media_type in _HTML:
+            return await self._of_html(fetched, tools, way)
+        page = await _converted(fetched, tools)
+        return _pruned(page) if page_hints.is_dump(way[-1], fetched) else page
+
+    async def _instead(self, url: str, error: ReadError, tools: ReadingTools) -> Page:
+        """Return what can be had of a page that is refused. Raises ``error`` if that is nothing."""
+        if error.cause == "wall" and self._renderer is not None:
+            rendered, _ = await _rendered(url, self._renderer, tools)
+            if rendered is not None and rendered.kind not in NOT_KEPT:
+                return rendered
+        listed = await _listed(url, tools) if error.status in _MAY_BE_LISTED else None
+        if listed is None:
+            raise error
+        return replace(listed, warnings=(*listed.warnings, _said(error)))
+
+    async def _of_html(self, fetched: FetchedResource, tools: ReadingTools, way: tuple[str, ...]) -> Page:
+        found, why = await _attempt(fetched, tools)
+        notes: tuple[Message, ...] = ()
+        if to := _refresh(found, fetched, way):
+            try:
+                there = await _fetched(to, tools)
+            except ReadError as error:
+                notes = (_unfollowed(to, error),)
+            else:
+                return await self._page(there, tools, (*way, to))
+        frames = (
+            [each.removeprefix(FRAME) for each in found.onward if each.startswith(FRAME)] if found else []
+        )
+        if found is not None and frames:
+            whole, failed = await _of_frames(found, frames, tools)
+            if whole is not None:
+                return whole
+            notes = (*notes, *failed)
+        if tools.scrolls:
+            scrolled, why_not = await _scrolled(way[-1], self._renderer, tools)
+            if scrolled is not None:
+                return scrolled
+            notes, tools = (*notes, why_not), replace(tools, scrolls=None)
+        page = await self._shown(way[-1], fetched, found, why, tools)
+        return replace(page, warnings=(*page.warnings, *notes)) if notes else page
+
+    async def _shown(
+        self,
+        url: str,
+        fetched: FetchedResource,
+        found: Page | None,
+        why: ReadError | None,
+        tools: ReadingTools,
+    ) -> Page:
+        """Return the best that can be had of the page itself; ``found`` is what was extracted from it."""
+        if found is not None and found.kind in NOT_KEPT:
+            return await self._barred(url, found, tools)
+        page = found if found is not None and (found.markdown.strip() or found.pictures) else None
         hints = await asyncio.to_thread(page_hints.html_hints, fetched)
         little = _is_little(page, fetched, hints.programs)
         for address in _beside(fetched, hints, little):
@@ -98,6 +158,19 @@ class AnyPageAdapter:
         if page is None or (hints.programs and tokens(page.markdown) < NEXT_TO_NOTHING):
             return await _last(url, fetched, _why(why, hints.programs, failed), tools)
         return _warned(page, fetched, hints.programs) if little and not page.warnings else page
+
+    async def _barred(self, url: str, page: Page, tools: ReadingTools) -> Page:
+        """Return what stands in the place of a page, with its warning; a browser may pass a check for bots.
+
+        Raises ReadError if it has no text.
+        """
+        if page.kind == "bot-wall" and self._renderer is not None:
+            rendered, _ = await _rendered(url, self._renderer, tools)
+            if rendered is not None and rendered.kind not in NOT_KEPT:
+                return rendered
+        if not page.markdown.strip():
+            raise ReadError(page.warnings[0], "wall")
+        return page
 
 
 class PageSourceAdapter:
@@ -132,14 +205,87 @@ async def _converted(fetched: FetchedResource, tools: ReadingTools) -> Page:
 
 
 async def _attempt(fetched: FetchedResource, tools: ReadingTools) -> tuple[Page | None, ReadError | None]:
-    """Return the page extracted from HTML, or the error if it has no content."""
+    """Return the page extracted from HTML, even if it is empty, or the error if it has no content."""
     try:
         page = await _converted(fetched, tools)
     except ReadError as error:
         if error.cause not in _NOTHING_FOUND:
             raise
         return None, error
-    return (page if page.markdown.strip() or page.pictures else None), None
+    vendor = bot_walls.by_headers(fetched.status, fetched.headers)
+    if vendor is None or page.kind == "bot-wall":
+        return page, None
+    wall = wall_of(vendor)
+    return replace(page, kind=wall.name, warnings=(wall.warning, *page.warnings)), None
+
+
+def _refresh(page: Page | None, fetched: FetchedResource, way: tuple[str, ...]) -> str | None:
+    """Return the address that the response sends browsers to soon, by a header or by the page.
+
+    None if it was read on the way here, or the way is too long: then the page itself is read.
+    """
+    said = fetched.headers.get("refresh")
+    to = refreshed(said, fetched.url, fetched.url) if said else None
+    if to is None and page is not None:
+        to = next((each.removeprefix(REFRESH) for each in page.onward if each.startswith(REFRESH)), None)
+    return None if to is None or to in way or len(way) > MOST_REFRESHES else to
+
+
+def _unfollowed(to: str, error: ReadError) -> Message:
+    return say(
+        "The page sends browsers on to {url}, which cannot be read: {reason}", url=to, reason=error.message
+    )
+
+
+async def _of_frames(
+    page: Page, addresses: list[str], tools: ReadingTools
+) -> tuple[Page | None, list[Message]]:
+    """Return the content of a page's frames as one page, None if none of them has any, and what failed.
+
+    Each is fetched as any page. Frames that are menus are left out if another has text.
+    """
+    frames: list[Page] = []
+    failed: list[Message] = []
+    todo, seen = list(addresses), set(addresses)
+    for _ in range(MOST_FRAMES):
+        if not todo:
+            break
+        address = todo.pop(0)
+        try:
+            frame = await _converted(await tools.fetcher.fetch(address, accept=HTML_ALONE), tools)
+        except ReadError as error:
+            failed.append(say("A frame cannot be read: {reason}", reason=error.message))
+            continue
+        inner = [each.removeprefix(FRAME) for each in frame.onward if each.startswith(FRAME)]
+        todo[:0] = [each for each in inner if each not in seen]
+        seen.update(inner)
+        if frame.markdown.strip() and not inner:
+            frames.append(frame)
+    if todo:
+        failed.append(say("The page has more frames than are read, so something may be missing."))
+    texts = [frame for frame in frames if not _is_menu(frame)] or frames
+    if not texts:
+        return None, failed
+    largest = max(texts, key=lambda frame: len(frame.markdown))
+    whole = replace(
+        largest,
+        url=page.url,
+        markdown="\n\n---\n\n".join(frame.markdown.strip() for frame in texts) + "\n",
+        title=page.title or largest.title,
+        lang=page.lang or largest.lang,
+        canonical=page.canonical,
+        way="frames",
+        share=None,
+        warnings=(*dict.fromkeys(warning for frame in texts for warning in frame.warnings), *failed),
+        onward=(),
+    )
+    return whole, failed
+
+
+def _is_menu(frame: Page) -> bool:
+    """Return whether a frame says little beside its links."""
+    outside, whole = page_hints.outside_links(frame.markdown), without_links(frame.markdown)
+    return "](" in frame.markdown and 3 * sum(map(str.isalnum, outside)) < sum(map(str.isalnum, whole))
 
 
 def _is_little(page: Page | None, fetched: FetchedResource, programs: bool) -> bool:
@@ -206,14 +352,29 @@ async def _rendered(
 ) -> tuple[Page | None, ReadError | None]:
     """Return the page after its scripts ran, or the error of the browser; None without a browser."""
     try:
-        fetched = await renderer.render(url)
+        fetched = await renderer.render(url, scrolls=tools.scrolls)
         page = await _converted(fetched, tools) if fetched else None
     except ReadError as error:
         log.info("a page cannot be rendered: %s", error)
         return None, error
     if fetched is None or page is None or not page.markdown.strip():
         return None, None
-    return replace(page, way="rendered", warnings=(*page.warnings, *fetched.warnings)), None
+    # The browser knows better whether a page that it scrolled goes on.
+    said = (each for each in page.warnings if not (tools.scrolls and each == LOADS_MORE))
+    return replace(page, way="rendered", warnings=(*said, *fetched.warnings)), None
+
+
+async def _scrolled(url: str, renderer: Renderer | None, tools: ReadingTools) -> tuple[Page | None, Message]:
+    """Return the page after it was scrolled; None if it cannot be, and why."""
+    page, error = await _rendered(url, renderer, tools) if renderer is not None else (None, None)
+    if page is not None and page.kind in NOT_KEPT:
+        page = None
+    if error is not None:
+        return page, say("The page was not scrolled: {reason}", reason=error.message)
+    return page, say(
+        "The page was not scrolled, because no browser opens pages with the present settings. Set "
+        "reader_render to auto."
+    )
 
 
 async def _last(url: str, fetched: FetchedResource, why: ReadError, tools: ReadingTools) -> Page:

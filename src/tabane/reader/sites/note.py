@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 from dataclasses import replace
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult
 
 from msgspec import Struct
 
 from tabane.messages import Message, say
 from tabane.reader.formats.article_html import WHOLE_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, fetch_json
+from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
+from tabane.reader.sites.site_api import SiteApi
+from tabane.reader.sites.site_markdown import blocks, one_line
 
 _PATH = re.compile(r"/[\w-]{1,60}/n/(n[0-9a-f]{8,16})/?")
-_EMBEDDED = re.compile(r"<figure\b[^<>]{0,3000}?\bdata-src=\"(https?://[^\"\s]{1,3000})\"[^<>]{0,3000}>")
+_EMBEDDED = re.compile(r"<figure\b[^<>]{0,3000}?\bdata-src=\"(https?://[^\"\s]{1,3000}+)\"[^<>]{0,3000}+>")
 
 
 class NoteUser(Struct, frozen=True):
@@ -53,52 +56,43 @@ class NoteResponse(Struct, frozen=True):
     data: NoteArticle
 
 
-class NoteAdapter:
+class NoteAdapter(SitePages[str]):
     """Articles of note, by one request; of a paid one, the free part. The adapter for any page reads audio
     and video notes.
     """
 
-    name = "note"
+    name, title = "note", "note"
+    sample = SiteSample("https://note.com/info/n/nea1b96233fbf", "", 200)
 
     def __init__(self, base: str = "https://note.com") -> None:
         self._base = base
 
-    def takes(self, url: str) -> bool:
-        return _key(url) is not None
+    def place(self, host: str, parts: SplitResult) -> str | None:
+        found = _PATH.fullmatch(parts.path) if host == "note.com" else None
+        return found[1] if found else None
 
-    async def read(self, url: str, tools: ReadingTools) -> Page | None:
-        key = _key(url)
-        if key is None:
-            return None
-        note = (await fetch_json(tools, f"{self._base}/api/v3/notes/{key}", NoteResponse)).data
+    async def page(self, place: str, url: str, tools: ReadingTools) -> Page | None:
+        note = (await SiteApi(tools, self._base).get(f"/api/v3/notes/{place}", NoteResponse)).data
         if not note.body:
             return None
         home = note.note_url or url
-        page = await tools.converting.page(_written(note.body).encode(), home, WHOLE_MEDIA, "utf-8")
-        title = " ".join((note.name or "").split())
+        body = await asyncio.to_thread(_written, note.body)
+        page = await tools.converting.page(body.encode(), home, WHOLE_MEDIA, "utf-8")
+        title = one_line(note.name)
         tags = " ".join(each.hashtag.name for each in note.hashtag_notes if each.hashtag)
         return replace(
             page,
             url=home,
-            markdown="\n\n".join(filter(None, (f"# {title}" if title else "", page.markdown, tags))),
+            markdown=blocks(f"# {title}" if title else "", page.markdown, tags),
             title=title or None,
             author=(note.user.nickname or note.user.urlname) if note.user else None,
             date=note.publish_at or note.created_at,
-            site="note",
+            site=self.title,
             lang="ja",
             canonical=home,
             way=self.name,
             warnings=(*_sold(note), *page.warnings),
         )
-
-
-def _key(url: str) -> str | None:
-    try:
-        parts = urlsplit(url)
-        found = _PATH.fullmatch(parts.path) if parts.hostname == "note.com" else None
-    except ValueError:
-        return None
-    return found[1] if found else None
 
 
 def _sold(note: NoteArticle) -> tuple[Message, ...]:

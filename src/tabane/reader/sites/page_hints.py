@@ -23,12 +23,15 @@ _TEXTUAL = re.compile(
     r"text/.*|application/(?:.*[+-])?(?:json|xml|javascript|ecmascript|yaml|toml|sql|x-sh|graphql)"
 )
 
-_LINK = re.compile(rb"<link\b[^>]{1,2000}>", re.IGNORECASE)
-_ATTRIBUTE = re.compile(r"""([a-z-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
+# Possessive or bounded, because the input is untrusted; a name is looked for only where one begins.
+_LINK = re.compile(rb"<link\b[^>]{1,2000}+>", re.IGNORECASE)
+_ATTRIBUTE = re.compile(
+    r"""(?<![a-z-])([a-z-]++)\s*+=\s*+(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE
+)
 _IN_HEADER = re.compile(r"<([^<>]*+)>([^,<\"]*+(?:\"[^\"]*+\"[^,<\"]*+)*+)")
 
 # Marks of documentation generators in a page.
-_META = re.compile(rb"<meta\b[^>]{1,500}>", re.IGNORECASE)
+_META = re.compile(rb"<meta\b[^>]{1,500}+>", re.IGNORECASE)
 _MAKERS = re.compile(
     rb"docusaurus|vitepress|mkdocs|sphinx|gitbook|mintlify|starlight|nextra|docsify|hugo-book|readme\.io|redocly|"
     rb"vuepress|antora",
@@ -36,7 +39,7 @@ _MAKERS = re.compile(
 )
 _MARKS_OF_MAKERS = (b"readthedocs", b"data-docusaurus", b"VPContent", b"mintlify")
 _SCRIPT = re.compile(rb"<script\b", re.IGNORECASE)
-_NOSCRIPT = re.compile(rb"<noscript\b[^>]{0,200}>", re.IGNORECASE)
+_NOSCRIPT = re.compile(rb"<noscript\b[^>]{0,200}+>", re.IGNORECASE)
 _SAID_WITHOUT = 1500  # bytes of text for browsers without scripts
 _ASKS = re.compile("javascript|ジャバスクリプト", re.IGNORECASE)
 _SHELL = re.compile(
@@ -162,6 +165,11 @@ def _without_programs(body: bytes) -> Iterator[bytes]:
         end = said.lower().find(b"</noscript")
         if end >= 0:
             yield said[:end]
+
+
+def outside_links(markdown: str) -> str:
+    """Return the Markdown without its links and their texts."""
+    return _ONE_LINK.sub("", markdown)
 
 
 def pruned(markdown: str) -> str:

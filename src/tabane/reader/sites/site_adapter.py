@@ -1,94 +1,37 @@
-"""The interface of site adapters, and what they share: JSON of APIs, relative links made absolute."""
+"""The interface of site adapters, the page that each is checked with, and what happens when one fails.
+
+A site that answers differently than expected never stops a read: :func:`read_site` raises a ReadError for
+any answer that an adapter cannot use, and the page itself is read instead, with a warning.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Protocol, TypeVar
-from urllib.parse import urlencode, urlsplit
-
-import msgspec
+import logging
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
+from urllib.parse import SplitResult, urlsplit
 
 from tabane.errors import ReadError
-from tabane.messages import say
-from tabane.reader.fetching.interface import FetchedResource, Fetcher
+from tabane.messages import Message, say
+from tabane.reader.fetching.interface import Fetcher
+from tabane.reader.formats.text import bounded
 from tabane.reader.page import Page
 
-_SKIPPED_OR_LINK = re.compile(
-    r"(?P<fence>^ {0,3}(?P<marks>`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}(?P=marks)[`~]*[ \t]*$|\Z))"
-    r"|(?P<code>(?<!`)(?P<ticks>`{1,3})(?!`)[^`\n][^\n]{0,2000}?(?<!`)(?P=ticks)(?!`))"
-    r"|(?P<before>\]\([ \t]*<?|^ {0,3}\[[^\]\n]{1,200}\]:[ \t]*<?|\b(?:href|src)=[\"'])"
-    r"(?P<to>[^\s()<>\"']{1,2000})",
-    re.MULTILINE | re.DOTALL,
-)
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#|\\")
+log = logging.getLogger(__name__)
+
+_Place = TypeVar("_Place")
 
 
-def absolute(markdown: str, whole: Callable[[str], str]) -> str:
-    """Return the Markdown with ``whole`` applied to each relative address; code is not changed."""
+class UnexpectedAnswer(ReadError):
+    """An answer of a site that is not of the form that its adapter knows. Its cause is ``broken``."""
 
-    def written(found: re.Match[str]) -> str:
-        to = found["to"]
-        if to is None or _SCHEME.match(to):
-            return found[0]
-        return found["before"] + whole(to)
-
-    return _SKIPPED_OR_LINK.sub(written, markdown)
-
-
-JSON = "application/json"
-
-_LONG = 100_000  # bytes that take longer to read than it takes to hand them to a thread
-
-_Shape = TypeVar("_Shape")
-
-
-async def fetch_json(
-    tools: ReadingTools,
-    url: str,
-    shape: type[_Shape],
-    *,
-    headers: Mapping[str, str] | None = None,
-    accept: str = JSON,
-) -> _Shape:
-    """Fetch JSON of ``shape`` from ``url``. Raises ReadError, ``broken`` if it has another shape."""
-    return await parse_json(await tools.fetcher.fetch(url, headers=headers, accept=accept), shape)
-
-
-async def parse_json(fetched: FetchedResource, shape: type[_Shape]) -> _Shape:
-    """Decode JSON as a value of ``shape``. Raises ReadError, ``broken`` if it has another shape."""
-    if len(fetched.body) > _LONG:
-        return await asyncio.to_thread(_read, fetched, shape)
-    return _read(fetched, shape)
-
-
-def query(url: str, **parameters: object) -> str:
-    """Return ``url`` with the parameters that are not None."""
-    said = {name: value for name, value in parameters.items() if value is not None}
-    return f"{url}?{urlencode(said)}" if said else url
-
-
-def moment(seconds: float) -> str:
-    """Return a time in seconds since 1970 as ISO 8601, to the second."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (OverflowError, ValueError, OSError):
-        return ""
-
-
-def _read(fetched: FetchedResource, shape: type[_Shape]) -> _Shape:
-    try:
-        return msgspec.json.decode(fetched.body, type=shape)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        host = urlsplit(fetched.url).netloc
-        reason = " ".join(str(error).split())[:200]
-        raise ReadError(
-            say("The response of {host} has an unknown form: {reason}", host=host, reason=reason),
-            "broken",
-        ) from None
+    def __init__(self, host: str, reason: Exception | Message) -> None:
+        text = " ".join(str(reason).split())[:200] or type(reason).__name__
+        known = reason if isinstance(reason, Message) else text
+        super().__init__(
+            say("The response of {host} has an unknown form: {reason}", host=host, reason=known), "broken"
+        )
 
 
 class PageConversion(Protocol):
@@ -110,14 +53,34 @@ class PageConversion(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReadingTools:
-    """Tools for site adapters: the network under the guard, and the conversion of bytes into pages."""
+    """Tools for site adapters: the network under the guard, and the conversion of bytes into pages.
+
+    ``scrolls``: the number of screens that a person or assistant wants a page to be scrolled by in a browser.
+    """
 
     fetcher: Fetcher
     converting: PageConversion
+    scrolls: int | None = None
 
 
-class SiteAdapter(Protocol):
-    """Reads the pages of one site.
+@dataclass(frozen=True, slots=True)
+class SiteSample:
+    """A public page to check a site adapter with, and what must be true of the result.
+
+    The title contains ``title``, and the text has at least ``letters`` characters. ``key`` is the variable of
+    the key without which the adapter reads nothing. ``shared``: the API returns only pages that were shared
+    with that key, so the expected answer is that this page is missing.
+    """
+
+    url: str
+    title: str
+    letters: int
+    key: str = ""
+    shared: bool = False
+
+
+class PageAdapter(Protocol):
+    """Reads pages in one way.
 
     ``name`` appears in the output. Failure policy: a ReadError is kept as the cause, and the next adapter is
     tried; None means that the URL has no page of this kind, which is not a failure.
@@ -131,3 +94,86 @@ class SiteAdapter(Protocol):
         ...
 
     async def read(self, url: str, tools: ReadingTools) -> Page | None: ...
+
+
+class SiteAdapter(PageAdapter, Protocol):
+    """Reads the pages of one site. ``title`` is the name of the site for people.
+
+    The pages that it returns have ``name`` as their ``way``.
+    """
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def sample(self) -> SiteSample: ...
+
+
+class SitePages(ABC, Generic[_Place]):
+    """A site adapter by the place of a page on its site, such as the id that its URL contains."""
+
+    name: str
+    title: str
+    sample: SiteSample
+
+    @abstractmethod
+    def place(self, host: str, parts: SplitResult) -> _Place | None:
+        """Return the place of the URL with these parts; None if the adapter has no page for it. Pure."""
+
+    @abstractmethod
+    async def page(self, place: _Place, url: str, tools: ReadingTools) -> Page | None:
+        """Return the page at this place, whose URL is ``url``; None if it is not of a kind that is read."""
+
+    def takes(self, url: str) -> bool:
+        return self._place(url) is not None
+
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
+        place = self._place(url)
+        return None if place is None else await self.page(place, url, tools)
+
+    def _place(self, url: str) -> _Place | None:
+        try:
+            parts = urlsplit(url)
+            return self.place(parts.hostname or "", parts)
+        except ValueError:
+            return None
+
+
+# What a value of another type or size than expected raises in the code that lays it out.
+_UNEXPECTED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+async def read_site(site: SiteAdapter, url: str, tools: ReadingTools) -> Page | None:
+    """Return the page that the adapter reads, None if it has none of this kind.
+
+    Raises ReadError: UnexpectedAnswer if the site's answer is not of the expected form, ``empty`` if it has
+    no text.
+    """
+    try:
+        page = await site.read(url, tools)
+    except _UNEXPECTED as error:
+        log.warning("an answer of %s has a form that its adapter does not handle", site.title, exc_info=True)
+        raise UnexpectedAnswer(site.title, error) from None
+    if page is not None and not page.markdown.strip() and not page.pictures:
+        raise ReadError(say("The answer has no text."), "empty")
+    return _bounded(page) if page is not None else None
+
+
+def _bounded(page: Page) -> Page:
+    markdown, warnings = bounded(page.markdown)
+    return replace(page, markdown=markdown, warnings=(*page.warnings, *warnings)) if warnings else page
+
+
+def fallback_warning(site: SiteAdapter, error: ReadError) -> Message:
+    """Return the warning of the page that was read itself, because its site's adapter failed."""
+    if isinstance(error, UnexpectedAnswer) or error.cause == "empty":
+        return say(
+            "The API of {site} answered differently than expected. This is the page itself: {reason}",
+            site=site.title,
+            reason=error.message,
+        )
+    return say(
+        "The API of {site} could not be used. This is the page itself: {reason}",
+        site=site.title,
+        reason=error.message,
+    )

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult
 
 from msgspec import Struct
 
@@ -16,7 +16,9 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.formats.article_html import WHOLE_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, fetch_json, moment, query
+from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
+from tabane.reader.sites.site_api import SiteApi
+from tabane.reader.sites.site_markdown import moment
 
 PAGE = 100
 """Items of a page, the most that the API gives."""
@@ -72,10 +74,11 @@ class StackQuestion(Struct, frozen=True):
     closed_reason: str | None = None
 
 
+_Shape = TypeVar("_Shape")
 _Item = TypeVar("_Item", StackQuestion, StackAnswer, StackComment)
 
 
-class StackItems(Struct, frozen=True):
+class StackItems(Struct, frozen=True, kw_only=True):
     """The wrapper of every response of the API; ``items`` are decoded by the endpoint."""
 
     has_more: bool = False
@@ -83,15 +86,15 @@ class StackItems(Struct, frozen=True):
 
 
 class StackQuestions(StackItems, frozen=True):
-    items: list[StackQuestion] = []
+    items: list[StackQuestion]
 
 
 class StackAnswers(StackItems, frozen=True):
-    items: list[StackAnswer] = []
+    items: list[StackAnswer]
 
 
 class StackComments(StackItems, frozen=True):
-    items: list[StackComment] = []
+    items: list[StackComment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,27 +107,28 @@ class _StackThread:
     warnings: tuple[Message, ...]
 
 
-class StackOverflowAdapter:
+class StackOverflowAdapter(SitePages[tuple[str, str, str]]):
     """A question with its answers, the accepted one first and the others by their votes, and all comments.
 
     Three requests. ``key`` returns STACKEXCHANGE_KEY or None: without one the limit is 300 requests a day,
     with one 10,000.
     """
 
-    name = "stackoverflow"
+    name, title = "stackoverflow", "Stack Exchange"
+    sample = SiteSample("https://stackoverflow.com/questions/11227809", "sorted array", 3_000)
 
     def __init__(
         self, key: Callable[[], str | None] = lambda: None, base: str = "https://api.stackexchange.com"
     ) -> None:
         self._key, self._base = key, base
 
-    def takes(self, url: str) -> bool:
-        return _place(url) is not None
+    def place(self, host: str, parts: SplitResult) -> tuple[str, str, str] | None:
+        """Return the site as the API calls it, whether a question or an answer, and its number."""
+        host = host.removeprefix("www.")
+        found = _PATH.fullmatch(parts.path)
+        return (host, found[1], found[2]) if found and _is_site(host) else None
 
-    async def read(self, url: str, tools: ReadingTools) -> Page | None:
-        place = _place(url)
-        if place is None:
-            return None
+    async def page(self, place: tuple[str, str, str], url: str, tools: ReadingTools) -> Page | None:
         site, kind, id_ = place
         api = _StackApi(tools, self._base, site, self._key() or None)
         if kind in ("a", "answers"):
@@ -135,44 +139,29 @@ class StackOverflowAdapter:
         return _page_of(page, thread, site)
 
 
-class _StackApi:
+class _StackApi(SiteApi):
     """The API for one read."""
 
     def __init__(self, tools: ReadingTools, base: str, site: str, key: str | None) -> None:
-        self._tools, self._base, self._site, self._key = tools, base, site, key
+        super().__init__(tools, f"{base}/2.3/", explain=self._refusal)
+        self._site, self._key = site, key
 
-    async def get(self, path: str, shape: type[_Found], **parameters: object) -> _Found:
-        url = query(
-            f"{self._base}/2.3/{path}", **parameters, site=self._site, filter="withbody", key=self._key
-        )
-        try:
-            return await fetch_json(self._tools, url, shape)
-        except ReadError as error:
-            if error.status not in (400, 502):
-                raise
-            raise ReadError(self._refusal(), "rate", status=error.status, wait=error.wait) from None
+    async def get(self, path: str, shape: type[_Shape], /, **parameters: object) -> _Shape:
+        return await super().get(path, shape, **parameters, site=self._site, filter="withbody", key=self._key)
 
-    def _refusal(self) -> Message:
+    def _refusal(self, error: ReadError) -> tuple[Message, str] | None:
+        if error.status not in (400, 502):
+            return None
         if self._key:
-            return say("Stack Exchange refused the request: its limit is used up, or the key is not valid.")
-        return say(
-            "Stack Exchange refused the request: without a key it allows 300 requests a day; "
-            "set STACKEXCHANGE_KEY for 10,000."
-        )
-
-
-_Found = TypeVar("_Found", bound=StackItems)
-
-
-def _place(url: str) -> tuple[str, str, str] | None:
-    """Return the site as the API calls it, whether a question or an answer, and its number."""
-    try:
-        parts = urlsplit(url)
-        host = (parts.hostname or "").removeprefix("www.")
-    except ValueError:
-        return None
-    found = _PATH.fullmatch(parts.path)
-    return (host, found[1], found[2]) if found and _is_site(host) else None
+            message = say(
+                "Stack Exchange refused the request: its limit is used up, or the key is not valid."
+            )
+        else:
+            message = say(
+                "Stack Exchange refused the request: without a key it allows 300 requests a day; "
+                "set STACKEXCHANGE_KEY for 10,000."
+            )
+        return message, "rate"
 
 
 def _is_site(host: str) -> bool:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import msgspec
 
@@ -19,11 +20,16 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, fetch_json
+from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample, UnexpectedAnswer
+from tabane.reader.sites.site_api import SiteApi
+from tabane.reader.sites.site_markdown import blocks, facts, one_line
+
+_Shape = TypeVar("_Shape")
 
 PARAGRAPH = 60
 """Seconds of a paragraph of a transcript."""
 
+_HOSTS = frozenset({"youtube.com", "m.youtube.com", "music.youtube.com", "youtube-nocookie.com"})
 _ID = re.compile(r"[A-Za-z0-9_-]{11}")
 _PATH = re.compile(r"/(?:shorts|live|embed|v)/([A-Za-z0-9_-]{11})(?:/.*)?")
 _PLAYER = re.compile(r"\bytInitialPlayerResponse\s*=\s*(?=\{)")
@@ -43,34 +49,6 @@ class CaptionTrack(msgspec.Struct, frozen=True):
     baseUrl: str
     languageCode: str = ""
     kind: str = ""
-
-
-class CaptionTracks(msgspec.Struct, frozen=True):
-    captionTracks: list[CaptionTrack] = []
-
-
-class VideoCaptions(msgspec.Struct, frozen=True):
-    playerCaptionsTracklistRenderer: CaptionTracks | None = None
-
-
-class VideoPlayability(msgspec.Struct, frozen=True):
-    status: str = ""
-    reason: str = ""
-
-
-class VideoMicroformat(msgspec.Struct, frozen=True):
-    publishDate: str | None = None
-
-
-class VideoMicroformats(msgspec.Struct, frozen=True):
-    playerMicroformatRenderer: VideoMicroformat | None = None
-
-
-class VideoPlayer(msgspec.Struct, frozen=True):
-    videoDetails: VideoDetails | None = None
-    captions: VideoCaptions | None = None
-    playabilityStatus: VideoPlayability | None = None
-    microformat: VideoMicroformats | None = None
 
 
 class CaptionSegment(msgspec.Struct, frozen=True):
@@ -93,29 +71,46 @@ class VideoChapter(NamedTuple):
     title: str
 
 
-class YouTubeAdapter:
+class VideoData(NamedTuple):
+    """The data in a video's page: for its player, and of the chapters that it shows."""
+
+    details: VideoDetails | None
+    tracks: Sequence[CaptionTrack]
+    chapters: Sequence[VideoChapter]
+    published: str | None
+    refusal: str
+
+
+class YouTubeAdapter(SitePages[str]):
     """Title, description, chapters and, if YouTube gives it, the transcript of a video: two requests."""
 
-    name = "youtube"
+    name, title = "youtube", "YouTube"
+    sample = SiteSample("https://www.youtube.com/watch?v=jNQXAC9IVRw", "Me at the zoo", 20)
 
     def __init__(self, base: str = "https://www.youtube.com") -> None:
         self._base = base
 
-    def takes(self, url: str) -> bool:
-        return _id_of(url) is not None
-
-    async def read(self, url: str, tools: ReadingTools) -> Page | None:
-        id_ = _id_of(url)
-        if id_ is None:
+    def place(self, host: str, parts: SplitResult) -> str | None:
+        host = host.removeprefix("www.")
+        if host == "youtu.be":
+            found = parts.path.strip("/").partition("/")[0]
+        elif host not in _HOSTS:
             return None
-        fetched = await tools.fetcher.fetch(f"{self._base}/watch?v={id_}", accept="text/html")
-        player, chapters = await asyncio.to_thread(_carried, fetched)
-        details = player.videoDetails
-        if details is None or not details.title:
-            raise ReadError(_refusal(player), "empty")
-        track = _track(player)
+        elif parts.path.rstrip("/") == "/watch":
+            found = parse_qs(parts.query).get("v", [""])[0]
+        else:
+            short = _PATH.fullmatch(parts.path)
+            found = short[1] if short else ""
+        return found if _ID.fullmatch(found) else None
+
+    async def page(self, place: str, url: str, tools: ReadingTools) -> Page | None:
+        fetched = await tools.fetcher.fetch(f"{self._base}/watch?v={place}", accept="text/html")
+        video = await asyncio.to_thread(_carried, fetched)
+        if video.details is None or not video.details.title:
+            raise ReadError(_refusal(video.refusal), "empty")
+        track = _track(video.tracks)
         events, warnings = await self._words(track, tools)
-        return _page_of(id_, player, details, chapters, track, events, warnings)
+        return await asyncio.to_thread(_page_of, place, video, video.details, track, events, warnings)
 
     async def _words(
         self, track: CaptionTrack | None, tools: ReadingTools
@@ -129,9 +124,9 @@ class YouTubeAdapter:
         # Only at YouTube's own host: other hosts that the page names are not requested.
         where = f"{self._base}{parts.path}?{parts.query}&fmt=json3"
         try:
-            words = await fetch_json(tools, where, CaptionWords)
+            words = await SiteApi(tools, where).get("", CaptionWords)
         except ReadError as error:
-            if error.cause == "broken":
+            if isinstance(error, UnexpectedAnswer):
                 return [], (
                     say(
                         "YouTube gives the video's captions only to its own player, so there is no "
@@ -142,33 +137,26 @@ class YouTubeAdapter:
         return words.events, ()
 
 
-def _id_of(url: str) -> str | None:
-    try:
-        parts = urlsplit(url)
-        host = (parts.hostname or "").removeprefix("www.")
-    except ValueError:
-        return None
-    if host == "youtu.be":
-        found = parts.path.strip("/").partition("/")[0]
-    elif host not in ("youtube.com", "m.youtube.com", "music.youtube.com", "youtube-nocookie.com"):
-        return None
-    elif parts.path.rstrip("/") == "/watch":
-        found = parse_qs(parts.query).get("v", [""])[0]
-    else:
-        short = _PATH.fullmatch(parts.path)
-        found = short[1] if short else ""
-    return found if _ID.fullmatch(found) else None
-
-
-def _carried(fetched: FetchedResource) -> tuple[VideoPlayer, list[VideoChapter]]:
-    """Return the data of the page for its player, and the chapters that it shows."""
+def _carried(fetched: FetchedResource) -> VideoData:
+    """Return the data of the page; what is not of the known form is left out."""
     text = fetched.body.decode("utf-8", "replace")[:_LARGEST]
-    found = _json(text, _PLAYER)
+    player = _json(text, _PLAYER)
+    tracks = _at(player, "captions", "playerCaptionsTracklistRenderer", "captionTracks")
+    return VideoData(
+        _known(_at(player, "videoDetails"), VideoDetails),
+        _known(tracks, list[CaptionTrack]) or (),
+        list(_chapters(_json(text, _DATA))),
+        _known(_at(player, "microformat", "playerMicroformatRenderer", "publishDate"), str),
+        _known(_at(player, "playabilityStatus", "reason"), str) or "",
+    )
+
+
+def _known(value: object, shape: type[_Shape]) -> _Shape | None:
+    """Return the value, None if it is not of this shape."""
     try:
-        player = msgspec.convert(found, VideoPlayer) if found is not None else VideoPlayer()
-    except msgspec.ValidationError:
-        player = VideoPlayer()
-    return player, list(_chapters(_json(text, _DATA)))
+        return msgspec.convert(value, shape)
+    except (msgspec.ValidationError, RecursionError):
+        return None
 
 
 def _json(text: str, name: re.Pattern[str]) -> Any:
@@ -193,7 +181,7 @@ def _chapters(data: object) -> Iterator[VideoChapter]:
             start = _at(each, "chapterRenderer", "timeRangeStartMillis")
             title = _at(each, "chapterRenderer", "title", "simpleText")
             if isinstance(start, int) and isinstance(title, str):
-                yield VideoChapter(start // 1000, " ".join(title.split()))
+                yield VideoChapter(start // 1000, one_line(title))
 
 
 def _at(value: object, *names: str) -> object:
@@ -202,17 +190,14 @@ def _at(value: object, *names: str) -> object:
     return value
 
 
-def _refusal(player: VideoPlayer) -> Message:
-    status = player.playabilityStatus
-    if status is not None and status.reason:
-        return say("YouTube does not show this video: {reason}", reason=" ".join(status.reason.split())[:200])
+def _refusal(reason: str) -> Message:
+    if reason:
+        return say("YouTube does not show this video: {reason}", reason=one_line(reason)[:200])
     return say("YouTube does not give programs data of this video: it asks for consent or a login.")
 
 
-def _track(player: VideoPlayer) -> CaptionTrack | None:
+def _track(tracks: Sequence[CaptionTrack]) -> CaptionTrack | None:
     """Captions that somebody wrote before those that a machine heard; the film's own first."""
-    renderer = player.captions.playerCaptionsTracklistRenderer if player.captions else None
-    tracks = renderer.captionTracks if renderer else []
     heard = next((each.languageCode for each in tracks if each.kind == "asr"), "")
     return min(
         tracks,
@@ -223,32 +208,32 @@ def _track(player: VideoPlayer) -> CaptionTrack | None:
 
 def _page_of(
     id_: str,
-    player: VideoPlayer,
+    video: VideoData,
     details: VideoDetails,
-    chapters: Sequence[VideoChapter],
     track: CaptionTrack | None,
     events: Sequence[CaptionEvent],
     warnings: tuple[Message, ...],
 ) -> Page:
-    seconds = int(details.lengthSeconds) if details.lengthSeconds.isdecimal() else 0
-    date = player.microformat.playerMicroformatRenderer if player.microformat else None
-    published = date.publishDate if date else None
-    facts = {"Channel": details.author, "Length": _clock(seconds) if seconds else "", "Published": published}
-    lines = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
-    parts = [f"# {details.title}", lines, details.shortDescription.strip()]
-    spoken = "\n\n".join(_spoken(events, chapters))
+    seconds = int(details.lengthSeconds[:9]) if details.lengthSeconds.isdecimal() else 0
+    known = {
+        "Channel": details.author,
+        "Length": _clock(seconds) if seconds else "",
+        "Published": video.published,
+    }
+    parts = [f"# {details.title}", facts(known), details.shortDescription.strip()]
+    spoken = "\n\n".join(_spoken(events, video.chapters))
     if spoken:
         made = " (heard by a machine)" if track and track.kind == "asr" else ""
         parts += [f"## Transcript{made}", spoken]
-    elif chapters:
-        parts += ["## Chapters", "\n".join(f"- {_clock(each.start)} {each.title}" for each in chapters)]
+    elif video.chapters:
+        parts += ["## Chapters", "\n".join(f"- {_clock(each.start)} {each.title}" for each in video.chapters)]
     return Page(
         f"https://www.youtube.com/watch?v={id_}",
-        "\n\n".join(filter(None, parts)),
+        blocks(*parts),
         title=details.title,
         author=details.author or None,
-        date=published,
-        site="YouTube",
+        date=video.published,
+        site=YouTubeAdapter.title,
         lang=track.languageCode if track and spoken else None,
         canonical=f"https://www.youtube.com/watch?v={id_}",
         way=YouTubeAdapter.name,
@@ -259,7 +244,7 @@ def _page_of(
 
 def _spoken(events: Sequence[CaptionEvent], chapters: Sequence[VideoChapter]) -> Iterator[str]:
     """Yield paragraphs of a minute with the time that each begins at, under the headings of chapters."""
-    left = list(chapters)
+    left = deque(chapters)
     words: list[str] = []
     begin = 0
     for event in events:
@@ -272,7 +257,7 @@ def _spoken(events: Sequence[CaptionEvent], chapters: Sequence[VideoChapter]) ->
             yield _paragraph(begin, words)
             words = []
         while left and at >= left[0].start:
-            chapter = left.pop(0)
+            chapter = left.popleft()
             yield f"### {_clock(chapter.start)} {chapter.title}"
         begin = begin if words else at
         words.append(said)

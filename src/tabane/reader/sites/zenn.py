@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 from dataclasses import replace
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote
 
 from msgspec import Struct
 
 from tabane.reader.formats.article_html import WHOLE_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, fetch_json
+from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
+from tabane.reader.sites.site_api import SiteApi
+from tabane.reader.sites.site_markdown import blocks, facts
 
 _PATH = re.compile(r"/([\w-]{1,60})/articles/([a-z0-9_-]{1,60})/?")
 _FORMULA = re.compile(r"<embed-katex\b([^<>]{0,200})>((?:[^<]|<(?!/?embed-katex)){0,20000})</embed-katex>")
@@ -46,49 +49,39 @@ class ZennResponse(Struct, frozen=True):
     article: ZennArticle
 
 
-class ZennAdapter:
+class ZennAdapter(SitePages[tuple[str, str]]):
     """Articles of Zenn, by one request. The adapter for any page reads books and scraps."""
 
-    name = "zenn"
+    name, title = "zenn", "Zenn"
+    sample = SiteSample("https://zenn.dev/zenn/articles/markdown-guide", "Markdown", 1_000)
 
     def __init__(self, base: str = "https://zenn.dev") -> None:
         self._base = base
 
-    def takes(self, url: str) -> bool:
-        return _place(url) is not None
+    def place(self, host: str, parts: SplitResult) -> tuple[str, str] | None:
+        found = _PATH.fullmatch(parts.path) if host == "zenn.dev" else None
+        return (found[1], found[2]) if found else None
 
-    async def read(self, url: str, tools: ReadingTools) -> Page | None:
-        place = _place(url)
-        if place is None:
-            return None
+    async def page(self, place: tuple[str, str], url: str, tools: ReadingTools) -> Page | None:
         user, slug = place
-        article = (await fetch_json(tools, f"{self._base}/api/articles/{slug}", ZennResponse)).article
+        article = (await SiteApi(tools, self._base).get(f"/api/articles/{slug}", ZennResponse)).article
         home = f"https://zenn.dev{article.path or f'/{user}/articles/{slug}'}"
-        page = await tools.converting.page(_written(article.body_html).encode(), home, WHOLE_MEDIA, "utf-8")
+        body = await asyncio.to_thread(_written, article.body_html)
+        page = await tools.converting.page(body.encode(), home, WHOLE_MEDIA, "utf-8")
         topics = ", ".join(topic.display_name for topic in article.topics if topic.display_name)
-        facts = {"Topics": topics, "Kind": article.article_type, "Likes": article.liked_count or ""}
-        lines = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
+        known = {"Topics": topics, "Kind": article.article_type, "Likes": article.liked_count}
         author = article.user
         return replace(
             page,
-            markdown="\n\n".join(filter(None, (f"# {article.title}", lines, page.markdown))),
+            markdown=blocks(f"# {article.title}", facts(known), page.markdown),
             title=article.title,
             author=(author.name or author.username) if author else user,
             date=article.published_at,
-            site="Zenn",
+            site=self.title,
             lang="ja",
             canonical=home,
             way=self.name,
         )
-
-
-def _place(url: str) -> tuple[str, str] | None:
-    try:
-        parts = urlsplit(url)
-        found = _PATH.fullmatch(parts.path) if parts.hostname == "zenn.dev" else None
-    except ValueError:
-        return None
-    return (found[1], found[2]) if found else None
 
 
 def _written(body: str) -> str:
@@ -98,7 +91,7 @@ def _written(body: str) -> str:
 
 def _formula(found: re.Match[str]) -> str:
     marks = "$$" if "display-mode" in found[1] else "$"
-    tex = re.sub(r"</?eqn?\b[^>]*>", "", found[2]).strip()
+    tex = re.sub(r"</?eqn?\b[^<>]*+>", "", found[2]).strip()
     return f'<span class="math-container">{marks}{tex}{marks}</span>'
 
 

@@ -95,7 +95,7 @@ def test_markdown_is_markdown_with_whole_links(site: Site) -> None:
     raw(
         site,
         "main/docs/a.md",
-        '# A\n\n[b](b.md#x) <img src="../i.png">\n\n[r]: ../c.py\n\n```\n[no](no.md)\n```\n',
+        '# A\n\n[b](b.md#x) <img src="../i.png"> [c][r]\n\n[r]: ../c.py\n\n```\n[no](no.md)\n```\n',
     )
     page = read(site, f"{BLOB}/main/docs/a.md", way(site))
     assert f"# A\n\n[b]({BLOB}/main/docs/b.md#x)" in page.markdown

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from urllib.parse import SplitResult
 
 from tabane.errors import ReadError
 from tabane.reader.page import Page
@@ -13,7 +14,7 @@ from tabane.reader.sites.github import changes, files, listings, threads
 from tabane.reader.sites.github.addresses import GitHubAddress, GitHubPageKind, place_of
 from tabane.reader.sites.github.api import GitHubApi, GitHubEndpoints
 from tabane.reader.sites.github.api_objects import GitHubEntry
-from tabane.reader.sites.site_adapter import ReadingTools
+from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
 
 __all__ = ["GitHubAdapter"]
 
@@ -21,14 +22,15 @@ __all__ = ["GitHubAdapter"]
 _WHOLE_REFS = re.compile(r"main|master|HEAD|trunk|develop|dev|gh-pages|[0-9a-f]{40}|v?\d+(?:\.\d+)+[\w.-]*")
 
 
-class GitHubAdapter:
+class GitHubAdapter(SitePages[GitHubAddress]):
     """Pages of GitHub through its API. The adapter for any page reads discussions, wikis and profiles.
 
     ``token`` returns GITHUB_TOKEN or None. Causes of its ReadErrors in addition to those of fetching: rate
     with the time to wait, key for a token that is not accepted, status for a missing or private page.
     """
 
-    name = "github"
+    name, title = "github", "GitHub"
+    sample = SiteSample("https://github.com/python/cpython", "python/cpython", 2_000)
 
     def __init__(
         self,
@@ -39,13 +41,10 @@ class GitHubAdapter:
     ) -> None:
         self._token, self._endpoints, self._clock = token, endpoints or GitHubEndpoints(), clock
 
-    def takes(self, url: str) -> bool:
-        return place_of(url) is not None
+    def place(self, host: str, parts: SplitResult) -> GitHubAddress | None:
+        return place_of(host, parts)
 
-    async def read(self, url: str, tools: ReadingTools) -> Page | None:
-        place = place_of(url)
-        if place is None:
-            return None
+    async def page(self, place: GitHubAddress, url: str, tools: ReadingTools) -> Page | None:
         api = GitHubApi(tools, self._endpoints, self._token() or None, self._clock)
         return await _READERS[place.kind](place, api)
 

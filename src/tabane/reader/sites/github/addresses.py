@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import quote, unquote, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urljoin
 
-from tabane.reader.sites.site_adapter import absolute
+from tabane.reader.sites.site_markdown import absolute
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".avif", ".ico", ".mp4", ".webm")
 
@@ -72,16 +72,12 @@ class GitHubAddress:
         return f"{self.owner}/{self.repository}"
 
 
-def place_of(url: str) -> GitHubAddress | None:
-    """Parse ``url``; None if the API does not have that page, or it is not on GitHub."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return None
+def place_of(host: str, parts: SplitResult) -> GitHubAddress | None:
+    """Return the page of a URL with these parts; None if the API does not have it, or it is not on GitHub."""
     segments = tuple(unquote(segment) for segment in parts.path.split("/") if segment)
     if len(segments) > _MOST or any(segment in (".", "..") or "\0" in segment for segment in segments):
         return None
-    host = (parts.hostname or "").removeprefix("www.")
+    host = host.removeprefix("www.")
     lines = _lines(parts.fragment)
     if host == "gist.github.com":
         return _gist(segments)

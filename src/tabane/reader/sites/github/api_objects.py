@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class GitHubAccount(Struct, frozen=True):
+class GitHubAccount(Struct, frozen=True, gc=False):
     login: str = ""
 
 
@@ -49,7 +49,7 @@ class GitHubMilestone(Struct, frozen=True):
     title: str = ""
 
 
-class GitHubReactions(Struct, frozen=True, rename={"up": "+1", "down": "-1"}):
+class GitHubReactions(Struct, frozen=True, gc=False, rename={"up": "+1", "down": "-1"}):
     total_count: int = 0
     up: int = 0
     down: int = 0
@@ -95,7 +95,7 @@ class GitHubPull(GitHubIssue, frozen=True):
     changed_files: int = 0
 
 
-class GitHubComment(Struct, frozen=True):
+class GitHubComment(Struct, frozen=True, gc=False):
     user: GitHubAccount | None = None
     body: str | None = None
     created_at: str = ""
@@ -103,7 +103,7 @@ class GitHubComment(Struct, frozen=True):
     reactions: GitHubReactions | None = None
 
 
-class GitHubReviewComment(GitHubComment, frozen=True):
+class GitHubReviewComment(GitHubComment, frozen=True, gc=False):
     id: int = 0
     in_reply_to_id: int | None = None
     path: str = ""
@@ -162,13 +162,13 @@ class GitHubCommit(Struct, frozen=True):
     files: list[GitHubChangedFile] | None = None
 
 
-class GitHubComparison(Struct, frozen=True):
+class GitHubComparison(Struct, frozen=True, kw_only=True):
     html_url: str = ""
-    status: str = ""
+    status: str
     ahead_by: int = 0
     behind_by: int = 0
-    total_commits: int = 0
-    commits: list[GitHubCommit] = []
+    total_commits: int
+    commits: list[GitHubCommit]
     files: list[GitHubChangedFile] | None = None
 
 

@@ -1,125 +1,42 @@
-"""Layout of GitHub pages as Markdown, and Jupyter notebooks. Pure."""
+"""Layout of GitHub pages as Markdown. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import partial
 from posixpath import basename
-
-import msgspec
-from msgspec import Struct
+from typing import Any
 
 from tabane.reader.formats.text import fence
 from tabane.reader.page import Page
 from tabane.reader.sites.github.api_objects import (
     GitHubAccount,
     GitHubChangedFile,
+    GitHubComment,
     GitHubEntry,
+    GitHubIssue,
+    GitHubLabel,
     GitHubReactions,
 )
-
-OUTPUT = 5_000
-"""Characters of one output that are shown."""
-
-_Text = str | list[str]
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-
-
-class NotebookOutput(Struct, frozen=True):
-    output_type: str
-    text: _Text = ""
-    data: dict[str, object] = {}
-    ename: str = ""
-    evalue: str = ""
-
-
-class NotebookCell(Struct, frozen=True):
-    cell_type: str
-    source: _Text = ""
-    outputs: list[NotebookOutput] = []
-
-
-class NotebookLanguage(Struct, frozen=True):
-    name: str = ""
-    language: str = ""
-
-
-class NotebookMetadata(Struct, frozen=True):
-    kernelspec: NotebookLanguage | None = None
-    language_info: NotebookLanguage | None = None
-
-
-class Notebook(Struct, frozen=True):
-    cells: list[NotebookCell]
-    metadata: NotebookMetadata = NotebookMetadata()
-
-
-def notebook(text: str) -> str | None:
-    """Return the notebook as Markdown; None if it is not of version 4."""
-    try:
-        found = msgspec.json.decode(text, type=Notebook)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    language = _language(found.metadata)
-    parts = [part for cell in found.cells for part in _cell(cell, language)]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _language(metadata: NotebookMetadata) -> str:
-    if metadata.language_info and metadata.language_info.name:
-        return metadata.language_info.name
-    return metadata.kernelspec.language if metadata.kernelspec else ""
-
-
-def _cell(cell: NotebookCell, language: str) -> list[str]:
-    source = _joined(cell.source).strip("\n")
-    if cell.cell_type == "markdown":
-        return [source]
-    if cell.cell_type != "code" or not source.strip():
-        return [fence(source, "")] if source.strip() else []
-    return [fence(source, language), *(_output(output) for output in cell.outputs)]
-
-
-def _output(output: NotebookOutput) -> str:
-    if output.output_type == "stream":
-        return _printed(_joined(output.text))
-    if output.output_type == "error":
-        return _printed(f"{output.ename}: {output.evalue}")
-    markdown = _said(output.data.get("text/markdown"))
-    if markdown:
-        return markdown.strip("\n")[:OUTPUT]
-    if picture := next((kind for kind in output.data if kind.startswith("image/")), ""):
-        return f"[picture: {picture}]"
-    return _printed(_said(output.data.get("text/plain")))
-
-
-def _printed(text: str) -> str:
-    text = _ESCAPES.sub("", text).strip("\n")
-    if len(text) > OUTPUT:
-        text = f"{text[:OUTPUT]}\n… {len(text) - OUTPUT:,} more characters"
-    return fence(text, "text") if text.strip() else ""
-
-
-def _joined(text: _Text) -> str:
-    return text if isinstance(text, str) else "".join(text)
-
-
-def _said(value: object) -> str:
-    if isinstance(value, list):
-        return "".join(part for part in value if isinstance(part, str))
-    return value if isinstance(value, str) else ""
-
+from tabane.reader.sites.site_markdown import blocks, comments, facts
 
 PATCHES = 200_000
 """Characters of patches that are shown together."""
 
 SITE = "GitHub"
 
-github_page = partial(Page, site=SITE, way="github", share=1.0)
-
 _README = re.compile(r"readme(?:\.(?:md|markdown|mdown|rst|adoc|asciidoc|org|txt))?", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def github_page(url: str, *parts: str, site: str = SITE, **known: Any) -> Page:
+    """Return a page of these parts, one below the other; ``known`` are other fields of it."""
+    return Page(url, blocks(*parts), site=site, way="github", share=1.0, **known)
+
+
+def own_page(url: str, *parts: str, **known: Any) -> Page:
+    """Return the page of an object, whose URL the API gives."""
+    return github_page(url, *parts, canonical=url or None, **known)
 
 
 def element(name: str, text: str) -> str:
@@ -172,11 +89,24 @@ def login(account: GitHubAccount | None) -> str:
     return account.login if account and account.login else "ghost"
 
 
-def facts(**known: object) -> str:
+def known_facts(**known: object) -> str:
     """Return metadata as a list: names have underscores for spaces; empty values are skipped."""
-    return "\n".join(
-        f"- {name.replace('_', ' ').capitalize()}: {value}" for name, value in known.items() if value
-    )
+    return facts({name.replace("_", " ").capitalize(): value for name, value in known.items()})
+
+
+def labels(issue: GitHubIssue) -> str:
+    names = (each.name if isinstance(each, GitHubLabel) else each for each in issue.labels)
+    return ", ".join(name for name in names if name)
+
+
+def body_of(text: str | None) -> str:
+    """Return text that a person wrote, with the line ends of Markdown."""
+    return (text or "").replace("\r\n", "\n").strip()
+
+
+def commented(said: Sequence[GitHubComment]) -> str:
+    """Return comments on a commit or a gist."""
+    return comments([(f"{login(each.user)} · {each.created_at}", each.body or "") for each in said])
 
 
 def reacted(reactions: GitHubReactions | None) -> str:
@@ -223,10 +153,10 @@ def numbered(count: int, what: str) -> str:
     return f"{count:,} {what}" + ("" if count == 1 else "s")
 
 
+def at_place(repository: str, ref: str, path: str) -> tuple[str, ...]:
+    """Return the head of a file or folder: where it is."""
+    return element("repository", repository), element("ref", ref), element("path", path)
+
+
 def title_of_path(repository: str, path: str) -> str:
     return f"{basename(path)} · {repository}" if path else repository
-
-
-def blocks(*parts: str) -> str:
-    """Return those that are not empty, one below the other."""
-    return "\n\n".join(part.strip("\n") for part in parts if part.strip())

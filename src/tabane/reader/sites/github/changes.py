@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.page import Page
 from tabane.reader.sites.github.addresses import GitHubAddress
@@ -18,14 +18,16 @@ from tabane.reader.sites.github.api_objects import (
     GitHubComparison,
 )
 from tabane.reader.sites.github.as_markdown import (
-    blocks,
-    facts,
+    commented,
     github_page,
+    known_facts,
     login,
     numbered,
+    own_page,
     patches,
     stat,
 )
+from tabane.reader.sites.site_markdown import blocks
 
 LISTED = 100
 """Commits of a list."""
@@ -57,50 +59,53 @@ async def commit(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return one commit with its message and patch."""
     path = f"/repos/{place.name}/commits/{quote(place.rest[0], safe='')}"
     found = await api.get(path, GitHubCommit)
-    comments: list[GitHubComment] = []
+    said: list[GitHubComment] = []
     warnings: tuple[Message, ...] = ()
     if found.commit.comment_count:
-        comments, warnings = await api.pages(f"{path}/comments", GitHubComment, found.commit.comment_count)
+        said, warnings = await api.pages(f"{path}/comments", GitHubComment, found.commit.comment_count)
+    detail = await asyncio.to_thread(changed, found.files or (), patched=True)
     subject, _, body = found.commit.message.partition("\n")
-    detail = changed(found.files or (), patched=True)
-    return github_page(
+    known = known_facts(
+        commit=found.sha,
+        author=_author(found),
+        date=_date(found),
+        parents=", ".join(each.sha[:7] for each in found.parents),
+        changes=_counted(found),
+    )
+    return own_page(
         found.html_url,
-        blocks(
-            f"# {subject}",
-            facts(
-                commit=found.sha,
-                author=_author(found),
-                date=_date(found),
-                parents=", ".join(each.sha[:7] for each in found.parents),
-                changes=_counted(found),
-            ),
-            body.strip(),
-            detail.markdown,
-            *_said(comments),
-        ),
+        f"# {subject}",
+        known,
+        body.strip(),
+        detail.markdown,
+        commented(said),
         title=f"{subject} · {place.name}@{found.sha[:7]}",
         author=_author(found),
         date=_date(found) or None,
-        canonical=found.html_url or None,
         warnings=(*warnings, *detail.warnings),
     )
 
 
 async def commits(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return the last commits of a branch, or of a path on it."""
-    ref, path, found = await _listed(place, api)
+
+    async def listed(ref: str | None, path: str) -> list[GitHubCommit]:
+        where = f"/repos/{place.name}/commits"
+        return await api.get(where, list[GitHubCommit], sha=ref, path=path or None, per_page=LISTED)
+
+    if place.rest:
+        ref, path, found = await api.at_ref(place.name, place.rest, listed)
+    else:
+        ref, path, found = "", "", await listed(None, "")
     where = "/".join(filter(None, (ref, path)))
-    warnings = (
-        (say("Only the last {count} {count:commit is|commits are} shown.", count=LISTED),)
-        if len(found) >= LISTED
-        else ()
-    )
+    last = say("Only the last {count} {count:commit is|commits are} shown.", count=LISTED)
     return github_page(
         f"{api.endpoints.site}/{place.name}/commits/{quote(where, safe='/')}".removesuffix("/"),
-        blocks(f"# Commits of {place.name} {where}".rstrip(), "\n".join(_line(each) for each in found)),
+        f"# Commits of {place.name} {where}".rstrip(),
+        "\n".join(_line(each) for each in found),
         title=f"Commits · {place.name} {where}".rstrip(),
         date=_date(found[0]) if found else None,
-        warnings=warnings,
+        warnings=(last,) if len(found) >= LISTED else (),
     )
 
 
@@ -109,47 +114,23 @@ async def compare(place: GitHubAddress, api: GitHubApi) -> Page:
     span = place.rest[0]
     if "..." not in span:
         span = span.replace("..", "...", 1) if ".." in span else f"HEAD...{span}"
-    found = await api.get(
-        f"/repos/{place.name}/compare/{quote(span, safe='.:')}", GitHubComparison, per_page=LISTED
-    )
-    detail = changed(found.files or (), patched=True)
+    path = f"/repos/{place.name}/compare/{quote(span, safe='.:')}"
+    found = await api.get(path, GitHubComparison, per_page=LISTED)
+    detail = await asyncio.to_thread(changed, found.files or (), patched=True)
+    title = f"{span} · {place.name}"
     counted = f"{numbered(found.ahead_by, 'commit')} ahead, {found.behind_by:,} behind"
-    warnings = detail.warnings
-    if found.total_commits > len(found.commits):
-        shown, all_ = len(found.commits), found.total_commits
-        warnings = (
-            say("Only the first {shown} of {all} {all:commit is|commits are} shown.", shown=shown, all=all_),
-            *warnings,
-        )
-    return github_page(
+    shown, all_ = len(found.commits), found.total_commits
+    first = say("Only the first {shown} of {all} {all:commit is|commits are} shown.", shown=shown, all=all_)
+    return own_page(
         found.html_url,
-        blocks(
-            f"# {span} · {place.name}",
-            facts(state=found.status, difference=counted),
-            f"## Commits ({found.total_commits})" if found.commits else "",
-            "\n".join(_line(each) for each in found.commits),
-            detail.markdown,
-        ),
-        title=f"{span} · {place.name}",
-        canonical=found.html_url or None,
-        warnings=warnings,
+        f"# {title}",
+        known_facts(state=found.status, difference=counted),
+        f"## Commits ({all_})" if found.commits else "",
+        "\n".join(_line(each) for each in found.commits),
+        detail.markdown,
+        title=title,
+        warnings=((first,) if all_ > shown else ()) + detail.warnings,
     )
-
-
-async def _listed(place: GitHubAddress, api: GitHubApi) -> tuple[str, str, list[GitHubCommit]]:
-    where, rest = f"/repos/{place.name}/commits", place.rest
-    if not rest:
-        return "", "", await api.get(where, list[GitHubCommit], per_page=LISTED)
-    ref, path = rest[0], "/".join(rest[1:])
-    try:
-        found = await api.get(where, list[GitHubCommit], sha=ref, path=path or None, per_page=LISTED)
-    except ReadError as error:
-        longer = await api.ref(place.name, rest) if error.status == 404 and path else None
-        if longer is None:
-            raise
-        ref, path = longer, "/".join(rest)[len(longer) + 1 :]
-        found = await api.get(where, list[GitHubCommit], sha=ref, path=path or None, per_page=LISTED)
-    return ref, path, found
 
 
 def _line(each: GitHubCommit) -> str:
@@ -172,10 +153,3 @@ def _counted(each: GitHubCommit) -> str:
     if each.stats is None:
         return ""
     return f"{numbered(len(each.files or ()), 'file')}, +{each.stats.additions:,} −{each.stats.deletions:,}"
-
-
-def _said(comments: Sequence[GitHubComment]) -> list[str]:
-    if not comments:
-        return []
-    said = (blocks(f"### {login(each.user)} · {each.created_at}", each.body or "") for each in comments)
-    return [f"## Comments ({len(comments)})", *said]

@@ -18,16 +18,18 @@ from tabane.reader.sites.github.api import RAW, GitHubApi
 from tabane.reader.sites.github.api_objects import Gist, GistFile, GitHubComment, GitHubEntry
 from tabane.reader.sites.github.as_markdown import (
     SITE,
-    blocks,
+    at_place,
+    commented,
     element,
     github_page,
     login,
-    notebook,
     section,
     size,
     title_of_path,
 )
-from tabane.reader.sites.site_adapter import query
+from tabane.reader.sites.github.notebooks import notebook
+from tabane.reader.sites.site_api import query
+from tabane.reader.sites.site_markdown import blocks, one_line
 from tabane.text.encodings import decode_leniently
 
 WHOLE = 10
@@ -39,35 +41,30 @@ async def gist(place: GitHubAddress, api: GitHubApi) -> Page:
     path = "/gists/" + "/".join(place.rest)
     found = await api.get(path, Gist)
     files, warnings = await _files(found, api)
-    comments: list[GitHubComment] = []
+    said: list[GitHubComment] = []
     if found.comments:
-        comments, more = await api.pages(f"/gists/{place.rest[0]}/comments", GitHubComment, found.comments)
+        said, more = await api.pages(f"/gists/{place.rest[0]}/comments", GitHubComment, found.comments)
         warnings = (*warnings, *more)
     if found.truncated:
         warnings = (
             *warnings,
             say("Only the first {count} {count:file is|files are} listed.", count=len(files)),
         )
-    description = " ".join((found.description or "").split())
-    names = ", ".join(list(found.files)[:3])
-    said = [blocks(f"### {login(each.user)} · {each.created_at}", each.body or "") for each in comments]
-    return Page(
-        found.html_url or f"https://gist.github.com/{found.id}",
-        blocks(
+    description = one_line(found.description)
+    return await asyncio.to_thread(
+        lambda: github_page(
+            found.html_url or f"https://gist.github.com/{found.id}",
             element("gist", f"{login(found.owner)}/{found.id}"),
             element("description", description) if description else "",
             *files,
-            f"## Comments ({len(said)})" if said else "",
-            *said,
-        ),
-        title=description or names or found.id,
-        author=login(found.owner),
-        date=found.updated_at or found.created_at or None,
-        site=f"{SITE} Gist",
-        canonical=found.html_url or None,
-        way="github",
-        share=1.0,
-        warnings=warnings,
+            commented(said),
+            site=f"{SITE} Gist",
+            title=description or ", ".join(list(found.files)[:3]) or found.id,
+            author=login(found.owner),
+            date=found.updated_at or found.created_at or None,
+            canonical=found.html_url or None,
+            warnings=warnings,
+        )
     )
 
 
@@ -187,13 +184,9 @@ def _page(found: _GitHubFile, shown: _FileExcerpt) -> Page:
     place = found.place
     return github_page(
         found.url,
-        blocks(
-            element("repository", place.name),
-            element("ref", found.ref),
-            element("path", found.path),
-            element("lines", shown.lines) if shown.lines else "",
-            section("content", shown.markdown),
-        ),
+        *at_place(place.name, found.ref, found.path),
+        element("lines", shown.lines) if shown.lines else "",
+        section("content", shown.markdown),
         title=title_of_path(place.name, found.path),
         author=shown.author,
         warnings=shown.warnings,

@@ -12,30 +12,33 @@ from tabane.messages import Message, say
 from tabane.reader.formats.text import bounded, unix
 from tabane.reader.page import Page
 from tabane.reader.sites.github.addresses import GitHubAddress, linked
-from tabane.reader.sites.github.api import PAGE, RAW, GitHubApi
+from tabane.reader.sites.github.api import PAGE, RAW, GitHubApi, only_first
 from tabane.reader.sites.github.api_objects import (
     GitHubAsset,
     GitHubEntry,
     GitHubIssue,
-    GitHubLabel,
     GitHubRelease,
     GitHubRepository,
     GitHubSearchPage,
     GitHubTag,
 )
 from tabane.reader.sites.github.as_markdown import (
-    blocks,
+    at_place,
+    body_of,
     element,
-    facts,
     github_page,
+    known_facts,
+    labels,
     listing,
     login,
     numbered,
+    own_page,
     readme_of,
     section,
     size,
     title_of_path,
 )
+from tabane.reader.sites.site_markdown import blocks, one_line
 from tabane.text.encodings import decode_leniently
 
 _WHERE = re.compile(r"\b(?:repo|org|user):\S+")
@@ -54,28 +57,22 @@ async def issues(place: GitHubAddress, api: GitHubApi) -> Page:
         "/search/issues", GitHubSearchPage, q=f"repo:{place.name} {wanted}", per_page=PAGE, page=number
     )
     what = "pulls" if kind == "pr" else "issues"
-    shown = len(found.items)
-    warning = say(
-        "Only {shown} of {all} {all:entry is|entries are} shown.", shown=shown, all=found.total_count
-    )
+    shown, all_ = len(found.items), found.total_count
+    some = say("Only {shown} of {all} {all:entry is|entries are} shown.", shown=shown, all=all_)
     return github_page(
         f"{api.endpoints.site}/{place.name}/{what}" + (f"?{place.query}" if place.query else ""),
-        blocks(
-            f"# {what.capitalize()} of {place.name}",
-            f"{numbered(found.total_count, 'result')} for `{wanted}`",
-            "\n".join(_line(each) for each in found.items),
-        ),
+        f"# {what.capitalize()} of {place.name}",
+        f"{numbered(all_, 'result')} for `{wanted}`",
+        "\n".join(_line(each) for each in found.items),
         title=f"{what.capitalize()} · {place.name}",
-        warnings=(warning,) if found.total_count > shown else (),
+        warnings=(some,) if all_ > shown else (),
     )
 
 
 def _line(each: GitHubIssue) -> str:
-    names = (one.name if isinstance(one, GitHubLabel) else one for one in each.labels)
-    labels = ", ".join(name for name in names if name)
-    marks = [each.state, login(each.user), each.created_at[:10], numbered(each.comments, "comment"), labels]
-    title = " ".join(each.title.split())
-    return f"- [#{each.number} {title}]({each.html_url}) ({' · '.join(filter(None, marks))})"
+    said = numbered(each.comments, "comment")
+    marks = [each.state, login(each.user), each.created_at[:10], said, labels(each)]
+    return f"- [#{each.number} {one_line(each.title)}]({each.html_url}) ({' · '.join(filter(None, marks))})"
 
 
 LISTED = 30
@@ -88,13 +85,16 @@ async def release(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return one release, by its tag or the latest."""
     which = f"tags/{quote(place.rest[0], safe='')}" if place.rest else "latest"
     found = await api.get(f"/repos/{place.name}/releases/{which}", GitHubRelease)
-    return github_page(
+    title = f"{_name(found)} · {place.name}"
+    return own_page(
         found.html_url,
-        blocks(f"# {_name(found)} · {place.name}", _facts(found), _notes(found), _assets(found.assets)),
-        title=f"{_name(found)} · {place.name}",
+        f"# {title}",
+        _facts(found),
+        body_of(found.body),
+        _assets(found.assets),
+        title=title,
         author=login(found.author),
         date=found.published_at or found.created_at,
-        canonical=found.html_url or None,
     )
 
 
@@ -103,18 +103,15 @@ async def releases(place: GitHubAddress, api: GitHubApi) -> Page:
     found = await api.get(f"/repos/{place.name}/releases", list[GitHubRelease], per_page=LISTED)
     if not found:
         return await tags(place, api)
-    parts = [blocks(f"## {_name(each)}", _facts(each), _notes(each)[:_NOTES]) for each in found]
-    warnings = (
-        (say("Only the last {count} {count:release is|releases are} shown.", count=LISTED),)
-        if len(found) >= LISTED
-        else ()
-    )
+    parts = [blocks(f"## {_name(each)}", _facts(each), body_of(each.body)[:_NOTES]) for each in found]
+    last = say("Only the last {count} {count:release is|releases are} shown.", count=LISTED)
     return github_page(
         f"{api.endpoints.site}/{place.name}/releases",
-        blocks(f"# Releases of {place.name}", *parts),
+        f"# Releases of {place.name}",
+        *parts,
         title=f"Releases · {place.name}",
         date=found[0].published_at,
-        warnings=warnings,
+        warnings=(last,) if len(found) >= LISTED else (),
     )
 
 
@@ -124,25 +121,22 @@ async def tags(place: GitHubAddress, api: GitHubApi) -> Page:
     lines = "\n".join(f"- {each.name} (`{each.commit.sha[:7]}`)" for each in found)
     return github_page(
         f"{api.endpoints.site}/{place.name}/tags",
-        blocks(f"# Tags of {place.name}", lines or "*None.*"),
+        f"# Tags of {place.name}",
+        lines or "*None.*",
         title=f"Tags · {place.name}",
-        warnings=(say("Only the first {shown} {shown:entry is|entries are} shown.", shown=PAGE),)
-        if len(found) >= PAGE
-        else (),
+        warnings=(only_first(PAGE),) if len(found) >= PAGE else (),
     )
 
 
 def _name(found: GitHubRelease) -> str:
-    return " ".join((found.name or found.tag_name).split())
+    return one_line(found.name or found.tag_name)
 
 
 def _facts(found: GitHubRelease) -> str:
     kind = "draft" if found.draft else "pre-release" if found.prerelease else ""
-    return facts(tag=f"`{found.tag_name}`", author=login(found.author), date=found.published_at, kind=kind)
-
-
-def _notes(found: GitHubRelease) -> str:
-    return (found.body or "").replace("\r\n", "\n").strip()
+    return known_facts(
+        tag=f"`{found.tag_name}`", author=login(found.author), date=found.published_at, kind=kind
+    )
 
 
 def _assets(assets: list[GitHubAsset]) -> str:
@@ -171,12 +165,10 @@ async def repository(place: GitHubAddress, api: GitHubApi) -> Page:
     description = (about.description or "").strip()
     return github_page(
         about.html_url or f"{api.endpoints.site}/{about.full_name}",
-        blocks(
-            element("repository", about.full_name),
-            element("description", description) if description else "",
-            element("files", listing(entries)),
-            readme,
-        ),
+        element("repository", about.full_name),
+        element("description", description) if description else "",
+        element("files", listing(entries)),
+        readme,
         title=f"{about.full_name}: {description}" if description else about.full_name,
         author=about.owner.login if about.owner else None,
         date=about.pushed_at,
@@ -198,13 +190,9 @@ async def of_entries(
     where = quote(f"{ref}/{path}".rstrip("/"), safe="/")
     return github_page(
         f"{api.endpoints.site}/{place.name}/tree/{where}",
-        blocks(
-            element("repository", place.name),
-            element("ref", ref),
-            element("path", path or "/"),
-            element("files", listing(entries)),
-            readme,
-        ),
+        *at_place(place.name, ref, path or "/"),
+        element("files", listing(entries)),
+        readme,
         title=title_of_path(place.name, path),
         warnings=warnings,
     )

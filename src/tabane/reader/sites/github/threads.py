@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -14,13 +15,21 @@ from tabane.reader.sites.github.api_objects import (
     GitHubChangedFile,
     GitHubComment,
     GitHubIssue,
-    GitHubLabel,
     GitHubPull,
     GitHubReview,
     GitHubReviewComment,
 )
-from tabane.reader.sites.github.as_markdown import blocks, facts, github_page, login, numbered, reacted
+from tabane.reader.sites.github.as_markdown import (
+    body_of,
+    known_facts,
+    labels,
+    login,
+    numbered,
+    own_page,
+    reacted,
+)
 from tabane.reader.sites.github.changes import changed
+from tabane.reader.sites.site_markdown import blocks, one_line
 
 _HUNK = 12  # lines of a diff above a comment on it
 _ROLES = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
@@ -32,7 +41,8 @@ async def issue(place: GitHubAddress, api: GitHubApi) -> Page:
     if found.pull_request is not None:
         return await pull(place, api)
     comments, warnings = await _comments(place, found, api)
-    return _page(found, facts(state=_state(found), **_known(found)), [_conversation(comments, ())], warnings)
+    known = known_facts(state=_state(found), **_known(found))
+    return await asyncio.to_thread(lambda: _page(found, known, [_conversation(comments, ())], warnings))
 
 
 async def pull(place: GitHubAddress, api: GitHubApi) -> Page:
@@ -48,9 +58,13 @@ async def pull(place: GitHubAddress, api: GitHubApi) -> Page:
     w4: tuple[Message, ...] = ()
     if found.review_comments:
         notes, w4 = await api.pages(f"{path}/comments", GitHubReviewComment, found.review_comments)
-    detail = changed(files, patched=place.rest[1:2] in (("files",), ("changes",)))
-    parts = [_conversation(comments, reviews), _reviewed(notes), detail.markdown]
-    return _page(found, _pull_facts(found), parts, (*w1, *w2, *w3, *w4, *detail.warnings))
+
+    def laid_out() -> Page:
+        detail = changed(files, patched=place.rest[1:2] in (("files",), ("changes",)))
+        parts = [_conversation(comments, reviews), _reviewed(notes), detail.markdown]
+        return _page(found, _pull_facts(found), parts, (*w1, *w2, *w3, *w4, *detail.warnings))
+
+    return await asyncio.to_thread(laid_out)
 
 
 async def _comments(
@@ -63,26 +77,26 @@ async def _comments(
 
 
 def _page(found: GitHubIssue, known: str, parts: Sequence[str], warnings: tuple[Message, ...]) -> Page:
-    title = " ".join(found.title.split())
-    body = (found.body or "").replace("\r\n", "\n").strip() or "*No description.*"
-    return github_page(
+    title = f"{one_line(found.title)} #{found.number}"
+    return own_page(
         found.html_url,
-        blocks(f"# {title} #{found.number}", known, body, *parts),
-        title=f"{title} #{found.number}",
+        f"# {title}",
+        known,
+        body_of(found.body) or "*No description.*",
+        *parts,
+        title=title,
         author=login(found.user),
         date=found.created_at or None,
-        canonical=found.html_url or None,
         warnings=warnings,
     )
 
 
 def _known(found: GitHubIssue) -> dict[str, object]:
-    names = (each.name if isinstance(each, GitHubLabel) else each for each in found.labels)
     return {
         "author": login(found.user),
         "opened": found.created_at,
         "closed": found.closed_at,
-        "labels": ", ".join(name for name in names if name),
+        "labels": labels(found),
         "assignees": ", ".join(login(each) for each in found.assignees or ()),
         "milestone": found.milestone.title if found.milestone else "",
         "reactions": reacted(found.reactions),
@@ -103,7 +117,7 @@ def _pull_facts(found: GitHubPull) -> str:
     if found.merged_at:
         known.pop("closed")
     lines = f"+{found.additions:,} −{found.deletions:,}"
-    return facts(
+    return known_facts(
         state=state,
         **known,
         merged=found.merged_at and f"{found.merged_at} by {login(found.merged_by)}",
@@ -140,17 +154,17 @@ _VERDICTS = {
 def _comment(each: GitHubComment, level: str = "###") -> str:
     role = each.author_association
     marks = (each.created_at, role.lower() if role in _ROLES else "", reacted(each.reactions))
-    return blocks(f"{level} {' · '.join((login(each.user), *filter(None, marks)))}", _body(each.body))
+    return blocks(f"{level} {' · '.join((login(each.user), *filter(None, marks)))}", _body(each))
 
 
 def _review(each: GitHubReview) -> str:
     verdict = _VERDICTS.get(each.state, each.state.lower())
     head = " · ".join(filter(None, (login(each.user), each.submitted_at, verdict)))
-    return blocks(f"### {head}", _body(each.body) if each.body else "")
+    return blocks(f"### {head}", _body(each) if each.body else "")
 
 
-def _body(body: str | None) -> str:
-    return (body or "").replace("\r\n", "\n").strip() or "*(empty)*"
+def _body(each: GitHubComment | GitHubReview) -> str:
+    return body_of(each.body) or "*(empty)*"
 
 
 def _reviewed(notes: Sequence[GitHubReviewComment]) -> str:

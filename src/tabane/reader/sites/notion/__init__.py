@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from urllib.parse import SplitResult, quote
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.page import Page
-from tabane.reader.sites.notion.api import NotionApi, NotionBlockReader, NotionObject, page_id
-from tabane.reader.sites.notion.as_markdown import line, markdown, named, plain, title, unwritten
-from tabane.reader.sites.site_adapter import ReadingTools
+from tabane.reader.sites.notion.api import NotionApi, NotionBlockReader, page_id
+from tabane.reader.sites.notion.api_objects import NotionBlock, NotionObject
+from tabane.reader.sites.notion.as_markdown import line, markdown, named, odd, plain, title, unwritten
+from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
+from tabane.reader.sites.site_markdown import blocks, facts, one_line
 
 __all__ = ["NotionAdapter"]
 
@@ -18,27 +21,31 @@ _SOURCES = 5  # of one database
 _NO_PAGE = (400, 404)
 
 
-class NotionAdapter:
+class NotionAdapter(SitePages[str]):
     """Pages of Notion through its API. Without a key, the adapter for any page reads them.
 
     ``key`` returns NOTION_API_KEY or None. Causes of its ReadErrors in addition to those of fetching: key if
     it is missing or not accepted, status 404 if the page is not shared with the integration.
     """
 
-    name = "notion"
+    name, title = "notion", "Notion"
+    sample = SiteSample(
+        "https://www.notion.so/Notion-Official-83715d7703ee4b8699b5e659a4712dd8",
+        "",
+        0,
+        "NOTION_API_KEY",
+        shared=True,
+    )
 
     def __init__(
         self, key: Callable[[], str | None] = lambda: None, base: str = "https://api.notion.com"
     ) -> None:
         self._key, self._base = key, base
 
-    def takes(self, url: str) -> bool:
-        return page_id(url) is not None
+    def place(self, host: str, parts: SplitResult) -> str | None:
+        return page_id(host, parts)
 
-    async def read(self, url: str, tools: ReadingTools) -> Page | None:
-        id_ = page_id(url)
-        if id_ is None:
-            return None
+    async def page(self, place: str, url: str, tools: ReadingTools) -> Page | None:
         key = self._key()
         if not key:
             raise ReadError(
@@ -46,18 +53,30 @@ class NotionAdapter:
             )
         api = NotionApi(tools, self._base, key)
         try:
-            found = await api.get(f"pages/{id_}", NotionObject)
+            found = await api.get(f"pages/{place}", NotionObject)
         except ReadError as error:
             if error.status not in _NO_PAGE:
                 raise
-            return await _database(url, id_, api)
+            return await _database(url, place, api)
         return await _page(url, found, api)
 
 
 async def _page(url: str, found: NotionObject, api: NotionApi) -> Page:
     nodes, warnings = await NotionBlockReader(api).of_page(found.id)
-    name = title(found.properties)
-    known = "\n".join(f"- {key}: {value}" for key, value in named(found.properties))
+    return await asyncio.to_thread(_laid_out, url, found, nodes, warnings)
+
+
+def _laid_out(
+    url: str, found: NotionObject, nodes: Sequence[NotionBlock], warnings: tuple[Message, ...]
+) -> Page:
+    if count := odd(nodes):
+        warnings = (
+            *warnings,
+            say(
+                "{count} {count:block has|blocks have} a form that is not known, and no text here.",
+                count=count,
+            ),
+        )
     if count := unwritten(nodes):
         warnings = (
             *warnings,
@@ -66,8 +85,8 @@ async def _page(url: str, found: NotionObject, api: NotionApi) -> Page:
                 count=count,
             ),
         )
-    body = await asyncio.to_thread(markdown, nodes)
-    return _page_of(url, found, name, known, body, warnings)
+    known = facts(dict(named(found.properties)))
+    return _page_of(url, found, title(found.properties), known, markdown(nodes), warnings)
 
 
 async def _database(url: str, id_: str, api: NotionApi) -> Page:
@@ -75,11 +94,10 @@ async def _database(url: str, id_: str, api: NotionApi) -> Page:
     found = await api.get(f"databases/{id_}", NotionObject)
     parts = []
     for source in found.data_sources[:_SOURCES]:
-        if isinstance(source, dict) and source.get("id"):
-            columns = await api.get(f"data_sources/{source['id']}", NotionObject)
-            parts.append(_columns(str(source.get("name") or ""), columns, alone=len(found.data_sources) == 1))
+        columns = await api.get(f"data_sources/{quote(source.id, safe='')}", NotionObject)
+        parts.append(_columns(source.name or "", columns, alone=len(found.data_sources) == 1))
     warning = say("The rows of a database are not read. Read its pages one by one.")
-    name = " ".join(plain(found.title).split())
+    name = one_line(plain(found.title))
     return _page_of(url, found, name, line(found.description), "\n\n".join(parts), (warning,))
 
 
@@ -96,15 +114,14 @@ def _columns(name: str, source: NotionObject, *, alone: bool) -> str:
 def _page_of(
     url: str, found: NotionObject, name: str, known: str, body: str, warnings: tuple[Message, ...]
 ) -> Page:
-    head = f"# {name}" if name else ""
     return Page(
         url,
-        "\n\n".join(filter(None, (head, known, body))),
+        blocks(f"# {name}" if name else "", known, body),
         title=name or None,
         date=found.last_edited_time or found.created_time,
-        site="Notion",
+        site=NotionAdapter.title,
         canonical=found.public_url or found.url or None,
-        way="notion",
+        way=NotionAdapter.name,
         share=1.0,
         warnings=warnings,
     )

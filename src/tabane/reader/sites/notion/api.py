@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
-from urllib.parse import parse_qs, urlsplit
-
-from msgspec import Struct
+from urllib.parse import SplitResult, parse_qs, quote
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.sites.site_adapter import ReadingTools, fetch_json, query
+from tabane.reader.sites.notion.api_objects import NotionBlock, NotionListing, block_of
+from tabane.reader.sites.site_adapter import ReadingTools
+from tabane.reader.sites.site_api import SiteApi, decode_each
 
 DEPTH = 10
 """Levels of blocks within blocks."""
@@ -27,24 +25,6 @@ AT_ONCE = 3
 
 # Pages of their own, which are named and not read.
 _CLOSED = frozenset({"child_page", "child_database"})
-
-
-@dataclass(slots=True)
-class NotionBlock:
-    """A block and its children."""
-
-    block: Block
-    inner: list[NotionBlock] = field(default_factory=list)
-
-    @property
-    def kind(self) -> str:
-        return str(self.block.get("type", ""))
-
-    @property
-    def content(self) -> Block:
-        """Return its member that is named by its kind."""
-        found = self.block.get(self.kind)
-        return found if isinstance(found, dict) else {}
 
 
 class NotionBlockReader:
@@ -61,7 +41,7 @@ class NotionBlockReader:
         """Return all blocks, with a warning about those that are missing. Raises ReadError if no block could
         be read.
         """
-        nodes = [NotionBlock(block) for block in await self._children(id_)]
+        nodes = await self._children(id_)
         level = nodes
         for _ in range(DEPTH - 1):
             level = await self._below(level)
@@ -77,18 +57,15 @@ class NotionBlockReader:
         return [inner for node in opened for inner in node.inner]
 
     async def _open(self, node: NotionBlock) -> None:
-        original = node.content.get("synced_from")
-        id_ = original.get("block_id") if isinstance(original, dict) else None
+        original = node.content.synced_from
         try:
-            blocks = await self._children(str(id_ or node.block.get("id", "")))
+            node.inner = await self._children((original.block_id if original else None) or node.id)
         except ReadError as error:
             self._unread, self._why = self._unread + 1, error
-            return
-        node.inner = [NotionBlock(block) for block in blocks]
 
-    async def _children(self, id_: str) -> list[Block]:
+    async def _children(self, id_: str) -> list[NotionBlock]:
         """Return all children of a block, page by page; those read so far if the next page fails."""
-        found: list[Block] = []
+        found: list[NotionBlock] = []
         cursor: str | None = None
         while True:
             if self._left <= 0:
@@ -98,14 +75,18 @@ class NotionBlockReader:
             try:
                 async with self._turns:
                     part = await self._api.get(
-                        f"blocks/{id_}/children", NotionListing, page_size=100, start_cursor=cursor
+                        f"blocks/{quote(id_, safe='')}/children",
+                        NotionListing,
+                        page_size=100,
+                        start_cursor=cursor,
                     )
+                    some = await decode_each(part.results, block_of, self._api.host)
             except ReadError as error:
                 if not found:
                     raise
                 self._unread, self._why = self._unread + 1, error
                 return found
-            found += part.results
+            found += some
             cursor = part.next_cursor
             if not part.has_more or not cursor:
                 return found
@@ -134,24 +115,18 @@ class NotionBlockReader:
 
 
 def _has_more(node: NotionBlock) -> bool:
-    return bool(node.block.get("has_children")) and node.kind not in _CLOSED
+    return node.has_children and node.kind not in _CLOSED
 
 
 _HOSTS = ("notion.so", "notion.site", "app.notion.com")
 _ID = re.compile(r"(?:^|-)([0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$", re.IGNORECASE)
 
 
-def page_id(url: str) -> str | None:
-    """Return the id of the page or database at ``url``, as a UUID; None if the URL has none or is not of
-    Notion.
+def page_id(host: str, parts: SplitResult) -> str | None:
+    """Return the id of the page or database at a URL, as a UUID; None if it has none or is not of Notion.
 
     A page opened beside its list has its id in ``p``; the id in ``v`` is of a view.
     """
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-    except ValueError:
-        return None
     if not any(host == each or host.endswith("." + each) for each in _HOSTS):
         return None
     beside = parse_qs(parts.query).get("p", [""])[0]
@@ -173,66 +148,30 @@ def address(id_: object) -> str:
 
 VERSION = "2025-09-03"
 
-_Shape = TypeVar("_Shape")
 
-Block = dict[str, Any]
-
-
-class NotionListing(Struct, frozen=True):
-    """A page of a list."""
-
-    results: list[Block]
-    has_more: bool = False
-    next_cursor: str | None = None
-
-
-class NotionObject(Struct, frozen=True):
-    """A page or a database, as far as both have the same."""
-
-    id: str
-    url: str = ""
-    public_url: str | None = None
-    created_time: str | None = None
-    last_edited_time: str | None = None
-    properties: dict[str, Any] = {}
-    title: list[Any] = []
-    description: list[Any] = []
-    data_sources: list[Any] = []
-
-
-class NotionApi:
+class NotionApi(SiteApi):
     """The API for one read."""
 
     def __init__(self, tools: ReadingTools, base: str, key: str) -> None:
-        self._tools, self._base = tools, base
-        self._headers = {"authorization": f"Bearer {key}", "notion-version": VERSION}
-
-    async def get(self, path: str, shape: type[_Shape], **parameters: object) -> _Shape:
-        """Return the object at ``path``. Raises ReadError that explains the status."""
-        url = query(f"{self._base}/v1/{path}", **parameters)
-        try:
-            return await fetch_json(self._tools, url, shape, headers=self._headers)
-        except ReadError as error:
-            message = _message(error)
-            if message is None:
-                raise
-            cause = "key" if error.status in (401, 403) else error.cause
-            raise ReadError(message, cause, status=error.status, wait=error.wait) from None
+        headers = {"authorization": f"Bearer {key}", "notion-version": VERSION}
+        super().__init__(tools, f"{base}/v1/", headers, _explained)
 
 
-def _message(error: ReadError) -> Message | None:
+def _explained(error: ReadError) -> tuple[Message, str] | None:
     if error.cause == "rate":
-        return say("Notion asks Tabane to wait: {reason}", reason=error.message)
+        return say("Notion asks Tabane to wait: {reason}", reason=error.message), "rate"
     if error.status == 401:
-        return say("Notion does not accept the NOTION_API_KEY.")
+        return say("Notion does not accept the NOTION_API_KEY."), "key"
     if error.status == 403:
-        return say(
+        message = say(
             "The integration of the NOTION_API_KEY has no permission to read content. Allow it "
             "in the integration's settings."
         )
+        return message, "key"
     if error.status == 404:
-        return say(
+        message = say(
             "Notion has nothing there, or the page is not shared with the integration of the "
             "NOTION_API_KEY. Open the page and add the integration under its connections."
         )
+        return message, error.cause
     return None

@@ -7,29 +7,39 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+import msgspec
+
 from tabane.reader.formats.text import fence
 from tabane.reader.markdown import escaping
-from tabane.reader.sites.notion.api import NotionBlock, address
+from tabane.reader.sites.notion.api import address
+from tabane.reader.sites.notion.api_objects import NotionBlock, NotionMarks, NotionText
+from tabane.reader.sites.site_markdown import one_line
 
-_MARKS = (("bold", "**"), ("italic", "*"), ("strikethrough", "~~"))
+_NESTED = 4
+"""Properties within properties, such as the formula of a rollup."""
 
 
-def plain(texts: object) -> str:
+def plain(texts: Iterable[NotionText]) -> str:
     """Return rich text without marks."""
-    return "".join(_said(each) for each in _items(texts))
+    return "".join(each.words for each in texts)
 
 
-def line(texts: object) -> str:
+def line(texts: Iterable[NotionText]) -> str:
     """Return rich text as one line of Markdown."""
-    return " ".join(rich(texts).split())
+    return one_line(rich(texts))
 
 
-def rich(texts: object) -> str:
+def rich(texts: Iterable[NotionText]) -> str:
     """Return rich text as Markdown; runs with the same marks are joined."""
-    runs = ((_style(each), each) for each in _items(texts))
-    return "".join(
-        _run(style, [each for _, each in some]) for style, some in groupby(runs, key=lambda run: run[0])
-    )
+    return "".join(_run(style, plain(some)) for style, some in groupby(texts, _style))
+
+
+def _texts(value: object) -> list[NotionText]:
+    """Return the rich text of a property; none if it is something else."""
+    try:
+        return msgspec.convert(value, list[NotionText])
+    except (msgspec.ValidationError, RecursionError):
+        return []
 
 
 def named(properties: object) -> list[tuple[str, str]]:
@@ -43,39 +53,36 @@ def named(properties: object) -> list[tuple[str, str]]:
 def title(properties: object) -> str:
     """Return the title of a page, which is the one property of this kind that each has."""
     values = properties.values() if isinstance(properties, dict) else ()
-    return next((_one_line(plain(each.get("title"))) for each in values if _kind(each) == "title"), "")
+    return next((one_line(plain(_texts(each.get("title")))) for each in values if _kind(each) == "title"), "")
 
 
-def value_of(found: object) -> str:
-    """Return a property as text, "" if it is empty."""
+def value_of(found: object, depth: int = _NESTED) -> str:
+    """Return a property as text, "" if it is empty, or nested in more than ``depth`` others."""
     kind = _kind(found)
-    value = found.get(kind) if isinstance(found, dict) else None
+    value = found.get(kind) if isinstance(found, dict) and depth else None
+    values = value if isinstance(value, list) else [value]
     if kind in ("rich_text", "title"):
-        return line(value)
+        return line(_texts(value))
     if kind in ("formula", "rollup"):
-        return value_of(value)
+        return value_of(value, depth - 1)
     if kind == "checkbox" or isinstance(value, bool):
         return "yes" if value else "no"
     if kind == "relation":
-        return ", ".join(address(each.get("id", "")) for each in _items(value))
-    if isinstance(value, list):
-        return ", ".join(filter(None, (_short(each) for each in value)))
-    return _short(value)
+        return ", ".join(address(each.get("id", "")) for each in values if isinstance(each, dict))
+    return ", ".join(filter(None, (_short(each, depth) for each in values)))
 
 
-def _short(value: object) -> str:
+def _short(value: object, depth: int) -> str:
     """Return a value of a property: a choice, a person, a date, a file, a number."""
     if not isinstance(value, dict):
-        return "" if value is None else _one_line(str(value))
+        return "" if value is None else one_line(str(value))
     if "start" in value:
         return _span(value)
     if "number" in value:
-        prefix = value.get("prefix")
-        return f"{prefix}-{value['number']}" if prefix else _short(value["number"])
+        prefix, number = value.get("prefix"), value["number"]
+        return f"{prefix}-{number}" if prefix else "" if number is None else one_line(str(number))
     name = value.get("name")
-    if name:
-        return _one_line(str(name))
-    return value_of(value) if isinstance(value.get("type"), str) else ""
+    return one_line(str(name)) if name else value_of(value, depth - 1) if _kind(value) else ""
 
 
 def _span(date: dict[str, Any]) -> str:
@@ -87,28 +94,20 @@ def _kind(found: object) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-def _items(texts: object) -> list[dict[str, Any]]:
-    return [each for each in texts if isinstance(each, dict)] if isinstance(texts, list) else []
-
-
-def _style(each: dict[str, Any]) -> tuple[str, str, tuple[bool, ...]]:
+def _style(each: NotionText) -> tuple[str, str, tuple[str, ...]]:
     """Return the style of a run: kind, link and marks."""
-    marks = each.get("annotations")
-    marks = marks if isinstance(marks, dict) else {}
-    kind = "equation" if _kind(each) == "equation" else "code" if marks.get("code") else ""
-    return kind, _link(each), tuple(bool(marks.get(name)) for name, _ in _MARKS)
+    marks = each.annotations or NotionMarks()
+    kind = "equation" if each.type == "equation" else "code" if marks.code else ""
+    set_ = ((marks.bold, "**"), (marks.italic, "*"), (marks.strikethrough, "~~"))
+    return kind, _link(each.href or ""), tuple(mark for wanted, mark in set_ if wanted)
 
 
-def _link(each: dict[str, Any]) -> str:
-    href = each.get("href")
-    if not isinstance(href, str) or not href:
-        return ""
+def _link(href: str) -> str:
     return f"https://www.notion.so{href}" if href.startswith("/") else href
 
 
-def _run(style: tuple[str, str, tuple[bool, ...]], texts: Iterable[dict[str, Any]]) -> str:
+def _run(style: tuple[str, str, tuple[str, ...]], text: str) -> str:
     kind, link, marks = style
-    text = "".join(_said(each) for each in texts)
     core = text.strip()
     if not core:
         return text.replace("\n", "  \n")
@@ -119,8 +118,8 @@ def _run(style: tuple[str, str, tuple[bool, ...]], texts: Iterable[dict[str, Any
         core = f"${core}$"
     else:
         core = escaping.inline(core)
-    for wanted, (_, mark) in zip(marks, _MARKS, strict=True):
-        core = f"{mark}{core}{mark}" if wanted else core
+    for mark in marks:
+        core = f"{mark}{core}{mark}"
     if link:
         core = f"[{escaping.label(core)}]({_address(link)})"
     return (before + core + after).replace("\n", "  \n")
@@ -128,21 +127,6 @@ def _run(style: tuple[str, str, tuple[bool, ...]], texts: Iterable[dict[str, Any
 
 def _address(url: str) -> str:
     return f"<{url}>" if re.search(r"[\s()]", url) else url
-
-
-def _said(each: dict[str, Any]) -> str:
-    """Return the words of one piece; an equation is its source, a date its days."""
-    if _kind(each) == "equation" and isinstance(each.get("equation"), dict):
-        return str(each["equation"].get("expression") or each.get("plain_text") or "")
-    text = each.get("plain_text")
-    if isinstance(text, str):
-        return text
-    inner = each.get("text")
-    return str(inner.get("content", "")) if isinstance(inner, dict) else ""
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 _ITEMS = frozenset({"bulleted_list_item", "numbered_list_item", "to_do", "toggle"})
@@ -155,7 +139,7 @@ def markdown(nodes: Sequence[NotionBlock]) -> str:
     text, before, number = "", "", 0
     for node in nodes:
         number = number + 1 if node.kind == "numbered_list_item" else 0
-        written = _numbered(node, number) if number else _block(node)
+        written = _item(f"{number}. ", node) if number else _block(node)
         if not written:
             continue
         close = node.kind in _ITEMS and node.kind == before
@@ -169,6 +153,11 @@ def unwritten(nodes: Sequence[NotionBlock]) -> int:
     return sum((node.kind == "unsupported") + unwritten(node.inner) for node in nodes)
 
 
+def odd(nodes: Sequence[NotionBlock]) -> int:
+    """Return the number of blocks whose content is not of the known form."""
+    return sum(node.odd + odd(node.inner) for node in nodes)
+
+
 def _block(node: NotionBlock) -> str:
     if writing := _WRITING.get(node.kind):
         return writing(node)
@@ -177,12 +166,8 @@ def _block(node: NotionBlock) -> str:
     return _below(_paragraph_text(node), node)
 
 
-def _text(node: NotionBlock) -> str:
-    return rich(node.content.get("rich_text")).strip()
-
-
 def _paragraph_text(node: NotionBlock) -> str:
-    return escaping.lines(_text(node))
+    return escaping.lines(rich(node.content.rich_text).strip())
 
 
 def _below(text: str, node: NotionBlock) -> str:
@@ -192,7 +177,7 @@ def _below(text: str, node: NotionBlock) -> str:
 
 def _heading(node: NotionBlock) -> str:
     level = min(int(node.kind[-1]) + 1, 6) if node.kind[-1].isdigit() else 2
-    said = line(node.content.get("rich_text"))
+    said = line(node.content.rich_text)
     return _below(f"{'#' * level} {escaping.heading(said)}" if said else "", node)
 
 
@@ -212,14 +197,9 @@ def _joined(text: str, inner: str) -> str:
     return f"{text}\n\n{inner}" if text else inner
 
 
-def _numbered(node: NotionBlock, number: int) -> str:
-    return _item(f"{number}. ", node)
-
-
 def _to_do(node: NotionBlock) -> str:
-    mark = "x" if node.content.get("checked") else " "
-    inner = NotionBlock({"type": "bulleted_list_item", "bulleted_list_item": node.content}, node.inner)
-    return _item("- ", inner).replace("- ", f"- [{mark}] ", 1)
+    mark = "x" if node.content.checked else " "
+    return _item("- ", node).replace("- ", f"- [{mark}] ", 1)
 
 
 def _quote(node: NotionBlock) -> str:
@@ -227,8 +207,8 @@ def _quote(node: NotionBlock) -> str:
 
 
 def _callout(node: NotionBlock) -> str:
-    icon = node.content.get("icon")
-    sign = str(icon.get("emoji") or "") if isinstance(icon, dict) else ""
+    icon = node.content.icon
+    sign = (icon.emoji if icon else None) or ""
     return _quoted(_below(f"{sign} {_paragraph_text(node)}".strip(), node))
 
 
@@ -237,104 +217,71 @@ def _quoted(text: str) -> str:
 
 
 def _code(node: NotionBlock) -> str:
-    language = str(node.content.get("language") or "")
-    code = plain(node.content.get("rich_text"))
-    caption = line(node.content.get("caption"))
+    language = node.content.language or ""
+    code = plain(node.content.rich_text)
+    caption = line(node.content.caption)
     return _joined(fence(code, _LANGUAGES.get(language, language.replace(" ", "-"))), caption).rstrip()
 
 
-def _equation(node: NotionBlock) -> str:
-    return f"$$\n{node.content.get('expression', '')}\n$$"
-
-
 def _table(node: NotionBlock) -> str:
-    rows = [
-        [escaping.cell(line(cell)) for cell in cells]
-        for row in node.inner
-        if isinstance(cells := row.content.get("cells"), list)
-    ]
+    rows = [[escaping.cell(line(cell)) for cell in row.content.cells] for row in node.inner]
     if not rows:
         return ""
     width = max(map(len, rows))
     rows = [[*row, *[""] * (width - len(row))] for row in rows]
-    if not node.content.get("has_column_header"):
+    if not node.content.has_column_header:
         rows.insert(0, [""] * width)
     rows.insert(1, ["---"] * width)
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _columns(node: NotionBlock) -> str:
-    return markdown(node.inner)
-
-
 def _picture(node: NotionBlock) -> str:
     url = _url(node)
-    return f"![{escaping.label(line(node.content.get('caption')))}](<{url}>)" if url else ""
+    return f"![{escaping.label(line(node.content.caption))}](<{url}>)" if url else ""
 
 
 def _file(node: NotionBlock) -> str:
     """Return a file, a video or a bookmark as a link with its name."""
     url = _url(node)
-    name = line(node.content.get("caption")) or escaping.inline(str(node.content.get("name") or "")) or url
+    name = line(node.content.caption) or escaping.inline(node.content.name or "") or url
     return f"[{escaping.label(name)}](<{url}>)" if url else name
 
 
 def _url(node: NotionBlock) -> str:
     content = node.content
-    for where in (content, content.get("external"), content.get("file")):
-        if isinstance(where, dict) and isinstance(url := where.get("url"), str):
-            return url.replace("<", "%3C").replace(">", "%3E").replace("\n", "")
-    return ""
+    urls = (each.url for each in (content, content.external, content.file) if each is not None)
+    url = next(filter(None, urls), "")
+    return url.replace("<", "%3C").replace(">", "%3E").replace("\n", "")
 
 
 def _page(node: NotionBlock) -> str:
     """Return a child page or database as a link; it is not read."""
     sign = "🗃" if node.kind == "child_database" else "📄"
-    name = escaping.inline(" ".join(str(node.content.get("title") or "Untitled").split()))
-    return f"{sign} [{escaping.label(name)}]({address(node.block.get('id', ''))})"
+    name = escaping.inline(one_line(node.content.title or "Untitled"))
+    return f"{sign} [{escaping.label(name)}]({address(node.id)})"
 
 
 def _reference(node: NotionBlock) -> str:
-    kind = str(node.content.get("type") or "")
-    id_ = node.content.get(kind)
+    content = node.content
+    kind = content.type or ""
+    id_ = {"page_id": content.page_id, "database_id": content.database_id}.get(kind, content.comment_id)
     return f"→ [{kind.removesuffix('_id') or 'page'}]({address(id_)})" if id_ else ""
 
 
-def _rule(_node: NotionBlock) -> str:
-    return "---"
-
-
-def _unsupported(_node: NotionBlock) -> str:
-    return ""
-
-
 _WRITING: Mapping[str, Callable[[NotionBlock], str]] = {
-    "heading_1": _heading,
-    "heading_2": _heading,
-    "heading_3": _heading,
-    "heading_4": _heading,
-    "bulleted_list_item": lambda node: _item("- ", node),
-    "toggle": lambda node: _item("- ", node),
+    **dict.fromkeys(("heading_1", "heading_2", "heading_3", "heading_4"), _heading),
+    **dict.fromkeys(("bulleted_list_item", "toggle"), lambda node: _item("- ", node)),
     "to_do": _to_do,
     "quote": _quote,
     "callout": _callout,
     "code": _code,
-    "equation": _equation,
+    "equation": lambda node: f"$$\n{node.content.expression or ''}\n$$",
     "table": _table,
-    "column_list": _columns,
-    "column": _columns,
-    "synced_block": _columns,
+    **dict.fromkeys(("column_list", "column", "synced_block"), lambda node: markdown(node.inner)),
     "image": _picture,
-    "video": _file,
-    "file": _file,
-    "pdf": _file,
-    "audio": _file,
-    "bookmark": _file,
-    "embed": _file,
-    "link_preview": _file,
-    "child_page": _page,
-    "child_database": _page,
+    **dict.fromkeys(("video", "file", "pdf", "audio", "bookmark", "embed", "link_preview"), _file),
+    **dict.fromkeys(("child_page", "child_database"), _page),
     "link_to_page": _reference,
-    "divider": _rule,
-    "unsupported": _unsupported,
+    "divider": lambda node: "---",
+    "unsupported": lambda node: "",
 }

@@ -1,0 +1,678 @@
+"""Whether text is visible, by what is set for an element and what it inherits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from functools import lru_cache
+
+from tabane.reader.extraction.styles.colors import BLACK, LINK, WHITE, Color, color, contrast, distance, parts
+from tabane.reader.extraction.styles.declarations import font_size, functions, longhands
+from tabane.reader.extraction.styles.lengths import FONT_SIZE, WIDTH, angle, length, number
+from tabane.reader.extraction.styles.shapes import shown_part
+from tabane.reader.extraction.styles.sheet_rules import Declarations
+from tabane.reader.extraction.styles.variables import Variables, resolved
+
+Specified = Mapping[str, str]
+_INHERITED = frozenset(
+    ("visibility", "color", "-webkit-text-fill-color", "font-size", "text-indent", "letter-spacing",
+     "text-shadow", "-webkit-text-stroke", "-webkit-text-security", "line-height", "direction")
+)  # fmt: skip
+_CELLS = frozenset(("td", "th", "tr", "tbody", "thead", "tfoot", "col", "colgroup"))
+_LEAST_FONT = 3.0
+_LEAST_CONTRAST = 1.15
+_LEAST_DISTANCE = 0.14
+_FAINT = 0.05
+_FAR_LEFT, _FAR_UP, _FAR_ON = -480.0, -480.0, 3000.0
+_FAR_FIXED = -240.0
+_FAR_MARGIN = -1500.0
+_LITTLE = 4.0
+_OUT = 0.99
+"""Part of an element's size by which it has to be moved to be out of what is around it."""
+
+
+class Reason(Enum):
+    """Why text is not visible."""
+
+    NONE = auto()
+    DISPLAY = auto()
+    VISIBILITY = auto()
+    OPACITY = auto()
+    PLACE = auto()
+    CLIP = auto()
+    SIZE = auto()
+    FONT = auto()
+    COLOR = auto()
+    SQUASHED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class VisualState:
+    """What is known of the place where an element is.
+
+    ``grounds`` are the colors that may be behind it; None if unknown. ``silence`` is why text that is
+    directly in the element cannot be seen. ``placed``: something around it is positioned; ``clipped``: the
+    nearest such clips what is outside of it; ``floor``: an opaque ground above the nearest stacking context;
+    ``cropped``: its lines have no height. ``pulled`` is the indent of the block that it is in.
+    """
+
+    color: Color = BLACK
+    fill: Color | None = None
+    font: float = FONT_SIZE
+    scale: float = 1.0
+    visible: bool = True
+    opacity: float = 1.0
+    indent: float = 0.0
+    pulled: float = 0.0
+    spacing: float = 0.0
+    secret: bool = False
+    outlined: tuple[Color, ...] = ()
+    grounds: tuple[Color, ...] | None = (WHITE,)
+    variables: Variables = field(default_factory=Variables)
+    placed: bool = False
+    clipped: bool = False
+    floor: bool = False
+    squeezed: bool = False
+    flexible: bool = False
+    lifted: bool = False
+    line: float | None = None
+    cropped: bool = False
+    silence: Reason = Reason.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """What an element is like: the state for its contents, and why nothing in it is visible.
+
+    ``changing``: it has a transition or an animation, so that a script may show it.
+    """
+
+    state: VisualState
+    hidden: Reason = Reason.NONE
+    changing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ElementKind:
+    """What has to be known of an element besides its style.
+
+    ``unknown``: sheets that are not in the page may have set more for it.
+    """
+
+    tag: str
+    inline: bool = False
+    linked: bool = False
+    unknown: bool = False
+    top: bool = False
+
+
+def judged(
+    around: VisualState,
+    specified: Specified,
+    kind: ElementKind,
+    frames: Mapping[str, tuple[Declarations, Declarations]],
+) -> Judgment:
+    """Judge an element by what is set for it and by the state of its parent."""
+    return _Judging(around, specified, kind, frames).judgment()
+
+
+class _Judging:
+    """Judges one element."""
+
+    def __init__(
+        self,
+        around: VisualState,
+        specified: Specified,
+        kind: ElementKind,
+        frames: Mapping[str, tuple[Declarations, Declarations]],
+    ) -> None:
+        self._around, self._kind = around, kind
+        self._variables = around.variables.with_those_of(specified)
+        self._set = dict(specified)
+        self._values: dict[str, str] = {}
+        self._animate(frames)
+        self._font = self._font_size()
+        self._position = self._value("position") or "static"
+
+    def _animate(self, frames: Mapping[str, tuple[Declarations, Declarations]]) -> None:
+        """Set what an animation leaves at its end."""
+        if not frames or "animation-name" not in self._set:
+            return
+        if self._value("animation-fill-mode") not in ("forwards", "both"):
+            return
+        if self._value("animation-iteration-count") == "infinite":
+            return
+        back = self._value("animation-direction") in ("reverse", "alternate-reverse")
+        for name in re.split(r"[\s,]+", self._value("animation-name")):
+            found = frames.get(name) or frames.get(name.lower())
+            if found is not None:
+                self._set.update((what, value) for what, value, _ in found[0 if back else 1])
+        self._values.clear()
+
+    def _value(self, name: str) -> str:
+        """Return what is set for a property, with its variables; empty if nothing is."""
+        known = self._values.get(name)
+        if known is None:
+            known = self._values[name] = self._resolved(name)
+        return known
+
+    def _resolved(self, name: str) -> str:
+        value = self._set.get(name, "")
+        if not value:
+            if (everything := self._set.get("all")) and name not in ("direction",):
+                return "initial" if everything == "initial" else ""
+            return ""
+        if "var(" in value or "env(" in value:
+            shorthand, mark, rest = value.rpartition("\x1f")
+            text = resolved(rest if mark else value, self._variables)
+            if text is None:
+                return ""
+            expanded = longhands(shorthand if mark else name, text)
+            value = next((what for one, what in expanded if one == name), "")
+        if value in ("unset", "revert", "revert-layer"):
+            return ""
+        if value == "inherit":
+            return "" if name in _INHERITED else "inherit"
+        return value
+
+    def _px(self, name: str, base: float = WIDTH) -> float | None:
+        value = self._value(name)
+        return length(value, self._font, base) if value else None
+
+    def _font_size(self) -> float:
+        value = font_size(self._value("font-size"))
+        if not value:
+            return self._around.font
+        if value == "initial":
+            return FONT_SIZE
+        found = length(value, self._around.font, self._around.font)
+        return self._around.font if found is None else min(max(0.0, found), 1e5)
+
+    def judgment(self) -> Judgment:
+        changing = any(
+            self._value(name) not in ("", "none", "auto", "initial", "all 0s", "0s")
+            for name in ("transition", "animation-name", "will-change")
+        )
+        reason = self._gone()
+        state = self._state()
+        if reason is Reason.NONE and state.opacity <= _FAINT:
+            reason = Reason.OPACITY
+        return Judgment(state, reason, changing)
+
+    # What hides an element with all that is in it
+
+    def _gone(self) -> Reason:
+        if self._value("display") in ("none", "table-column", "table-column-group"):
+            return Reason.DISPLAY
+        if self._value("content-visibility") == "hidden" or "url(" in self._value("content"):
+            return Reason.DISPLAY
+        if self._is_away() or self._is_turned_away() or self._is_below():
+            return Reason.PLACE
+        if self._is_clipped():
+            return Reason.CLIP
+        return Reason.SIZE if self._is_squashed() else Reason.NONE
+
+    @property
+    def _in_line(self) -> bool:
+        """Whether sizes and transforms have no effect on it."""
+        display = self._value("display")
+        if self._value("float") in ("left", "right") or self._position in ("absolute", "fixed"):
+            return False
+        if self._around.flexible or self._kind.unknown:
+            return False
+        return display in ("inline", "contents") or (
+            self._kind.inline and display in ("", "initial", "inherit")
+        )
+
+    def _is_away(self) -> bool:
+        across, down = self._shift()
+        if self._position in ("absolute", "fixed") and self._is_outside():
+            return True
+        if across <= _FAR_LEFT or across >= _FAR_ON or down >= _FAR_ON:
+            return True
+        own = self._px("margin-top") or 0.0
+        return down <= (_FAR_MARGIN if own < 0 and down - own > _FAR_UP else _FAR_UP)
+
+    def _shift(self) -> tuple[float, float]:
+        """Return how far an element is moved to the right and down, as far as can be known."""
+        across = (self._px("margin-left") or 0.0) + (self._px("padding-left") or 0.0)
+        across = min(across, 0.0) if across < 0 else 0.0
+        down = min(self._px("margin-top") or 0.0, 0.0)
+        if self._in_line:
+            down = 0.0
+        if self._position != "static" or (self._kind.unknown and "position" not in self._set):
+            free = self._position in ("absolute", "fixed") and not (
+                self._around.placed and self._position == "absolute"
+            )
+            width, height = (WIDTH, 800.0) if free or self._position == "relative" else (300.0, 300.0)
+            left, right = self._px("left", width), self._px("right", width)
+            top, bottom = self._px("top", height), self._px("bottom", height)
+            if left is not None:
+                across += left
+            elif right is not None:
+                across -= right
+            if top is not None:
+                down += top
+            elif bottom is not None:
+                down -= bottom if self._position == "relative" or abs(bottom) > 480 else 0.0
+        if not self._in_line:
+            more = self._transformed()
+            across, down = across + more[0], down + more[1]
+        return across, down
+
+    def _is_outside(self) -> bool:
+        """Return whether it is beside the screen, or beside what clips it."""
+        if self._position != "fixed" and not self._around.clipped:
+            return False
+        for side, other in (("left", "right"), ("top", "bottom"), ("right", "left"), ("bottom", "top")):
+            value = self._value(side)
+            if not value.endswith(("%", "vw", "vh")) or self._value(other) not in ("", "auto"):
+                continue
+            share = length(value.replace("vw", "%").replace("vh", "%"), 1, 1)
+            if share is None:
+                continue
+            moved = self._moved_share("x" if side in ("left", "right") else "y")
+            if side in ("right", "bottom"):
+                moved = -moved
+            if (share >= _OUT and moved > -0.5) or (share <= -_OUT and moved < 0.5):
+                return True
+        if self._position == "fixed":
+            if any((self._px(side) or 0.0) <= _FAR_FIXED for side in ("right", "bottom")):
+                return True
+            return any(
+                abs(self._moved_share(axis)) >= _OUT and self._value(side) in ("", "auto", "0", "0px")
+                for axis, side in (("x", "left"), ("y", "top"))
+            )
+        return False
+
+    def _moved_share(self, axis: str) -> float:
+        """Return by which part of its own size an element is moved."""
+        total = 0.0
+        for name, arguments in functions(self._value("transform")) or ():
+            values = parts(arguments)
+            if name in (f"translate{axis}", "translate", "translate3d"):
+                at = 0 if axis == "x" or name == "translatey" else 1
+                if at < len(values) and values[at].endswith("%"):
+                    total += length(values[at], 1, 1) or 0.0
+        return total
+
+    def _transformed(self) -> tuple[float, float]:
+        """Return by how much transforms move an element."""
+        across = down = 0.0
+        free = self._position in ("absolute", "fixed")
+        width = self._px("width") or (300.0 if free else WIDTH)
+        height = self._px("height") or 100.0
+        for name, arguments in functions(self._value("transform")) or ():
+            values = parts(arguments)
+            if name in ("translate", "translate3d", "translatex"):
+                across += length(values[0], self._font, width) or 0.0
+            if name in ("translate", "translate3d") and len(values) > 1:
+                down += length(values[1], self._font, height) or 0.0
+            elif name == "translatey":
+                down += length(values[0], self._font, height) or 0.0
+            elif name == "matrix" and len(values) == 6:
+                across, down = across + (number(values[4]) or 0), down + (number(values[5]) or 0)
+            elif name == "matrix3d" and len(values) == 16:
+                across, down = across + (number(values[12]) or 0), down + (number(values[13]) or 0)
+        moved = self._value("translate")
+        if moved and moved not in ("none", "initial"):
+            words = moved.split()
+            across += length(words[0], self._font, width) or 0.0
+            down += (length(words[1], self._font, height) or 0.0) if len(words) > 1 else 0.0
+        if across > 0 and not free and across < 2 * WIDTH:
+            across = 0.0  # one of a row that can be scrolled
+        return across, down
+
+    def _is_turned_away(self) -> bool:
+        if self._in_line:
+            return False
+        across, down = self._scales()
+        if min(abs(across), abs(down)) < 0.05:
+            return True
+        back = self._value("backface-visibility") == "hidden"
+        turns = [
+            angle(parts(arguments)[-1])
+            for name, arguments in functions(self._value("transform")) or ()
+            if name in ("rotatex", "rotatey")
+        ]
+        turned = self._value("rotate").split()
+        if len(turned) == 2 and turned[0] in ("x", "y"):
+            turns.append(angle(turned[1]))
+        for turn in turns:
+            if turn is not None:
+                rest = turn % 180
+                if abs(rest - 90) < 2 or (back and 91 < turn % 360 < 269):
+                    return True
+        return False
+
+    def _scales(self) -> tuple[float, float]:
+        """Return by how much an element is scaled, across and down."""
+        across = down = 1.0
+        for name, arguments in functions(self._value("transform")) or ():
+            values = [number(part) for part in parts(arguments)]
+            first = values[0] if values and values[0] is not None else 1.0
+            second = values[1] if len(values) > 1 and values[1] is not None else first
+            if name in ("scale", "scale3d"):
+                across, down = across * first, down * second
+            elif name == "scalex":
+                across *= first
+            elif name == "scaley":
+                down *= first
+            elif name in ("matrix", "matrix3d"):
+                area = _area(values)
+                if area is not None:
+                    across, down = across * area, down * area
+        words = [number(word) for word in self._value("scale").split()]
+        if words and words[0] is not None:
+            across *= words[0]
+            down *= words[1] if len(words) > 1 and words[1] is not None else words[0]
+        return across, down
+
+    def _is_below(self) -> bool:
+        """Return whether an opaque ground is painted over it."""
+        order = number(self._value("z-index") or "0") or 0.0
+        return order < 0 and self._around.floor and self._position != "static"
+
+    def _is_clipped(self) -> bool:
+        clip = self._value("clip")
+        free = self._position in ("absolute", "fixed")
+        if clip.startswith("rect(") and (free or (self._kind.unknown and "position" not in self._set)):
+            edges = re.split(r"[\s,]+", clip[5:].rstrip(") ").strip())
+            if len(edges) == 4:
+                top, right, bottom, left = (length(edge, self._font, bare=True) for edge in edges)
+                tall = (800.0 if bottom is None else bottom) - (top or 0.0)
+                wide = (WIDTH if right is None else right) - (left or 0.0)
+                if tall < _LITTLE or wide < _LITTLE:
+                    return True
+        shape = self._value("clip-path")
+        return bool(shape) and not shown_part(shape, self._font)
+
+    def _is_squashed(self) -> bool:
+        """Return whether its contents do not fit into it, and what does not fit is clipped."""
+        display = self._value("display")
+        if self._in_line or (self._kind.tag in _CELLS and display in ("", "initial")):
+            return False
+        if display.startswith("table-") or display == "contents":
+            return False
+        across, down = (self._value(f"overflow-{axis}") not in ("", "visible", "initial") for axis in "xy")
+        contained = self._value("contain")
+        sized = "strict" in contained or "size" in contained.split()
+        if "strict" in contained or "paint" in contained or "content" in contained.split():
+            across = down = True
+        if not (across or down):
+            return False
+        little = max(_LITTLE, 0.3 * self._font)
+        across = across or down  # one that clips makes the other do so too
+        if self._shown("height", "padding-bottom", sized=sized, little=little):
+            return self._around.squeezed or not self._shown(
+                "width", "padding-right", sized=False, little=little
+            )
+        return True
+
+    def _shown(self, side: str, padding: str, *, sized: bool, little: float) -> bool:
+        """Return whether enough of it is shown along one side."""
+        sizes = [self._px(name) for name in (side, f"max-{side}")]
+        known = [size for size in sizes if size is not None]
+        if side == "height" and not known and sized:
+            known.append(0.0)
+        if not known:
+            return True
+        least = self._px(f"min-{side}") or 0.0
+        return max(min(known), least) + (self._px(padding) or 0.0) >= little
+
+    def _is_cropped(self) -> bool:
+        """Return whether its lines have no height, and it is as high as its lines."""
+        if self._value("overflow-y") in ("", "visible", "initial") or self._value("height") not in (
+            "",
+            "auto",
+        ):
+            return False
+        line = self._line()
+        padding = (self._px("padding-top") or 0.0) + (self._px("padding-bottom") or 0.0)
+        return line is not None and line < 0.2 * self._font and padding < _LITTLE
+
+    def _line(self) -> float | None:
+        value = self._value("line-height")
+        if not value:
+            return self._around.line
+        if value in ("normal", "initial"):
+            return None
+        plain = number(value) if not value.endswith("%") else None
+        return plain * self._font if plain is not None else length(value, self._font, self._font)
+
+    # What its contents inherit, and what is behind them
+
+    def _state(self) -> VisualState:
+        around = self._around
+        current = self._color()
+        grounds, own = self._grounds(current)
+        free = self._position not in ("static", "")
+        overflow = self._value("overflow-x") or self._value("overflow-y")
+        display = self._value("display")
+        state = replace(
+            around,
+            color=current,
+            fill=self._fill(current),
+            font=self._font,
+            scale=around.scale * self._zoomed(),
+            visible=self._is_visible(),
+            opacity=around.opacity * self._opacity(),
+            indent=self._indent(),
+            pulled=around.pulled if self._in_line else self._indent(),
+            spacing=self._spacing(),
+            secret=self._secret(),
+            outlined=self._outlines(current),
+            grounds=grounds,
+            variables=self._variables,
+            placed=around.placed or free or bool(self._value("transform") not in ("", "none")),
+            clipped=(overflow in ("hidden", "clip")) if free else around.clipped,
+            floor=self._floor(own, free=free),
+            squeezed=_is_nothing(self._value("grid-template-rows")),
+            flexible=display.endswith(("flex", "grid", "box")),
+            lifted=around.lifted or free,
+            line=self._line(),
+            cropped=around.cropped if self._in_line else self._is_cropped(),
+            silence=Reason.NONE,
+        )
+        return replace(state, silence=self._silence(state, own))
+
+    def _color(self) -> Color:
+        around = self._around.color
+        value = self._value("color")
+        if not value:
+            return LINK if self._kind.linked and "color" not in self._set else around
+        if value == "initial":
+            return BLACK
+        return color(value, around) or Color(*around[:3], 1.0)
+
+    def _fill(self, current: Color) -> Color | None:
+        value = self._value("-webkit-text-fill-color")
+        if not value:
+            return self._around.fill
+        return None if value in ("initial", "currentcolor") else color(value, current)
+
+    def _is_visible(self) -> bool:
+        value = self._value("visibility")
+        return self._around.visible if not value else value in ("visible", "initial")
+
+    def _opacity(self) -> float:
+        value = self._value("opacity")
+        found = number(value) if value and value != "initial" else None
+        total = 1.0 if found is None else min(1.0, max(0.0, found))
+        for name, argument in functions(self._value("filter")) or ():
+            if name == "opacity":
+                share = number(argument)
+                total *= 1.0 if share is None else min(1.0, max(0.0, share))
+            elif name == "blur" and (length(argument, self._font) or 0) >= 6:
+                return 0.0
+        mask = self._value("mask-image")
+        if "gradient(" in mask and "url(" not in mask:
+            stops = _stops(mask, BLACK)
+            if stops is not None and all(stop.alpha <= _FAINT for stop in stops):
+                return 0.0
+        return total
+
+    def _zoomed(self) -> float:
+        across, down = self._scales() if not self._in_line else (1.0, 1.0)
+        zoom = number(self._value("zoom") or "1")
+        return min(abs(across), abs(down)) * (zoom if zoom else 1.0)
+
+    def _indent(self) -> float:
+        value = self._value("text-indent")
+        if not value:
+            return self._around.indent
+        found = (length(word, self._font, WIDTH) for word in value.split())
+        indent = next((each for each in found if each is not None), 0.0)
+        return indent + (self._px("padding-left") or 0.0)
+
+    def _spacing(self) -> float:
+        value = self._value("letter-spacing")
+        if not value:
+            return self._around.spacing
+        return length(value, self._font, self._font) or 0.0
+
+    def _secret(self) -> bool:
+        value = self._value("-webkit-text-security")
+        return self._around.secret if not value else value not in ("none", "initial")
+
+    def _outlines(self, current: Color) -> tuple[Color, ...]:
+        """Return the colors of shadows and outlines, which can make letters visible."""
+        found: list[Color] = []
+        if not (self._value("text-shadow") or self._value("-webkit-text-stroke")):
+            return self._around.outlined
+        for name in ("text-shadow", "-webkit-text-stroke"):
+            for part in parts(self._value(name))[:8]:
+                for word in re.findall(r"[a-z-]+\([^()]*\)|[#\w.-]+", part):
+                    one = color(word, current)
+                    if one is not None and one.alpha > 0.2:
+                        found.append(one)
+        return tuple(found)
+
+    def _grounds(self, current: Color) -> tuple[tuple[Color, ...] | None, tuple[Color, ...] | None]:
+        """Return the colors that may be behind the contents, and those that the element paints itself."""
+        below = self._around.grounds
+        if self._kind.top and "dark" in self._value("color-scheme").split()[:1]:
+            below = (Color(0.07, 0.07, 0.07),)
+        value, image = self._value("background-color"), self._value("background-image")
+        painted = color(value, current) if value and value != "initial" else None
+        if "inherit" in (value, image):
+            return below, None
+        own: tuple[Color, ...] | None = ()
+        if painted is not None and painted.alpha > 0:
+            if painted.alpha >= 1:
+                own = below = (painted,)
+            elif below is None:
+                own = None
+            else:
+                own = below = tuple(painted.over(ground) for ground in below)
+        elif self._kind.unknown and not value:
+            below = None
+        if (
+            not image
+            or image in ("none", "initial")
+            or self._value("background-size").startswith(("0 ", "0px"))
+        ):
+            return below, own
+        stops = _stops(image, current) if "url(" not in image and "gradient(" in image else None
+        if stops is None:
+            return None, None
+        if below is None:
+            below = own = tuple(stops) if all(stop.alpha >= 1 for stop in stops) else None
+        else:
+            below = own = tuple({stop.over(ground) for stop in stops for ground in below})[:32]
+        return below, own
+
+    def _floor(self, own: tuple[Color, ...] | None, *, free: bool) -> bool:
+        context = (free and self._value("z-index") not in ("", "auto")) or self._position in (
+            "fixed",
+            "sticky",
+        )
+        context = context or self._value("isolation") == "isolate" or self._opacity() < 1
+        context = context or any(
+            self._value(name) not in ("", "none") for name in ("transform", "filter", "mask-image")
+        )
+        if context or self._kind.top:
+            return False
+        value = self._value("background-color")
+        solid = (
+            bool(own) and (painted := color(value) if value else None) is not None and painted.alpha > 0.95
+        )
+        return self._around.floor or solid
+
+    # What hides the text that is directly in the element
+
+    def _silence(self, state: VisualState, own: tuple[Color, ...] | None) -> Reason:
+        if not state.visible:
+            return Reason.VISIBILITY
+        if state.font * state.scale < _LEAST_FONT:
+            return Reason.FONT
+        if state.cropped:
+            return Reason.SQUASHED
+        if state.pulled <= _FAR_LEFT or state.pulled >= 1200 or state.secret:
+            return Reason.SQUASHED
+        if state.spacing < 0 and state.spacing <= -0.7 * max(state.font, 1.0):
+            return Reason.SQUASHED
+        return Reason.COLOR if self._is_unreadable(state, own) else Reason.NONE
+
+    def _is_unreadable(self, state: VisualState, own: tuple[Color, ...] | None) -> bool:
+        text = state.fill or state.color
+        grounds = state.grounds
+        if self._value("background-clip") == "text":
+            if own is None or text.alpha > _FAINT:
+                return False
+            around = self._around.grounds
+            return around is not None and not any(_readable(each, around) for each in own)
+        if any(_readable(each, grounds) for each in state.outlined):
+            return False
+        if text.alpha * state.opacity <= _FAINT:
+            return True
+        return not _readable(Color(*text[:3], text.alpha * state.opacity), grounds)
+
+
+def _readable(text: Color, grounds: tuple[Color, ...] | None) -> bool:
+    """Return whether a color can be read on one of the grounds."""
+    if grounds is None:
+        return True
+    return any(_differ(text.over(ground), ground) for ground in grounds)
+
+
+@lru_cache(4096)
+def _differ(one: Color, other: Color) -> bool:
+    return contrast(one, other) >= _LEAST_CONTRAST or distance(one, other) >= _LEAST_DISTANCE
+
+
+def _area(values: list[float | None]) -> float | None:
+    """Return what remains of a length under a matrix: the root of that of an area."""
+    numbers = [value for value in values if value is not None]
+    if len(numbers) == 6:
+        a, b, c, d = numbers[:4]
+    elif len(numbers) == 16:
+        a, b, c, d = numbers[0], numbers[1], numbers[4], numbers[5]
+    else:
+        return None
+    return float(abs(a * d - b * c) ** 0.5)
+
+
+def _is_nothing(tracks: str) -> bool:
+    return tracks in ("0fr", "0", "0px", "minmax(0,0fr)", "minmax(0, 0fr)")
+
+
+def _stops(image: str, current: Color) -> list[Color] | None:
+    """Return the colors of gradients; None if one is unknown."""
+    found: list[Color] = []
+    for name, arguments in functions(image.replace("),", ") ")) or ():
+        if not name.endswith("gradient"):
+            return None
+        for part in parts(arguments)[:40]:
+            words = re.findall(r"[a-z-]+\((?:[^()]|\([^()]*\))*\)|[#\w.%-]+", part)
+            colors = [each for word in words[:6] if (each := color(word, current)) is not None]
+            if (
+                not colors
+                and words
+                and not re.match(r"to$|[-\d.]|from$|at$|circle|ellipse|closest|farthest|in$", words[0])
+            ):
+                return None
+            found += colors
+    return found or None

@@ -1,0 +1,76 @@
+"""Office documents: DOCX, XLSX and PPTX, ODT, ODS and ODP, as pages. Each is read by code of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lxml import etree
+
+from tabane.errors import ReadError
+from tabane.messages import Message, say
+from tabane.reader.cleaning import hidden_warnings
+from tabane.reader.formats.archive import opened
+from tabane.reader.formats.office.docx import read_docx
+from tabane.reader.formats.office.open_documents import about_open, read_odp, read_ods, read_odt
+from tabane.reader.formats.office.package import DOCUMENT, OfficePackage
+from tabane.reader.formats.office.pptx import read_pptx
+from tabane.reader.formats.office.reading import OfficeContent
+from tabane.reader.formats.office.xlsx import read_xlsx
+from tabane.reader.formats.text import bounded, broken
+from tabane.reader.markdown import markdown
+from tabane.reader.page import Page
+
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+_OPEN = "application/vnd.oasis.opendocument."
+_MEDIA = {
+    "docx": _OFFICE + "wordprocessingml.document",
+    "xlsx": _OFFICE + "spreadsheetml.sheet",
+    "pptx": _OFFICE + "presentationml.presentation",
+    "odt": _OPEN + "text",
+    "ods": _OPEN + "spreadsheet",
+    "odp": _OPEN + "presentation",
+}
+_READERS: Mapping[str, Callable[[OfficePackage], OfficeContent]] = {
+    "docx": read_docx,
+    "xlsx": read_xlsx,
+    "pptx": read_pptx,
+    "odt": read_odt,
+    "ods": read_ods,
+    "odp": read_odp,
+}
+
+
+def office_page(body: bytes, url: str, kind: str) -> Page:
+    """Return a document of this kind. Raises ReadError: ``broken``, ``large``."""
+    with opened(body, DOCUMENT) as archive:
+        package = OfficePackage(archive)
+        about = _about(package, kind)
+        try:
+            content = _READERS[kind](package)
+        except ReadError:
+            raise
+        except (etree.LxmlError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+            raise broken(DOCUMENT, error) from None  # what a changed document makes us stumble over
+    written = content.content
+    text, cut = bounded(written if isinstance(written, str) else markdown([written], url))
+    return Page(url, text, way=kind, media_type=_MEDIA[kind], warnings=(*_warnings(content), *cut), **about)
+
+
+def _about(package: OfficePackage, kind: str) -> dict[str, Any]:
+    """Return the metadata of a document, as fields of a page."""
+    return about_open(package) if kind.startswith("od") else package.about()
+
+
+def _warnings(content: OfficeContent) -> tuple[Message, ...]:
+    warnings = [*content.notes, *hidden_warnings(content.hidden)]
+    if content.deep:
+        warnings.append(
+            say(
+                "{count} {count:part is|parts are} nested too deeply and left out.",
+                count=content.deep,
+            )
+        )
+    if content.cut:
+        warnings.append(say("The page is larger than the limit, so its end is missing."))
+    return tuple(warnings)

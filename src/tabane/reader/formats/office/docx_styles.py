@@ -1,0 +1,275 @@
+"""Formats of runs and paragraphs of WordprocessingML: the own ones, and those of styles and defaults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from lxml import etree
+
+from tabane.reader.formats.office.drawing_colors import ThemeColors, local, number
+from tabane.reader.formats.office.package import attribute, named_child
+from tabane.reader.formats.office.text_formats import Format
+from tabane.reader.visibility import Color, hex_color
+
+TOGGLES = ("bold", "italic", "vanish")
+_FLAGS = {"b": "bold", "i": "italic", "strike": "strike", "dstrike": "strike", "vanish": "vanish",
+          "webHidden": "web_hidden"}  # fmt: skip
+_OFF = frozenset({"0", "false", "off"})
+_HIGHLIGHTS: Mapping[str, Color] = {
+    "black": (0, 0, 0), "blue": (0, 0, 255), "cyan": (0, 255, 255), "green": (0, 255, 0),
+    "magenta": (255, 0, 255), "red": (255, 0, 0), "yellow": (255, 255, 0), "white": (255, 255, 255),
+    "darkBlue": (0, 0, 128), "darkCyan": (0, 128, 128), "darkGreen": (0, 128, 0),
+    "darkMagenta": (128, 0, 128), "darkRed": (128, 0, 0), "darkYellow": (128, 128, 0),
+    "darkGray": (128, 128, 128), "lightGray": (192, 192, 192),
+}  # fmt: skip
+_ANCESTORS = 30
+_HEADING = re.compile(
+    r"(?:heading|見出し|überschrift|titre|título|제목|标题|標題)\s*([1-9１-９])", re.IGNORECASE
+)
+_TITLE = frozenset({"title", "表題", "タイトル", "titel", "titre", "título", "标题"})
+_CODE = re.compile(
+    r"html preformatted|html 書式付き|preformatted text|source ?code|code ?block|macro text|^code$|"
+    r"マクロ文字列|ソース ?コード|コード$|verbatim|整形済み",
+    re.IGNORECASE,
+)
+_QUOTATION = re.compile(r"quot|引用", re.IGNORECASE)
+_MONOSPACED = re.compile(
+    r"courier|consolas|menlo|monaco|lucida console|(?:liberation|dejavu|noto|ubuntu|roboto) (?:sans )?mono|"
+    r"source code|cascadia|fira (?:code|mono)|jetbrains|inconsolata|andale mono",
+    re.IGNORECASE,
+)
+
+
+class WordStyle(NamedTuple):
+    """A style with the properties of the styles that it is based on."""
+
+    name: str
+    run: Format
+    paragraph: Format
+    cells: Mapping[str, tuple[Format, Color | None]]
+    """Of a table style, by condition (firstRow, band1Horz, …, or "" for the whole): runs, and background."""
+
+    @property
+    def level(self) -> int | None:
+        """Return the level of headings of this style, 1..6."""
+        if (found := _HEADING.fullmatch(self.name.strip())) is not None:
+            return min(int(found[1]), 6)
+        if self.name.strip().lower() in _TITLE:
+            return 1
+        outline = self.paragraph.get("outline")
+        return min(outline + 1, 6) if outline is not None and outline < 9 else None
+
+    @property
+    def is_code(self) -> bool:
+        return bool(_CODE.search(self.name))
+
+    @property
+    def is_quotation(self) -> bool:
+        return bool(_QUOTATION.search(self.name))
+
+
+_NO_STYLE = WordStyle("", {}, {}, {})
+
+
+class WordStyles:
+    """The styles of a document by their ids."""
+
+    def __init__(self, part: etree._Element | None, theme: ThemeColors) -> None:
+        self._theme = theme
+        self._sources: dict[str, etree._Element] = {}
+        self._known: dict[str, WordStyle] = {}
+        self._usual: dict[str, str] = {}
+        self.defaults: Format = {}
+        for entry in part if part is not None else ():
+            if local(entry) == "style":
+                name = attribute(entry, "styleId") or ""
+                self._sources[name] = entry
+                if (attribute(entry, "default") or "0") not in _OFF:
+                    self._usual[attribute(entry, "type") or "paragraph"] = name
+            elif local(entry) == "docDefaults":
+                run = named_child(named_child(entry, "rPrDefault"), "rPr")
+                self.defaults = run_format(run, theme)
+
+    def usual(self, kind: str) -> str | None:
+        """Return the id of the default style of this type."""
+        return self._usual.get(kind)
+
+    def style(self, name: str | None) -> WordStyle:
+        """Return a style; an empty one if there is none."""
+        if name is None or name not in self._sources:
+            # Programs may refer to the styles of headings without defining them.
+            found = _HEADING.fullmatch((name or "").strip())
+            return WordStyle(f"heading {found[1]}", {}, {}, {}) if found else _NO_STYLE
+        if name not in self._known:
+            self._known[name] = self._made(name)
+        return self._known[name]
+
+    def _made(self, name: str) -> WordStyle:
+        chain: list[etree._Element] = []
+        at: str | None = name
+        while at is not None and (entry := self._sources.get(at)) is not None and len(chain) < _ANCESTORS:
+            if entry in chain:
+                break
+            chain.append(entry)
+            based = named_child(entry, "basedOn")
+            at = attribute(based, "val") if based is not None else None
+        run: dict[str, Any] = {}
+        paragraph: dict[str, Any] = {}
+        cells: dict[str, tuple[Format, Color | None]] = {}
+        for entry in reversed(chain):
+            run.update(run_format(named_child(entry, "rPr"), self._theme))
+            paragraph.update(paragraph_format(named_child(entry, "pPr"), self._theme))
+            _add_cells(cells, entry, self._theme)
+        named = named_child(chain[0], "name")
+        title = (attribute(named, "val") if named is not None else "") or ""
+        return WordStyle(title, run, paragraph, cells)
+
+
+def _add_cells(
+    cells: dict[str, tuple[Format, Color | None]], entry: etree._Element, theme: ThemeColors
+) -> None:
+    """Add what a table style says of its cells."""
+    parts = [("", entry)]
+    parts += [(attribute(part, "type") or "", part) for part in entry if local(part) == "tblStylePr"]
+    for condition, part in parts:
+        ground = shading(named_child(named_child(part, "tcPr"), "shd"), theme)
+        if ground is None:
+            ground = shading(named_child(named_child(part, "tblPr"), "shd"), theme)
+        before = cells.get(condition, ({}, None))
+        run = run_format(named_child(part, "rPr"), theme) if condition else {}
+        cells[condition] = ({**before[0], **run}, ground if ground is not None else before[1])
+
+
+def run_format(properties: etree._Element | None, theme: ThemeColors) -> dict[str, Any]:
+    """Return what the properties of a run say."""
+    found: dict[str, Any] = {}
+    for entry in properties if properties is not None else ():
+        name = local(entry)
+        if name in _FLAGS:
+            found[_FLAGS[name]] = (attribute(entry, "val") or "") not in _OFF
+        elif (read := _OF_RUNS.get(name)) is not None:
+            found.update(read(entry, attribute(entry, "val") or "", theme))
+    return found
+
+
+_Reading = Callable[[etree._Element, str, ThemeColors], dict[str, Any]]
+
+
+def _font(entry: etree._Element, _value: str, _theme: ThemeColors) -> dict[str, Any]:
+    font = attribute(entry, "ascii") or attribute(entry, "hAnsi")
+    return {"code": bool(_MONOSPACED.match(font))} if font else {}
+
+
+def _text_fill(entry: etree._Element, _value: str, theme: ThemeColors) -> dict[str, Any]:
+    paint = theme.fill(entry)
+    if paint is None:
+        return {}
+    return {"opacity": paint.opacity, **({} if paint.color is None else {"color": paint.color})}
+
+
+_OF_RUNS: Mapping[str, _Reading] = {
+    "rStyle": lambda _entry, value, _theme: {"style": value},
+    "color": lambda entry, value, theme: {"color": color_of(entry, value, theme, "theme")},
+    "shd": lambda entry, _value, theme: {"shade": shading(entry, theme)},
+    "highlight": lambda _entry, value, _theme: {"highlight": _HIGHLIGHTS.get(value)},
+    "sz": lambda _entry, value, _theme: {"size": number(value, 22) / 2},
+    "w": lambda _entry, value, _theme: {"scale": number(value.rstrip("%"), 100)},
+    "position": lambda _entry, value, _theme: {"position": number(value) / 2},
+    "spacing": lambda _entry, value, _theme: {"spacing": number(value) / 20},
+    "vertAlign": lambda _entry, value, _theme: {
+        "align": {"superscript": "sup", "subscript": "sub"}.get(value, "")
+    },
+    "rFonts": _font,
+    "textFill": _text_fill,
+}
+
+
+def paragraph_format(properties: etree._Element | None, theme: ThemeColors) -> dict[str, Any]:
+    """Return what the properties of a paragraph say. Lengths are in twips, 1/1440 of an inch."""
+    found: dict[str, Any] = {}
+    for entry in properties if properties is not None else ():
+        if (read := _OF_PARAGRAPHS.get(local(entry))) is not None:
+            found.update(read(entry, attribute(entry, "val") or "", theme))
+    return found
+
+
+def _indent(entry: etree._Element, _value: str, _theme: ThemeColors) -> dict[str, Any]:
+    left = number(attribute(entry, "left") or attribute(entry, "start"))
+    first = number(attribute(entry, "firstLine")) - number(attribute(entry, "hanging"))
+    return {"left": left + first if abs(first) > 10_000 else left}
+
+
+def _lines(entry: etree._Element, _value: str, _theme: ThemeColors) -> dict[str, Any]:
+    exact = attribute(entry, "lineRule") == "exact"
+    return {"line": number(attribute(entry, "line"), 240) if exact else 240.0}
+
+
+def _frame(entry: etree._Element, _value: str, _theme: ThemeColors) -> dict[str, Any]:
+    flat = attribute(entry, "hRule") == "exact" and number(attribute(entry, "h"), 240) < 40
+    return {"frame": (number(attribute(entry, "x")), number(attribute(entry, "y")), flat)}
+
+
+_OF_PARAGRAPHS: Mapping[str, _Reading] = {
+    "pStyle": lambda _entry, value, _theme: {"style": value},
+    "outlineLvl": lambda _entry, value, _theme: {"outline": max(int(number(value, 9)), 0)},
+    "numPr": lambda entry, _value, _theme: {"numbering": _numbering(entry)},
+    "shd": lambda entry, _value, theme: {"shade": shading(entry, theme)},
+    "ind": _indent,
+    "spacing": _lines,
+    "framePr": _frame,
+}
+
+
+def _numbering(entry: etree._Element) -> tuple[str | None, int | None]:
+    number_id, level = named_child(entry, "numId"), named_child(entry, "ilvl")
+    return (
+        attribute(number_id, "val") if number_id is not None else None,
+        min(max(int(number(attribute(level, "val"))), 0), 8) if level is not None else None,
+    )
+
+
+def shading(entry: etree._Element | None, theme: ThemeColors) -> Color | None:
+    """Return the color of a shading; None if it has none of its own."""
+    if entry is None:
+        return None
+    kind = attribute(entry, "val")
+    if kind == "solid":
+        return color_of(entry, attribute(entry, "color") or "", theme, "theme")
+    return color_of(entry, attribute(entry, "fill") or "", theme, "themeFill")
+
+
+def color_of(entry: etree._Element, value: str, theme: ThemeColors, prefix: str) -> Color | None:
+    """Return a color; None for an automatic one, which is readable. The theme goes before the value."""
+    named = attribute(entry, "themeColor" if prefix == "theme" else "themeFill")
+    color = theme.named(named) if named else None
+    if color is None:
+        return hex_color(value)
+    tint, shade = attribute(entry, f"{prefix}Tint"), attribute(entry, f"{prefix}Shade")
+    for share, lighter in ((tint, True), (shade, False)):
+        if share and len(share) == 2:
+            try:
+                part = int(share, 16) / 255
+            except ValueError:
+                continue
+            red, green, blue = (
+                round(channel * part + (255 * (1 - part) if lighter else 0)) for channel in color
+            )
+            color = (red, green, blue)
+    return color
+
+
+def combined(defaults: Format, styles: tuple[Format, ...], own: Format) -> dict[str, Any]:
+    """Return the format of a run by the formats of its table, paragraph and character style and its own.
+
+    Bold, italic and hidden of several styles cancel each other out, as Word does it.
+    """
+    made: dict[str, Any] = dict(defaults)
+    for style in styles:
+        made.update(style)
+    for name in TOGGLES:
+        set_by = sum(bool(style.get(name)) for style in styles)
+        made[name] = bool(defaults.get(name)) or set_by % 2 == 1
+    made.update(own)
+    return made

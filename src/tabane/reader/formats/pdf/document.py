@@ -1,0 +1,273 @@
+"""PDF documents as pages: each page's visible words as blocks and tables, with warnings.
+
+Libraries that convert PDF to Markdown were measured and not used: pdf-oxide 0.3.78 put a word of a cell into
+the next code block and took four times as long; PyMuPDF is AGPL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from time import process_time
+from typing import Any
+from urllib.parse import unquote
+
+from tabane.errors import ReadError
+from tabane.messages import Message, say
+from tabane.reader.formats.data_files import table
+from tabane.reader.formats.pdf.budget import PdfBudget
+from tabane.reader.formats.pdf.characters import FontTable, page_words
+from tabane.reader.formats.pdf.drawing import page_drawing
+from tabane.reader.formats.pdf.geometry import PdfFrame
+from tabane.reader.formats.pdf.lines import PdfLine, page_lines
+from tabane.reader.formats.pdf.metadata import said_author, said_date, said_title
+from tabane.reader.formats.pdf.paragraphs import HeadingStyles, blocks, heading_styles, largest_heading
+from tabane.reader.formats.pdf.running_lines import PageLines, running_lines
+from tabane.reader.formats.pdf.tables import PdfTable, page_tables
+from tabane.reader.formats.pdf.visibility import may_hide, seen_words
+from tabane.reader.formats.text import LONGEST, broken
+from tabane.reader.markdown import escaping
+from tabane.reader.page import Page
+
+_PDF = say("PDF")
+_PAGES = 1000
+_PAGE_WORDS = 1_500_000
+_ROWS = 900  # of a table over several pages
+
+
+@dataclass(slots=True)
+class _ReadPage:
+    """A page's lines outside of tables, and its tables with the number of their first word."""
+
+    lines: list[PdfLine] = field(default_factory=list)
+    tables: list[PdfTable] = field(default_factory=list)
+    height: float = 0.0
+    length: int = 0
+    hidden: int = 0
+    scan: bool = False
+    laid_out: bool = True
+    complete: bool = True
+
+
+def pdf_page(body: bytes, url: str) -> Page:
+    """Return the PDF's text with its pages marked; at most 1,000 pages of it.
+
+    Raises ReadError: ``key`` if it needs a password, ``broken`` if it is not a PDF, ``empty`` if it has only
+    images of pages.
+    """
+    import pypdfium2
+
+    try:
+        document = pypdfium2.PdfDocument(body)
+    except pypdfium2.PdfiumError as error:
+        if "password" in str(error).lower():
+            raise ReadError(say("The PDF is protected with a password."), "key") from None
+        raise broken(_PDF, error) from None
+    try:
+        return _page(document, url)
+    except (pypdfium2.PdfiumError, OSError) as error:
+        raise broken(_PDF, error) from None
+    finally:
+        document.close()
+
+
+def _page(document: Any, url: str) -> Page:
+    count = len(document)
+    pages = _read_pages(document, min(count, _PAGES))
+    if not any(page.length for page in pages):
+        raise _without_text(count, pages)
+    about = document.get_metadata_dict()
+    name = PurePosixPath(unquote(url.partition("?")[0])).stem
+    first = pages[0].lines if pages else []
+    markdown, cut = _written(pages, count)
+    return Page(
+        url,
+        markdown,
+        title=said_title(about, name) or largest_heading(first),
+        author=said_author(about),
+        date=said_date(about),
+        way="pdf",
+        media_type="application/pdf",
+        warnings=(*_warnings(count, pages), *cut),
+    )
+
+
+def _without_text(count: int, pages: Sequence[_ReadPage]) -> ReadError:
+    if any(page.hidden for page in pages):
+        return ReadError(
+            say("The PDF has {pages} {pages:page|pages} and no text that readers see.", pages=count), "empty"
+        )
+    return ReadError(
+        say(
+            "The PDF has {pages} {pages:page|pages} and no text. The pages are images, "
+            "probably from a scanner.",
+            pages=count,
+        ),
+        "empty",
+    )
+
+
+def _warnings(count: int, pages: Sequence[_ReadPage]) -> Iterator[Message]:
+    if len(pages) < count:
+        yield say(
+            "Only the first {shown} of {all} {all:page is|pages are} shown.", shown=len(pages), all=count
+        )
+    silent = sum(1 for page in pages if not page.length and not page.hidden)
+    if silent:
+        yield say("{count} {count:page has|pages have} no text and may be images.", count=silent)
+    scans = sum(1 for page in pages if page.scan)
+    if scans:
+        yield say(
+            "{count} {count:page is a scan|pages are scans}. The text comes from an invisible layer that "
+            "a program recognized, and may differ from the image.",
+            count=scans,
+        )
+    hidden = sum(page.hidden for page in pages)
+    if hidden:
+        yield say(
+            "{count} {count:part|parts} that readers do not see {count:was|were} left out.", count=hidden
+        )
+    doubtful = sum(1 for page in pages if not page.complete)
+    if doubtful:
+        yield say(
+            "{count} {count:page is|pages are} too complex to be checked completely for text that readers do "
+            "not see.",
+            count=doubtful,
+        )
+    plain = sum(1 for page in pages if not page.laid_out)
+    if plain:
+        yield say(
+            "The PDF is too large to be analyzed completely. The text of {count} {count:page|pages} is shown "
+            "without paragraphs and tables.",
+            count=plain,
+        )
+
+
+def _read_pages(document: Any, most: int) -> list[_ReadPage]:
+    budget, fonts = PdfBudget(), FontTable()
+    pages: list[_ReadPage] = []
+    length = 0
+    last: PdfTable | None = None
+    for number in range(most):
+        page = document[number]
+        try:
+            read = _read(page, budget, fonts, last)
+        finally:
+            page.close()
+        pages.append(read)
+        last = read.tables[-1] if read.tables else None
+        length += read.length
+        if length > LONGEST or budget.is_spent:
+            break
+    return pages
+
+
+def _frame(page: Any) -> PdfFrame:
+    left, bottom, right, top = page.get_bbox()
+    turn = page.get_rotation() // 90
+    wide, high = right - left, top - bottom
+    return PdfFrame(left, bottom, high if turn % 2 else wide, wide if turn % 2 else high, turn)
+
+
+def _read(page: Any, budget: PdfBudget, fonts: FontTable, before: PdfTable | None) -> _ReadPage:
+    frame = _frame(page)
+    text = page.get_textpage()
+    try:
+        drawing = page_drawing(page, frame, budget.objects)
+        words = page_words(text, frame, fonts, _PAGE_WORDS, fine=may_hide(drawing))
+    finally:
+        text.close()
+    laid_out = budget.has_layout
+    budget.spend(len(words), len(drawing.texts) + len(drawing.rules) + len(drawing.areas))
+    start = process_time()
+    seen = seen_words(words, page, frame, drawing, draws=budget.draws)
+    budget.spend_drawing(process_time() - start)
+    found = page_tables(seen.words, drawing, before) if laid_out and budget.has_layout else []
+    taken = frozenset(nth for one in found for nth in one.words)
+    lines = page_lines((nth, word) for nth, word in enumerate(seen.words) if nth not in taken)
+    length = sum(len(word.text) + 1 for word in seen.words)
+    return _ReadPage(lines, found, frame.height, length, seen.hidden, seen.scan, laid_out, seen.complete)
+
+
+Part = tuple[int, str | PdfTable]
+
+
+def _written(pages: Sequence[_ReadPage], count: int) -> tuple[str, tuple[Message, ...]]:
+    running = running_lines([PageLines(page.lines, page.height, bool(page.tables)) for page in pages])
+    for number, page in enumerate(pages):
+        page.lines = [line for nth, line in enumerate(page.lines) if (number, nth) not in running]
+    styles = heading_styles([line for page in pages for line in page.lines])
+    contents = [_parts(page, styles) for page in pages]
+    _join_tables(contents)
+    written: list[str] = []
+    warnings: list[Message] = []
+    for number, parts in enumerate(contents, 1):
+        if count > 1:
+            written.append(f"[p. {number}]")
+        for _, part in parts:
+            if isinstance(part, str):
+                written.append(part)
+                continue
+            made = table([[escaping.inline(cell) for cell in row] for row in part.rows])
+            written.append(made.markdown)
+            warnings.extend(made.warnings)
+    return "\n\n".join(written), tuple(dict.fromkeys(warnings))
+
+
+def _parts(page: _ReadPage, styles: HeadingStyles) -> list[Part]:
+    """Return the blocks and tables of a page in the order of its stream."""
+    parts: list[Part] = [(min(one.words), one) for one in page.tables]
+    if not page.laid_out:
+        return [(0, escaping.lines(escaping.inline("\n".join(line.text for line in page.lines))))]
+    if not parts:
+        return list(blocks(page.lines, styles))
+    starts = sorted(at for at, _ in parts)
+    for group in _between(page.lines, starts):
+        parts.extend(blocks(group, styles))
+    return sorted(parts, key=lambda part: part[0])
+
+
+def _between(lines: Sequence[PdfLine], starts: Sequence[int]) -> Iterator[list[PdfLine]]:
+    """Yield the lines before, between and after tables: no paragraph goes over a table."""
+    group: list[PdfLine] = []
+    at = 0
+    for line in lines:
+        while at < len(starts) and line.first > starts[at]:
+            at += 1
+            if group:
+                yield group
+                group = []
+        group.append(line)
+    if group:
+        yield group
+
+
+def _join_tables(contents: list[list[Part]]) -> None:
+    """Join a table at the end of a page with its continuation at the beginning of the next."""
+    last: tuple[list[Part], PdfTable] | None = None
+    for parts in contents:
+        if last is not None and parts and isinstance(parts[0][1], PdfTable):
+            where, above = last
+            joined = _continued(above, parts[0][1])
+            if joined is not None:
+                where[-1] = (where[-1][0], joined)
+                parts.pop(0)
+                if not parts:
+                    last = (where, joined)
+                    continue
+        last = (parts, parts[-1][1]) if parts and isinstance(parts[-1][1], PdfTable) else None
+
+
+def _continued(above: PdfTable, below: PdfTable) -> PdfTable | None:
+    """Return two tables as one if they have the same columns; the head is not repeated."""
+    if len(above.rows[0]) != len(below.rows[0]) or len(above.rows) + len(below.rows) > _ROWS:
+        return None
+    same_head = above.rows[0] == below.rows[0]
+    near = len(above.edges) == len(below.edges) and all(
+        abs(one - other) < 15 for one, other in zip(above.edges, below.edges, strict=True)
+    )
+    if not (same_head or near):
+        return None
+    rows = [*above.rows, *(below.rows[1:] if same_head else below.rows)]
+    return PdfTable(rows, below.edges, below.box, above.words)

@@ -1,0 +1,473 @@
+"""Tables of a page: within grids of rules, and where words are aligned in columns without rules."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tabane.reader.formats.pdf.characters import PdfWord
+from tabane.reader.formats.pdf.columns import text_columns
+from tabane.reader.formats.pdf.drawing import PageDrawing
+from tabane.reader.formats.pdf.geometry import PdfBox, centers
+from tabane.reader.formats.pdf.grids import RuleGrid, level_rules, rule_grids
+from tabane.reader.formats.pdf.joining import WIDE, by_height, joined, without_hyphens
+
+_GAP = 0.85  # times the size of the font, between words of different columns
+_BETWEEN = 0.15  # times the size of the font, between text objects, where each line of a text is one object
+_MOST_WORDS = 20_000  # of a page whose tables are looked for
+_MOST_COLUMNS = 60
+_SHARE, _NARROW_SHARE = 0.33, 0.42  # of lines, which have words on both sides of a gap between columns
+_LONG_WORD = 10  # characters: words are not cut where lines are drawn at once
+_PROSE = 24  # letters of a line of running text in a column
+_LEADER = re.compile(r"(?:[.·…‥]\s?){4}")
+_MARK = re.compile(r"(?:[•◦▪‣●○■□–·∙*-]|\(?\w{1,3}[.):])\Z")
+_NUMBER = re.compile(r"\d{1,4}\Z")
+
+Row = list[PdfWord]
+Rows = list[list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class PdfTable:
+    """A table: its rows of text, the place of its columns, and the numbers of its words."""
+
+    rows: Rows
+    edges: tuple[float, ...]
+    box: PdfBox
+    words: frozenset[int]
+
+
+def page_tables(
+    words: Sequence[PdfWord], drawing: PageDrawing, before: PdfTable | None = None
+) -> list[PdfTable]:
+    """Return the tables of a page. ``words`` are in the order of the page's stream.
+
+    ``before`` is the last table of the page before: one with the same head may be short.
+    """
+    upright = [(nth, word) for nth, word in enumerate(words) if word.style.upright and word.size > 0]
+    if not 4 <= len(upright) <= _MOST_WORDS:
+        return []
+    page = _PageTables(upright, drawing, before.rows[0] if before else [])
+    return [*page.ruled(), *page.aligned()]
+
+
+class _PageTables:
+    """The words of a page that are in no table yet."""
+
+    def __init__(self, words: list[tuple[int, PdfWord]], drawing: PageDrawing, head: list[str]) -> None:
+        self._words = words
+        self._head = head
+        self._grids = rule_grids(drawing.rules)
+        self._level = level_rules(drawing.rules) if len(drawing.rules) < 20_000 else []
+        self._bands = _band_edges(drawing)
+
+    def ruled(self) -> Iterator[PdfTable]:
+        """Yield tables within grids of rules."""
+        for grid in self._grids[:200]:
+            inside = [
+                (nth, word) for nth, word in self._words if grid.box.holds(word.center, word.middle, 1.0)
+            ]
+            if len(inside) < 3:
+                continue
+            rows, edges = self._of_grid(grid, [word for _, word in inside])
+            if _is_table(rows):
+                taken = frozenset(nth for nth, _ in inside)
+                self._words = [(nth, word) for nth, word in self._words if nth not in taken]
+                yield PdfTable(rows, edges, grid.box, taken)
+
+    def _of_grid(self, grid: RuleGrid, words: list[PdfWord]) -> tuple[Rows, tuple[float, ...]]:
+        if len(grid.columns) > _MOST_COLUMNS or len(grid.rows) > 2000:
+            return [], ()
+        if len(grid.columns) > 2 and len(grid.rows) > 2:
+            cells = _Cells(grid, words)
+            if not cells.are_coarse():
+                return cells.rows(), tuple(grid.columns)
+        lines = by_height(words)
+        inner = grid.columns[1:-1] if len(grid.columns) > 2 else _corridors(lines)
+        if not inner or not _is_rowwise(words, inner, lines):
+            return [], ()
+        bands = [y for y in self._bands if grid.box.bottom - 1 <= y <= grid.box.top + 1]
+        return _text_rows(words, inner, grid.rows, bands), tuple(inner)
+
+    def aligned(self) -> Iterator[PdfTable]:
+        """Yield tables whose columns are seen by their words alone."""
+        numbers = {id(word): nth for nth, word in self._words}
+        words = [word for _, word in self._words]
+        between = _BETWEEN if _draws_whole_lines(by_height(words)) else None
+        for part in text_columns(words):
+            lines = by_height(part)
+            for first, last in _runs(lines, between):
+                found = sorted(
+                    (word for line in lines[first:last] for word in line), key=lambda word: numbers[id(word)]
+                )
+                made = self._aligned(lines[first:last], found, between)
+                if made is not None:
+                    rows, inner = made
+                    taken = frozenset(numbers[id(word)] for word in found)
+                    yield PdfTable(rows, tuple(inner), _around(found), taken)
+
+    def _aligned(
+        self, lines: list[Row], words: list[PdfWord], between: float | None
+    ) -> tuple[Rows, list[float]] | None:
+        inner = _corridors(lines, between, share=True)
+        if not inner or len(inner) >= _MOST_COLUMNS or all(word.style.typed for word in words):
+            return None
+        if not _is_rowwise(words, inner, lines):
+            return None
+        top, bottom = max(word.top for word in words), min(word.bottom for word in words)
+        left, right = min(word.left for word in words), max(word.right for word in words)
+        level = [
+            rule.top
+            for rule in self._level
+            if bottom - 3 <= rule.top <= top + 3
+            and min(right, rule.right) - max(left, rule.left) > 0.5 * (right - left)
+        ]  # fmt: skip
+        rows = _text_rows(words, inner, level, [y for y in self._bands if bottom - 6 <= y <= top + 6])
+        least = 2 if len(level) > 1 or (rows and rows[0] == self._head) else 3
+        if not _is_table(rows) or len(rows) < least or _is_list(rows):
+            return None
+        if not level and _is_prose(rows):
+            return None
+        return rows, inner
+
+
+def _band_edges(drawing: PageDrawing) -> list[float]:
+    """Return the heights at which areas of several rows begin and end."""
+    edges = [
+        edge
+        for area in drawing.areas[:5000]
+        if not area.image and 6 < area.box.height < 200 and area.box.width > 6
+        for edge in (area.box.bottom, area.box.top)
+    ]
+    return centers(edges, 1.5)
+
+
+def _around(words: Sequence[PdfWord]) -> PdfBox:
+    return PdfBox(
+        min(word.left for word in words),
+        min(word.bottom for word in words),
+        max(word.right for word in words),
+        max(word.top for word in words),
+    )
+
+
+# Grids
+
+
+class _Cells:
+    """The cells of a grid, and the words in them; cells without a rule between them are one."""
+
+    def __init__(self, grid: RuleGrid, words: Sequence[PdfWord]) -> None:
+        self._grid = grid
+        self._wide, self._high = len(grid.columns) - 1, len(grid.rows) - 1
+        self._heads = self._merged()
+        self._words: dict[tuple[int, int], Row] = defaultdict(list)
+        downwards = [-y for y in grid.rows]
+        for word in words:
+            column = min(max(bisect_right(grid.columns, word.center) - 1, 0), self._wide - 1)
+            row = min(max(bisect_right(downwards, -word.middle) - 1, 0), self._high - 1)
+            self._words[self._heads[row][column]].append(word)
+
+    def _merged(self) -> list[list[tuple[int, int]]]:
+        """Return for each place the first place of its cell."""
+        grid = self._grid
+        heads = [[(row, column) for column in range(self._wide)] for row in range(self._high)]
+        for row in range(self._high):
+            y = (grid.rows[row] + grid.rows[row + 1]) / 2
+            for column in range(self._wide):
+                x = (grid.columns[column] + grid.columns[column + 1]) / 2
+                if column and not grid.is_divided(grid.columns[column], y):
+                    heads[row][column] = heads[row][column - 1]
+                elif row and not grid.is_underlined(grid.rows[row], x):
+                    heads[row][column] = heads[row - 1][column]
+        return heads
+
+    def are_coarse(self) -> bool:
+        """Return whether few rules divide rows, and cells have many lines: the text shows the rows."""
+        if self._high > 3:
+            return False
+        lines = [len(by_height(words)) for words in self._words.values()]
+        tall = [count for count in lines if count >= 3]
+        return len(tall) >= 2 and len(tall) * 2 >= self._wide and max(tall) - min(tall) <= 1
+
+    def rows(self) -> Rows:
+        found = [
+            [
+                joined(_in_order(self._words[row, column]))
+                if self._heads[row][column] == (row, column)
+                else ""
+                for column in range(self._wide)
+            ]
+            for row in range(self._high)
+        ]
+        return _without_empty(found)
+
+
+def _in_order(words: Row) -> Row:
+    """Return the words of a cell line by line; the stream's order is kept within a line."""
+    return [word for line in by_height(words) for word in line] if len(words) > 1 else words
+
+
+def _without_empty(rows: Rows) -> Rows:
+    """Return rows and columns that have text."""
+    rows = [row for row in rows if any(row)]
+    if not rows:
+        return []
+    kept = [column for column in range(len(rows[0])) if any(row[column] for row in rows)]
+    return [[row[column] for column in kept] for row in rows]
+
+
+def _is_table(rows: Rows) -> bool:
+    """Return whether rows have the shape of a table: two by two at least, and enough of it is filled."""
+    if len(rows) < 2 or len(rows[0]) < 2:
+        return False
+    filled = sum(1 for row in rows for cell in row if cell)
+    several = sum(1 for row in rows if sum(map(bool, row)) > 1)
+    return filled >= 3 and filled * 10 >= len(rows) * len(rows[0]) * 3 and several * 3 >= len(rows)
+
+
+# Text
+
+
+def _segments(line: Row, gap: float = _GAP, between: float | None = None) -> list[tuple[float, float]]:
+    """Return the ranges of a line's words; those with less than a gap between them are one.
+
+    ``between``: the least gap between words of different text objects, if that is another.
+    """
+    found: list[tuple[float, float]] = []
+    address = 0
+    for word in line:
+        least = gap if between is None or word.style.address == address else between
+        if found and word.left - found[-1][1] < least * word.size:
+            found[-1] = (found[-1][0], max(found[-1][1], word.right))
+        else:
+            found.append((word.left, word.right))
+        address = word.style.address
+    return found
+
+
+def _draws_whole_lines(lines: Sequence[Row]) -> bool:
+    """Return whether the words of a text are mostly one object, so that another object is another cell."""
+    same = other = 0
+    for line in lines:
+        same += sum(1 for word in line if len(word.text) > _LONG_WORD)
+        for before, word in pairwise(line):
+            if word.left - before.right < 0.35 * word.size:
+                same += before.style.address == word.style.address
+                other += before.style.address != word.style.address
+    return same >= 4 and same > other
+
+
+def _runs(lines: list[Row], between: float | None) -> Iterator[tuple[int, int]]:
+    """Yield ranges of lines: two or more have several segments, the others could belong to those."""
+    several = [_has_columns(line, between) for line in lines]
+    at = 0
+    while at < len(lines):
+        if not several[at]:
+            at += 1
+            continue
+        last = at
+        end = at + 1
+        left, right = lines[at][0].left, max(word.right for word in lines[at])
+        while end < len(lines):
+            line = lines[end]
+            if lines[end - 1][0].middle - line[0].middle > 3.2 * max(line[0].size, lines[end - 1][0].size):
+                break
+            if several[end]:
+                last = end
+                left, right = min(left, line[0].left), max(right, max(word.right for word in line))
+            elif not _is_within(line, left, right):
+                break
+            end += 1
+        while last + 1 < end and _goes_on(lines[last], lines[last + 1]):
+            last += 1
+        if last - at >= 1:
+            yield at, last + 1
+        at = max(last + 1, at + 1)
+
+
+def _has_columns(line: Row, between: float | None) -> bool:
+    """Return whether a line has several segments, and is no item of a list or of a table of contents."""
+    count = len(_segments(line, _GAP, between))
+    if count < 2 or (count == 2 and _MARK.match(line[0].text)):
+        return False
+    return not _LEADER.search(" ".join(word.text for word in line))
+
+
+def _is_within(line: Row, left: float, right: float) -> bool:
+    """Return whether a line with one segment can be a part of a cell."""
+    wide = max(word.right for word in line) - line[0].left
+    return wide < 0.62 * (right - left) and line[0].left >= left - 3
+
+
+def _goes_on(above: Row, line: Row) -> bool:
+    """Return whether a line below a table is the rest of a cell in its last row."""
+    near = above[0].middle - line[0].middle < 1.3 * line[0].size
+    return near and line[0].left > above[0].left + 3 and abs(above[0].size - line[0].size) < 0.6
+
+
+def _corridors(lines: Sequence[Row], between: float | None = None, *, share: bool = False) -> list[float]:
+    """Return the middles of the ranges in which no line, or nearly none, has a word.
+
+    With ``share`` a part of the lines must have words on both sides: the larger, the narrower the range.
+    """
+    if not lines:
+        return []
+    sizes = sorted(word.size for line in lines for word in line)
+    size = sizes[len(sizes) // 2]
+    least = size * (0.8 if len(lines) < 4 else 0.48 if between is None or len(lines) < 6 else 0.23)
+    inside = 0.35 if between is None else 0.6
+    segments = [_segments(line, inside, between) for line in lines]
+    events = sorted(event for line in segments for left, right in line for event in ((left, 1), (right, -1)))
+    allowed = len(lines) // 10 if len(lines) > 5 else 1 if len(lines) > 3 else 0
+    found: list[float] = []
+    depth = 0
+    free: list[tuple[int, float, float]] = []  # the depth of a range and its ends, one after the other
+    for nth, (x, step) in enumerate(events[:-1]):
+        depth += step
+        if depth <= allowed:
+            free.append((depth, x, events[nth + 1][0]))
+        elif free:
+            wide = free[-1][2] - free[0][1]
+            part = 0.0 if not share else _SHARE if wide >= _GAP * size else _NARROW_SHARE
+            if wide >= least and _is_between(segments, free[0][1], free[-1][2], part):
+                found.append(_middle(free))
+            free = []
+    return found
+
+
+def _middle(free: Sequence[tuple[int, float, float]]) -> float:
+    """Return the middle of the widest range that the fewest lines cross."""
+    lowest = min(depth for depth, _, _ in free)
+    _, left, right = max((part for part in free if part[0] == lowest), key=lambda part: part[2] - part[1])
+    return (left + right) / 2
+
+
+def _is_between(lines: Sequence[list[tuple[float, float]]], left: float, right: float, share: float) -> bool:
+    """Return whether words are on both sides of a range in enough lines: it is no margin."""
+    both = crossed = 0
+    for segments in lines:
+        before = any(high <= left + 0.5 for _, high in segments)
+        behind = any(low >= right - 0.5 for low, _ in segments)
+        both += before and behind
+        crossed += any(low < left - 0.5 and high > right + 0.5 for low, high in segments)
+    return both >= max(2, crossed * 2, share * len(lines))
+
+
+def _is_rowwise(words: Sequence[PdfWord], inner: list[float], lines: Sequence[Row]) -> bool:
+    """Return whether the page's stream goes through the columns row by row, as it does in tables.
+
+    Columns of running text come one after the other, and their lines are long.
+    """
+    columns = [bisect_right(inner, word.center) for word in words]
+    changes = sum(1 for one, other in pairwise(columns) if one != other)
+    count = len(inner) + 1
+    if changes < max(count - 1, min(len(lines), 6) * 0.5 * (count - 1)) and changes <= 2 * count:
+        return False
+    if count == 2:
+        longest = [sum(len(word.text) + 1 for word in line) for line in lines]
+        full = sum(1 for length in longest if length > 70)
+        latin = not WIDE.search("".join(word.text for word in words[:50]))
+        return not (latin and full * 2 > len(lines) and changes <= len(lines) * 0.3)
+    return True
+
+
+def _text_rows(
+    words: Sequence[PdfWord], inner: list[float], rules: Sequence[float], areas: Sequence[float]
+) -> Rows:
+    """Return rows of cells. ``words`` are in the order of the stream: the lines of a cell follow each other.
+
+    ``rules`` and ``areas``: heights of rules, and of edges of areas. Both are between rows, and rules can be
+    between all rows.
+    """
+    lines = by_height(words)
+    places = {id(word): nth for nth, line in enumerate(lines) for word in line}
+    heights = [sum(word.middle for word in line) / len(line) for line in lines]
+    below = _joined_lines(words, inner, places, heights)
+    between = sorted((*rules, *areas))
+    bands = [bisect_right(between, height) for height in heights]
+    ruled = sorted(rules)
+    full = len(rules) >= 2 and _are_rows([bisect_right(ruled, height) for height in heights], below)
+    pitches = sorted(one - other for one, other in pairwise(heights))
+    pitch = pitches[len(pitches) // 2] if pitches else 0.0
+    rows: list[list[Row]] = []
+    for nth, line in enumerate(lines):
+        columns = _columns(line, inner)
+        same = nth > 0 and bands[nth] == bands[nth - 1] and (full or nth in below)
+        if nth and not same and heights[nth - 1] - heights[nth] < 0.7 * pitch:
+            same = not any(rows[-1][column] for column in columns)  # a cell that is centered in its height
+        if not same:
+            rows.append([[] for _ in range(len(inner) + 1)])
+        for column, word in zip(columns, line, strict=True):
+            rows[-1][column].append(word)
+    return _without_empty([[without_hyphens(joined(cell)) for cell in row] for row in rows])
+
+
+def _columns(line: Row, inner: list[float]) -> list[int]:
+    """Return the column of each word of a line; pieces of a word are in one."""
+    found: list[int] = []
+    for nth, word in enumerate(line):
+        goes_on = nth > 0 and word.glued and abs(word.left - line[nth - 1].right) < 0.2 * word.size
+        found.append(found[-1] if goes_on else bisect_right(inner, word.center))
+    return found
+
+
+def _joined_lines(
+    words: Sequence[PdfWord], inner: list[float], places: dict[int, int], heights: list[float]
+) -> set[int]:
+    """Return the numbers of lines that go on in a cell of the line above."""
+    found: set[int] = set()
+    long = 0
+    for before, word in pairwise(words):
+        one, other = places[id(before)], places[id(word)]
+        if other <= one or bisect_right(inner, before.center) != bisect_right(inner, word.center):
+            continue
+        if before.middle - word.middle < 1.5 * max(before.size, word.size):
+            found.update(range(one + 1, other + 1))
+            long += 1
+    columnwise = long > 0.8 * (len(heights) - 1) * (len(inner) + 1) > 3
+    return set() if columnwise else found
+
+
+def _are_rows(bands: list[int], below: set[int]) -> bool:
+    """Return whether the edges divide every row, not the head from the rest alone."""
+    sizes: dict[int, int] = defaultdict(int)
+    for nth, band in enumerate(bands):
+        if nth not in below:
+            sizes[band] += 1
+    single = sum(1 for count in sizes.values() if count <= 1)
+    return len(sizes) >= 3 and single * 4 >= len(sizes) * 3 and max(sizes.values(), default=0) <= 3
+
+
+def _is_prose(rows: Rows) -> bool:
+    """Return whether rows are lines of running text in columns: long, and going on in the next."""
+    columns = list(zip(*rows, strict=True))
+    if len(columns) > 3:
+        return False
+    for column in columns:
+        cells = [cell for cell in column if cell]
+        if not cells or sum(map(_wide_length, cells)) < _PROSE * len(cells):
+            return False
+        on = sum(1 for cell in cells[1:] if cell[0].islower() or WIDE.match(cell))
+        if on * 2 < len(cells) - 1:
+            return False
+    return True
+
+
+def _wide_length(text: str) -> int:
+    return len(text) + len(WIDE.findall(text))
+
+
+def _is_list(rows: Rows) -> bool:
+    """Return whether rows are items with their marks, or lines of a table of contents with page numbers."""
+    if len(rows[0]) != 2:
+        return False
+    firsts = [row[0] for row in rows if row[0]]
+    if sum(1 for cell in firsts if _MARK.match(cell)) * 10 >= len(firsts) * 7:
+        return True
+    numbers = [int(row[1]) for row in rows if _NUMBER.match(row[1])]
+    return len(numbers) == len(rows) and numbers == sorted(numbers) and len(rows) > 3

@@ -1,0 +1,136 @@
+"""Office documents that were made to cost much: each is read within bounds, with a warning."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tabane.errors import ReadError
+from tabane.reader.formats import page_of
+from tests.reader.formats.files import epub, zipped
+from tests.reader.formats.office_files import (
+    deck,
+    line,
+    open_document,
+    par,
+    run,
+    shape,
+    sheet,
+    text_cell,
+    word,
+    words,
+    workbook,
+)
+
+URL = "https://example.org/file"
+TOO_LARGE = "The page is larger than the limit, so its end is missing."
+CELL = "<w:tc><w:p><w:r><w:t>x</w:t></w:r></w:p></w:tc>"
+
+HOSTILE: dict[str, Callable[[], bytes]] = {
+    "paragraphs": lambda: word(par(run("x")) * 100_000),
+    "runs": lambda: word(par(run("x") * 150_000)),
+    "cells": lambda: word("<w:tbl>" + ("<w:tr>" + CELL * 20 + "</w:tr>") * 2_000 + "</w:tbl>"),
+    "attributes": lambda: word(
+        par(run("x"), properties="<w:spacing " + " ".join(f'w:a{n}="1"' for n in range(50_000)) + "/>")
+    ),
+    "notes": lambda: word(
+        par(*(f'<w:r><w:footnoteReference w:id="{n}"/></w:r>' for n in range(10_000))),
+        footnotes="".join(f'<w:footnote w:id="{n}">{par(run("n"))}</w:footnote>' for n in range(10_000)),
+    ),
+    "styles": lambda: word(
+        par(run("x"), properties='<w:pStyle w:val="s0"/>'),
+        styles="".join(
+            f'<w:style w:styleId="s{n}"><w:basedOn w:val="s{(n + 1) % 9000}"/></w:style>'
+            for n in range(9_000)
+        ),
+    ),
+    "merged cells": lambda: workbook(
+        {
+            "S": sheet(
+                *(line(n, text_cell(f"A{n}", "x")) for n in range(1, 2_000)),
+                behind="".join(f'<s:mergeCell ref="A{n}:XFD{n + 999}"/>' for n in range(1, 3_000)),
+            )
+        }
+    ),
+    "hidden columns": lambda: workbook(
+        {
+            "S": sheet(
+                *(line(n, text_cell(f"A{n}", "x")) for n in range(1, 2_000)),
+                before='<s:col min="1" max="16384" hidden="1"/>' * 5_000,
+            )
+        }
+    ),
+    "cells of a row": lambda: workbook({"S": sheet("<s:row>" + "<s:c/>" * 500_000 + "</s:row>")}),
+    "shapes": lambda: deck([shape(words("x")) * 2_000] * 3),
+    "rectangles": lambda: open_document(
+        "presentation",
+        "<draw:page>"
+        + '<draw:rect svg:x="1cm" svg:y="1cm" svg:width="2cm" svg:height="2cm"><text:p>x</text:p></draw:rect>'
+        * 3_000
+        + "</draw:page>",
+    ),
+    "items": lambda: open_document(
+        "text",
+        "<text:list>" + "<text:list-item><text:p>x</text:p></text:list-item>" * 30_000 + "</text:list>",
+    ),
+    "chapters": lambda: epub(["<p>x</p>" * 10_000] * 3),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_documents_are_read_in_linear_time(name: str) -> None:
+    body = HOSTILE[name]()
+    began = time.process_time()
+    page_of(body, URL)
+    assert time.process_time() - began < 8
+
+
+def test_the_beginning_of_a_document_that_is_too_large() -> None:
+    page = page_of(word(par(run("first")) + par(run("word " * 200)) * 6_000), URL)
+    assert page.markdown.startswith("first\n\nword word")
+    assert len(page.markdown) <= 4_000_000
+    assert TOO_LARGE in [str(each) for each in page.warnings]
+
+
+def test_the_beginning_of_a_document_of_too_many_tags() -> None:
+    page = page_of(word(par(run("first")) + "<w:p/>" * 2_600_000), URL)
+    assert page.markdown == "first"
+    assert [str(each) for each in page.warnings] == [TOO_LARGE]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        word(par(run("first")) + "<w:tbl><w:tr><w:tc>" * 12 + par(run("deep")) + "</w:tc></w:tr></w:tbl>" * 12),
+        open_document("text", "<text:p>first</text:p>" + "<text:list><text:list-item>" * 40 + "<text:p>deep</text:p>"
+                      + "</text:list-item></text:list>" * 40),
+        deck([shape(words("first")) + "<p:grpSp>" * 40 + shape(words("deep")) + "</p:grpSp>" * 40]),
+    ],
+)  # fmt: skip
+def test_what_is_nested_too_deeply_is_left_out_with_a_warning(body: bytes) -> None:
+    page = page_of(body, URL)
+    assert "first" in page.markdown
+    assert "deep" not in page.markdown
+    assert [str(each) for each in page.warnings] == ["1 part is nested too deeply and left out."]
+
+
+def test_xml_that_is_nested_too_deeply_is_read_until_there() -> None:
+    page = page_of(word(par(run("first")) + "<w:ins>" * 2_000 + "</w:ins>" * 2_000), URL)
+    assert page.markdown == "first"
+    assert TOO_LARGE in [str(each) for each in page.warnings]
+
+
+@pytest.mark.parametrize(
+    "content", ["<a/>", "", "<a", "<a>" * 3_000, "<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>"]
+)
+@pytest.mark.parametrize(
+    "main", ["word/document.xml", "content.xml", "xl/workbook.xml", "ppt/presentation.xml"]
+)
+def test_other_xml_is_broken_or_empty_and_never_another_error(main: str, content: str) -> None:
+    mimetype = "application/vnd.oasis.opendocument.text" if main == "content.xml" else ""
+    with contextlib.suppress(ReadError):
+        page = page_of(zipped({"mimetype": mimetype, main: content}), URL)
+        assert page.markdown == ""
