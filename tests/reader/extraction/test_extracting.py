@@ -253,3 +253,11 @@ def test_of_very_many_parts_only_content_is_kept() -> None:
     markdown = extract(f"<body><nav><a href='/'>Home page</a></nav><main>{text}</main></body>", URL).markdown
     assert markdown.count("before their first lesson") == 4000
     assert "Home page" not in markdown
+
+
+def test_comments_before_panels_are_no_tabs() -> None:
+    row = "<div><!-- one --><!-- two --></div>"
+    panels = "".join(
+        f"<div class=panel style='display:none'><p>Reading number {n}.</p></div>" for n in (1, 2)
+    )
+    assert "roof of the old mill" in extract(article(row + panels), URL).markdown
