@@ -323,7 +323,7 @@ class _OpenSlide:
         """Return the rectangles of one color, with their places among the shapes."""
         if named_child(self._page, "par") is not None:
             return []  # an animation may move them
-        found = []
+        found: list[tuple[int, _Area]] = []
         for nth, shape in enumerate(shapes):
             if local(shape) != "rect" or len(found) >= _COVERS:
                 continue
