@@ -435,6 +435,9 @@ SEEN = {
         par(run("Seen."), box(par(run(SECRET, WHITE)), shape='<a:solidFill><a:srgbClr val="203040"/></a:solidFill>'))
     ),
     "white on an image": word(par(run("Seen."), box(par(run(SECRET, WHITE)), shape="<a:blipFill/>"))),
+    "opacity that is no number": hidden_run(
+        '<w14:textFill><a:solidFill><a:srgbClr val="000000"><a:alpha val="nan"/></a:srgbClr></a:solidFill></w14:textFill>'
+    ),
     "small caps and outlines": hidden_run("<w:smallCaps/><w:outline/>"),
     "inserted": word(par(run("Seen."), f"<w:ins>{run(SECRET)}</w:ins>")),
     "in a control": word(par(run("Seen.")) + f"<w:sdt><w:sdtContent>{par(run(SECRET))}</w:sdtContent></w:sdt>"),
