@@ -78,6 +78,7 @@ SEEN = {
     "centered": f'<p align="center">{SECRET}</p>',
     "gray": '<span style="color:#999999">' + SECRET + "</span>",
     "white on dark": '<span style="color:white;background:#333333">' + SECRET + "</span>",
+    "no color": f'<span style="color:rgb(nan, inf, 1e400)">{SECRET}</span>',
     "found in the page": f'<div hidden="until-found">{SECRET}</div>',
     "used definition": f"[{SECRET}][a] [b]\n\n[a]: https://example.org/a\n[B]: https://example.org/b",
     "used note": f"Text[^1].\n\n[^1]: {SECRET}",

@@ -7,6 +7,7 @@ text is in the source alone: titles of links, attributes of tags, definitions th
 from __future__ import annotations
 
 import colorsys
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -422,7 +423,7 @@ def _of_function(name: str, parts: list[str]) -> tuple[Color, float] | None:
         values = [float(part.rstrip("%deg")) for part in parts]
     except ValueError:
         return None
-    if len(values) < 3:
+    if len(values) < 3 or not all(map(math.isfinite, values)):
         return None
     opacity = 1.0 if len(values) < 4 else values[3] / (100 if parts[3].endswith("%") else 1)
     if name == "hsl":

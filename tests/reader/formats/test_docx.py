@@ -104,6 +104,23 @@ def test_lists_are_nested_and_numbered() -> None:
     )
 
 
+def test_styles_of_lists_say_how_deep_they_are() -> None:
+    first, second = (f'<w:pPr><w:numPr><w:numId w:val="{number}"/></w:numPr></w:pPr>' for number in (1, 2))
+    styles = style("a", first, title="List Number") + style("b", second, title="List Number 2")
+    body = "".join(par(run(name), properties=f'<w:pStyle w:val="{name}"/>') for name in "abba")
+    assert (
+        read(word(body, styles=styles, numbering=NUMBERING)).markdown
+        == "1. a\n   - 第１条 b\n   - 第２条 b\n2. a"
+    )
+
+
+def test_styles_of_paragraphs_and_tables_are_not_emphasis() -> None:
+    bold = "<w:rPr><w:b/></w:rPr>"
+    styles = style("p", bold) + style("c", bold, "character")
+    body = par(run("all "), run("word", '<w:rStyle w:val="c"/>'), properties='<w:pStyle w:val="p"/>')
+    assert read(word(body, styles=styles)).markdown == "all **word**"
+
+
 def test_headings_and_items_have_the_numbers_that_the_document_shows() -> None:
     heading = '<w:pPr><w:outlineLvl w:val="0"/><w:numPr><w:numId w:val="2"/></w:numPr></w:pPr>'
     body = par(run("目的"), properties='<w:pStyle w:val="h"/>') + item("範囲", 1, 2) + item("用語", 1, 2)
@@ -418,6 +435,9 @@ SEEN = {
         par(run("Seen."), box(par(run(SECRET, WHITE)), shape='<a:solidFill><a:srgbClr val="203040"/></a:solidFill>'))
     ),
     "white on an image": word(par(run("Seen."), box(par(run(SECRET, WHITE)), shape="<a:blipFill/>"))),
+    "opacity that is no number": hidden_run(
+        '<w14:textFill><a:solidFill><a:srgbClr val="000000"><a:alpha val="nan"/></a:srgbClr></a:solidFill></w14:textFill>'
+    ),
     "small caps and outlines": hidden_run("<w:smallCaps/><w:outline/>"),
     "inserted": word(par(run("Seen."), f"<w:ins>{run(SECRET)}</w:ins>")),
     "in a control": word(par(run("Seen.")) + f"<w:sdt><w:sdtContent>{par(run(SECRET))}</w:sdtContent></w:sdt>"),

@@ -94,6 +94,17 @@ HIDDEN = {
 }
 
 
+LINKED = {
+    "class of a linked style sheet": ".n { display: none }",
+    "white by a linked style sheet": ".n { color: #fff }",
+    "tiny by a linked style sheet": "p.n { font-size: 1px }",
+}
+HIDDEN |= {
+    name: book({"a": f"<p>Seen.</p><p class='n'>{SECRET}</p>"}, head=LINK, files={"css/s.css": css})
+    for name, css in LINKED.items()
+}
+
+
 @pytest.mark.parametrize("name", HIDDEN)
 def test_hidden_text_is_left_out_and_counted(name: str) -> None:
     page = read(HIDDEN[name])

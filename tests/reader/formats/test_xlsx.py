@@ -40,6 +40,10 @@ def said(page: Page) -> list[str]:
         ("General", 1e20, "1e+20"),
         ("0", 2.6, "3"),
         ("0.00", 2.5, "2.50"),
+        ("0", 2.5, "3"),
+        ("0.00", 1.005, "1.01"),
+        ("#,##0", -1234.5, "-1,235"),
+        ("0.00", 1e250, "1" + "0" * 250 + ".00"),
         ("#,##0", 1234567.0, "1,234,567"),
         ("#,##0.0,", 1234567.0, "1,234.6"),
         ("0%", 0.256, "26%"),
@@ -162,6 +166,12 @@ def test_blank_rows_and_columns_separate_tables() -> None:
 def test_one_blank_row_within_a_table_does_not_separate_it() -> None:
     page = made(block(1, "A", ("a", "b"), ("1", "2")), block(4, "A", ("x1", "2")))
     assert page.markdown == "## S\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n| x1 | 2 |"
+
+
+def test_a_merged_title_is_a_line_of_text() -> None:
+    merged = '<s:mergeCells><s:mergeCell ref="A1:D1"/></s:mergeCells>'
+    page = made(block(1, "A", ("Report",)), block(3, "A", ("a", "b"), ("1", "2")), behind=merged)
+    assert page.markdown == "## S\n\nReport\n\n### A3:B4\n\n| a | b |\n| --- | --- |\n| 1 | 2 |"
 
 
 def test_merged_cells() -> None:

@@ -46,6 +46,7 @@ _DEEP = 6  # tables and text boxes within each other
 _PAGE = (11906.0, 16838.0)  # twips: A4
 _EMU = 635  # of DrawingML, in a twip
 _BLOCKS = frozenset({"ins", "moveTo", "customXml", "smartTag", "sdtContent"})
+_LIST_STYLE = re.compile(r"(?:list (?:bullet|number)|箇条書き|段落番号) ?([2-5])", re.IGNORECASE)
 _HIDDEN_SHAPE = re.compile(r"visibility\s*:\s*hidden|display\s*:\s*none", re.IGNORECASE)
 _PLACE = re.compile(r"(?:^|;)\s*(margin-left|margin-top|left|top)\s*:\s*(-?[\d.]{1,12})(pt|in|px|cm|mm)?")
 _POINTS = {"pt": 20.0, "in": 1440.0, "px": 15.0, "cm": 567.0, "mm": 56.7, "": 15.0}  # twips
@@ -191,7 +192,11 @@ class WordDocument:
         if name is None or name == "0":
             return None
         level = ids[0][1] if ids[0][1] is not None else ids[1][1]
-        return self._numbering.next(name, level or 0) if not is_empty else None
+        number = self._numbering.next(name, level or 0) if not is_empty else None
+        deeper = _LIST_STYLE.fullmatch(style.name.strip())
+        if number is not None and deeper is not None:
+            return number._replace(level=max(number.level, int(deeper[1]) - 1))
+        return number
 
     def _write(
         self,

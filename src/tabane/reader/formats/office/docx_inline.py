@@ -162,13 +162,14 @@ class InlineReader:
         base = self._formats.get(key)
         if base is None:
             character = self._styles.style(style) if style else None
-            styles = [form.place.table, form.style]
+            # A paragraph that is bold as a whole is not emphasis.
+            styles = [_without_emphasis(form.place.table), _without_emphasis(form.style)]
             if character is not None:
                 run = dict(character.run)
                 if _CODE_STYLE.search(character.name):
                     run["code"] = True
                 styles.append(run)
-            base = combined(self._styles.defaults, tuple(styles), {})
+            base = combined(_without_emphasis(self._styles.defaults), tuple(styles), {})
             self._formats[key] = base
         return {**base, **own} if own else base
 
@@ -282,3 +283,7 @@ def alternative(node: etree._Element) -> etree._Element | None:
 def paragraph_ground(place: TextPlace, *shades: Color | None) -> Color | None:
     """Return the background of a paragraph: the first shading that there is."""
     return next((shade for shade in shades if shade is not None), place.ground)
+
+
+def _without_emphasis(made: Format) -> Format:
+    return {name: value for name, value in made.items() if name not in ("bold", "italic")}

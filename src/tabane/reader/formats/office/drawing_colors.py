@@ -167,10 +167,9 @@ def _share(value: str | None) -> float | None:
     """Return a percentage, in thousandths of a percent or with its sign, as 0..1."""
     if not value:
         return None
-    try:
-        return float(value[:-1]) / 100 if value.endswith("%") else float(value) / 100_000
-    except ValueError:
-        return None
+    percent = value.endswith("%")
+    share = number(value.rstrip("%"), -1.0) / (100 if percent else 100_000)
+    return share if share >= 0 else None
 
 
 def number(value: str | None, otherwise: float = 0.0) -> float:

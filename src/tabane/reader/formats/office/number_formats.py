@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import datetime, timedelta
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Literal, NamedTuple
 
 _BUILT_IN = {
@@ -17,6 +18,7 @@ _BUILT_IN = {
     **dict.fromkeys((32, 33, 34, 35, 55, 56), "h:mm:ss"),
 }  # fmt: skip
 _LONGEST = 500  # characters of a format
+_PRECISE = Context(prec=400)
 _TOKEN = re.compile(r'"[^"]*+"|\\.|\[[^\]]*+\]|_.|\*.|.', re.DOTALL)
 _DIGITS = frozenset("0#?")
 _CURRENCY = re.compile(r"\[\$([^\]-]{0,8})")
@@ -168,7 +170,10 @@ def _written(value: float, section: _Section) -> str:
     if not math.isfinite(value) or abs(value) >= 1e300:
         return general(value)
     value = value * 100 ** min(section.percents, 3) / 1000 ** min(section.thousands, 5)
-    text = f"{value:{',' if section.grouped else ''}.{min(section.decimals, 15)}f}"
+    decimals = min(section.decimals, 15)
+    # Half of the last digit is rounded up, as spreadsheets do.
+    exact = Decimal(f"{value:.15g}").quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP, _PRECISE)
+    text = f"{exact:{',' if section.grouped else ''}.{decimals}f}"
     sign = "-" if text.startswith("-") else ""
     return f"{sign}{section.before}{text.removeprefix('-')}{section.behind}"
 

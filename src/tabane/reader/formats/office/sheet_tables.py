@@ -105,11 +105,9 @@ def sheet_text(title: str, cells: Cells, merged: Iterable[CellRange], rows_left:
             for row in range(area.top, area.bottom + 1)
             if row in filled
         ]
-        if len(ranges) == 1 and len(rows) == 1 and len(rows[0]) == 1:
-            parts.append(escaping.lines(escaping.inline(rows[0][0])))
-            continue
-        if len(rows) == 1 and len(rows[0]) == 1:
-            text = escaping.lines(escaping.inline(" ".join(rows[0][0].split())))
+        texts = [text for each in rows for text in each if text]
+        if len(texts) == 1 and len(rows) == 1:
+            text = escaping.lines(escaping.inline(" ".join(texts[0].split())))
         else:
             made = table(rows)
             if area is ranges[-1]:
