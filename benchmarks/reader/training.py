@@ -44,7 +44,7 @@ SHAPE = {
 }  # fmt: skip
 JAPANESE = 2.0  # weight of a page in Japanese: there are few
 _LENGTH = 600  # words of content that a page of which that is not known is taken to have
-NEWS_LIKE = 0.7  # weight of an article with parts of other pages: the article itself is there, too
+NEWS_LIKE = 0.3  # weight of an article with parts of other pages: the article itself is there, too
 _GRAFTS = (1, 2)  # seeds: each gives another set of news-like pages
 PARTIAL = 0.7  # weight of a page of which only parts of its structure are known
 _ABOUT = (

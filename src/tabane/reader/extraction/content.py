@@ -83,7 +83,7 @@ _ENOUGH = 80  # words that are sure, and more than half of all that are expected
 _LIKELY = 0.5
 _CERTAIN = 0.8
 """Share of the expected words that is sure on a page of which most content is certain, as of an article."""
-_LIKELIER = 0.6
+_LIKELIER = 0.55
 """As ``_LIKELY``, on such a page."""
 
 

@@ -45,7 +45,7 @@ class FillThresholds:
 
 
 _UNSURE = FillThresholds(item=0.12, interruption=0.12, title=0.12, heading=0.12, links=0.12)
-_SURE = FillThresholds(item=0.25, interruption=0.12, title=0.35, heading=0.2, links=0.35)
+_SURE = FillThresholds(item=0.15, interruption=0.12, title=0.2, heading=0.12, links=0.2)
 """Around certain content are the title of the page, which is in its metadata, and "More from …"."""
 
 
