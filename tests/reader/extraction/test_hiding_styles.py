@@ -556,3 +556,19 @@ def test_what_a_rule_hides_is_not_content(case: str) -> None:
 def test_what_no_rule_hides_is_content(case: str) -> None:
     sheet, _, inside = case.rpartition(" | ")
     assert "Quill" in extract(page(sheet, inside.format(TEXT)), URL).markdown
+
+
+OTHER_SHEET = "<link rel=stylesheet href=/a.css>"
+
+
+@pytest.mark.parametrize(
+    "inside", ["<p class=x>{}</p>", "<p style='color:#fdfdfd'>{}</p>", "<p>A <b class=x>{}</b></p>"]
+)
+def test_another_sheet_does_not_make_white_text_visible(inside: str) -> None:
+    html = page(".x{color:#fff}", f"<div class=box>{inside.format(TEXT)}</div>", head=OTHER_SHEET)
+    assert "Quill" not in extract(html, URL).markdown
+
+
+def test_a_page_of_white_text_has_its_ground_from_another_sheet() -> None:
+    html = page("main{color:#fff}", "", head=OTHER_SHEET).replace("<body>", "<body class=dark>")
+    assert "grinds what the farmers bring" in extract(html, URL).markdown

@@ -64,7 +64,11 @@ class HiddenElementDetector:
         self._scripts = any((at.get("type") or "").lower() in _SCRIPTS for at in root.iter("script"))
         self._letters: int | None = None
         self._names: dict[str, Declarations] = {}
+        self._painted = False
         self._walk(lenient=False)
+        if self._styles.external and self._is_mostly_unreadable():
+            self._painted = True
+            self._walk(lenient=False)
         if self._scripts and self._shows_little():
             self._walk(lenient=True)
         self._settle_controls()
@@ -136,7 +140,7 @@ class HiddenElementDetector:
             return False
         if around.squeezed or around.flexible:
             return False
-        return not self._styles.external or around.grounds is None
+        return not (self._styles.external and self._painted) or around.grounds is None
 
     def _known_names(self, written: str) -> Declarations | None:
         """Return what classes with a known meaning declare; None if these are for screen readers only."""
@@ -160,7 +164,8 @@ class HiddenElementDetector:
         key = (id(around), id(specified), kind)
         found = self._judgments.get(key)
         if found is None:
-            known = ElementKind(tag, tag in INLINE, linked, unknown, tag in ("html", "body"))
+            top = tag in ("html", "body")
+            known = ElementKind(tag, tag in INLINE, linked, unknown, self._painted, top)
             found = judged(around, specified, known, self._styles.frames)
             found = replace(found, state=self._states.setdefault(found.state, found.state))
             self._judgments[key] = found
@@ -231,6 +236,12 @@ class HiddenElementDetector:
         if len(late) < _SOME or hidden < _LONG:
             return False
         return hidden > (1 - _LITTLE) * self._all_letters()
+
+    def _is_mostly_unreadable(self) -> bool:
+        """Return whether much text has the color of its ground: other sheets seem to set this ground."""
+        unreadable = (element for element, reason in self._silent.items() if reason is Reason.COLOR)
+        letters = sum(len(element.text.strip()) for element in unreadable if element.text)
+        return bool(letters) and letters > _LITTLE * self._all_letters()
 
     def _is_over_a_picture(self, element: Element, state: VisualState) -> bool:
         """Return whether a picture may be behind a positioned element or its text, so that its ground is not

@@ -105,6 +105,8 @@ class ElementKind:
     inline: bool = False
     linked: bool = False
     unknown: bool = False
+    painted: bool = False
+    """These sheets also set backgrounds that matter."""
     top: bool = False
 
 
@@ -567,7 +569,7 @@ class _Judging:
                 own = None
             else:
                 own = below = tuple(painted.over(ground) for ground in below)
-        elif self._kind.unknown and not value:
+        elif self._kind.unknown and self._kind.painted and not value:
             below = None
         if (
             not image
