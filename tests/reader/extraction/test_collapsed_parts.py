@@ -54,6 +54,10 @@ def said(page: Page) -> str:
         f"<input type=checkbox id=c><label for=c>How?</label>"
         f"<div style='max-height:0;overflow:hidden'>{P}</div>",
         f"<div class=off>{P}</div><button>Read more</button>",
+        "<ul><!-- a --><li>Wheel<!-- b --><li>Stones</ul><!-- c --><div><div class=pane>-</div><!-- d -->"
+        f"<div class='pane off'><!-- e -->{P}</div></div>",
+        f"<button><!-- a -->How often?</button><!-- b --><div class=off><!-- c -->{P}</div>",
+        f"<details><!-- a --><summary>How?</summary><!-- b -->{P}</details>",
     ],
 )
 def test_what_a_control_opens_is_read_and_marked(inside: str) -> None:

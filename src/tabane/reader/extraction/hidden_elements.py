@@ -24,7 +24,7 @@ Element = Any
 UNSEEN = "unseen-text"
 """Tag that invisible text gets if there is visible text beside it in the same element."""
 _READERS_ONLY = re.compile(
-    r"(?:^|\s)(?:sr-only|visually-?hidden|screen-reader-text|screenreader|u-hiddenVisually)(?:\s|$)"
+    r"(?:^|\s)(?:sr-only|visually-?hidden(?:-focusable)?|screen-reader-text|screenreader|u-hiddenVisually)(?:\s|$)"
 )
 _UTILITIES = re.compile(r"(?:^|\s)(?:d-none|hidden|is-hidden|w-condition-invisible|invisible)(?=\s|$)")
 _SHOWN_AT_WIDTH = re.compile(
@@ -85,6 +85,8 @@ class HiddenElementDetector:
         self._opened: dict[Element, list[Element]] = {}
         self._waiting: list[Element] = []
         self._lenient = lenient
+        self._alive: list[list[Element]] = []
+        """All elements: lxml would make their objects again for the next walk."""
         self._states: dict[VisualState, VisualState] = {}
         self._judgments: dict[tuple[int, int, tuple[str, bool, bool]], Judgment] = {}
         todo: list[tuple[Element, VisualState]] = [(self._root, VisualState())]
@@ -94,9 +96,11 @@ class HiddenElementDetector:
             if state is not None:
                 if state.silence is not Reason.NONE:
                     self._silent[element] = state.silence
-                for child in element:
+                children = list(element)
+                self._alive.append(children)
+                for child in children:
                     tag = child.tag
-                    if isinstance(tag, str) and tag not in SILENT:
+                    if tag.__class__ is str and tag not in SILENT:
                         todo.append((child, state))
 
     def _enter(self, element: Element, around: VisualState) -> VisualState | None:

@@ -121,9 +121,9 @@ def _row_before(parent: Element, panels: list[Element]) -> list[Element]:
             continue
         for row in itertools.islice(before.iter("*"), _NEAR):
             items: dict[str, list[Element]] = {}
-            children = itertools.islice(row, 2 * _MOST_PANELS)
-            for item in (child for child in children if isinstance(child.tag, str)):
-                items.setdefault(_first_class(item), []).append(item)
+            for item in itertools.islice(row, 2 * _MOST_PANELS):
+                if isinstance(item.tag, str):
+                    items.setdefault(_first_class(item), []).append(item)
             for group in items.values():
                 if len(group) == len(panels) and all(map(_is_label, group)):
                     return group
