@@ -78,7 +78,7 @@ def seen_markup(markdown: str) -> SeenMarkup:
     """Return the Markdown without what its readers do not see. Code is not changed."""
     text, hidden, cut = markdown, 0, False
     if re.search(r"(?<!\\)<[A-Za-z/!?]", markdown) is not None:
-        scanner = _Scanner(markdown)
+        scanner = _MarkupScanner(markdown)
         text = scanner.seen()
         hidden, cut = scanner.hidden, scanner.cut
     lines, unused = _without_unused(text)
@@ -91,7 +91,7 @@ class _Open(NamedTuple):
     ground: Color | None
 
 
-class _Scanner:
+class _MarkupScanner:
     """One pass over Markdown that drops hidden elements."""
 
     def __init__(self, text: str) -> None:

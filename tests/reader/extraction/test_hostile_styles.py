@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.reader.extraction.article import extract
-from tabane.reader.extraction.styles.variables import Variables, resolved
+from tabane.reader.extraction.styles.variables import CustomProperties, resolved
 
 URL = "https://site.example/mill"
 PROSE = "<p>The roof of the old mill was repaired by the children of the village last summer.</p>" * 5
@@ -92,11 +92,13 @@ def test_beyond_the_limit_of_steps_hidden_text_still_stays_out() -> None:
 
 
 def test_variables_are_replaced_up_to_a_length() -> None:
-    several = Variables({"--a": "var(--b) var(--b)", "--b": "red"})
+    several = CustomProperties({"--a": "var(--b) var(--b)", "--b": "red"})
     assert resolved("var(--a)", several) == "red red"
     assert resolved("var(--c, blue)", several) == "blue"
     assert resolved("var(--c)", several) is None
-    bomb = Variables({f"--v{n}": f"var(--v{n + 1}) var(--v{n + 1})" for n in range(40)} | {"--v40": "x"})
+    bomb = CustomProperties(
+        {f"--v{n}": f"var(--v{n + 1}) var(--v{n + 1})" for n in range(40)} | {"--v40": "x"}
+    )
     assert resolved("var(--v0)", bomb) is None
 
 

@@ -16,7 +16,7 @@ from tabane.reader.extraction.styles.media_queries import applies
 from tabane.reader.extraction.styles.selector_matching import SelectorMatcher
 from tabane.reader.extraction.styles.selectors import CompoundSelector, Selector, SelectorError, selectors
 from tabane.reader.extraction.styles.sheet_rules import UNLAYERED, Declarations, SheetReader, StyleRule
-from tabane.reader.extraction.styles.triggers import Group, active, triggered
+from tabane.reader.extraction.styles.triggers import Effect, active, triggered
 
 Element = Any
 Specified = Mapping[str, str]
@@ -152,7 +152,7 @@ class PageStyles:
 
     def _names(self, root: Element, rules: Iterable[StyleRule]) -> frozenset[str]:
         """Return the properties in which something on the page can hide text, and those these depend on."""
-        found: set[Group] = {Group.DISPLAY}
+        found: set[Effect] = {Effect.DISPLAY}
         seen = {one for rule in rules for one in rule.declarations}
         for style in set(root.xpath("//@style", smart_strings=False)):
             seen.update(inline(style))
@@ -161,7 +161,7 @@ class PageStyles:
         for first, last in self.frames.values():
             for name, value, _ in (*first, *last):
                 if groups := triggered(name, value):
-                    found |= {*groups, Group.OPACITY}
+                    found |= {*groups, Effect.OPACITY}
         return active(frozenset(found))
 
     def _names_there(self, root: Element) -> frozenset[str]:

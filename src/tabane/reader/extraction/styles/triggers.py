@@ -8,7 +8,9 @@ from functools import lru_cache
 from tabane.reader.extraction.styles.lengths import FONT_SIZE, length, number
 
 
-class Group(Enum):
+class Effect(Enum):
+    """Kinds of effects by which properties hide text."""
+
     DISPLAY = auto()
     VISIBILITY = auto()
     OPACITY = auto()
@@ -21,26 +23,27 @@ class Group(Enum):
 
 
 _GROUPS = {
-    Group.DISPLAY: "display content-visibility content all float",
-    Group.VISIBILITY: "visibility -webkit-text-security",
-    Group.OPACITY: "opacity filter mask-image animation-name animation-fill-mode animation-direction"
+    Effect.DISPLAY: "display content-visibility content all float",
+    Effect.VISIBILITY: "visibility -webkit-text-security",
+    Effect.OPACITY: "opacity filter mask-image animation-name animation-fill-mode animation-direction"
     " animation-iteration-count transition will-change",
-    Group.SIZE: "overflow-x overflow-y width height max-width max-height min-width min-height line-height"
+    Effect.SIZE: "overflow-x overflow-y width height max-width max-height min-width min-height line-height"
     " grid-template-rows flex-basis contain",
-    Group.PLACE: "left right top bottom margin-left margin-top margin-right margin-bottom transform translate"
-    " scale rotate text-indent backface-visibility direction",
-    Group.CLIP: "clip clip-path",
-    Group.FONT: "font-size letter-spacing zoom",
-    Group.COLOR: "color background-color -webkit-text-fill-color background-image background-clip"
+    Effect.PLACE: "left right top bottom margin-left margin-top margin-right margin-bottom transform"
+    " translate scale rotate text-indent backface-visibility direction",
+    Effect.CLIP: "clip clip-path",
+    Effect.FONT: "font-size letter-spacing zoom",
+    Effect.COLOR: "color background-color -webkit-text-fill-color background-image background-clip"
     " background-size text-shadow -webkit-text-stroke mix-blend-mode color-scheme",
-    Group.ORDER: "z-index isolation",
+    Effect.ORDER: "z-index isolation",
 }
 _OF = {name: each for each, names in _GROUPS.items() for name in names.split()}
 _SHARED = {
-    "position": (Group.PLACE, Group.CLIP, Group.ORDER, Group.COLOR),
-    "padding-left": (Group.PLACE, Group.SIZE), "padding-right": (Group.SIZE,), "padding-top": (Group.SIZE,),
-    "padding-bottom": (Group.SIZE,), "overflow-x": (Group.PLACE,), "overflow-y": (Group.PLACE,),
-    "width": (Group.PLACE,), "height": (Group.PLACE,),
+    "position": (Effect.PLACE, Effect.CLIP, Effect.ORDER, Effect.COLOR),
+    "padding-left": (Effect.PLACE, Effect.SIZE), "padding-right": (Effect.SIZE,),
+    "padding-top": (Effect.SIZE,),
+    "padding-bottom": (Effect.SIZE,), "overflow-x": (Effect.PLACE,), "overflow-y": (Effect.PLACE,),
+    "width": (Effect.PLACE,), "height": (Effect.PLACE,),
 }  # fmt: skip
 _CHANGES = (
     "transition", "will-change", "animation-name", "animation-fill-mode", "animation-direction",
@@ -50,17 +53,17 @@ _NEAR_ZERO = 5.0
 _FAR = 250.0
 
 
-def active(groups: frozenset[Group]) -> frozenset[str]:
+def active(groups: frozenset[Effect]) -> frozenset[str]:
     """Return the properties that have to be known where these groups can hide text."""
     names = {name for each in groups for name in _GROUPS[each].split()}
     names.update(name for name, users in _SHARED.items() if not groups.isdisjoint(users))
-    if not groups.isdisjoint((Group.VISIBILITY, Group.PLACE, Group.CLIP, Group.SIZE)):
+    if not groups.isdisjoint((Effect.VISIBILITY, Effect.PLACE, Effect.CLIP, Effect.SIZE)):
         names.update(_CHANGES)
     return frozenset(names)
 
 
 @lru_cache(8192)
-def triggered(name: str, value: str) -> frozenset[Group]:
+def triggered(name: str, value: str) -> frozenset[Effect]:
     """Return the group in which a declaration can hide text, if it can."""
     each = _OF.get(name)
     if each is None:
@@ -70,22 +73,22 @@ def triggered(name: str, value: str) -> frozenset[Group]:
     return frozenset()
 
 
-def _can(name: str, value: str, each: Group) -> bool:
+def _can(name: str, value: str, each: Effect) -> bool:
     if name == "display":
         return value in ("none", "table-column", "table-column-group")
-    if each is Group.DISPLAY:
+    if each is Effect.DISPLAY:
         return name in ("all", "content-visibility", "content")
-    if each is Group.VISIBILITY:
+    if each is Effect.VISIBILITY:
         return value not in ("visible", "none")
-    if each is Group.OPACITY:
+    if each is Effect.OPACITY:
         return _fades(name, value)
-    if each is Group.SIZE:
+    if each is Effect.SIZE:
         return not name.startswith(("overflow", "min-")) and _is_little(name, value)
-    if each is Group.PLACE:
+    if each is Effect.PLACE:
         return _moves(name, value)
-    if each is Group.FONT:
+    if each is Effect.FONT:
         return _shrinks(name, value)
-    if each is Group.ORDER:
+    if each is Effect.ORDER:
         return value.startswith("-")
     return name != "background-clip" and value not in ("none", "auto")
 

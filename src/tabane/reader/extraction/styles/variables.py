@@ -12,22 +12,22 @@ _LONGEST = 2000
 _MOST = 200
 
 
-class Variables:
+class CustomProperties:
     """Custom properties where an element is. Equal only to itself, so that states compare quickly."""
 
     __slots__ = ("_outer", "_own")
 
-    def __init__(self, own: Mapping[str, str] | None = None, outer: Variables | None = None) -> None:
+    def __init__(self, own: Mapping[str, str] | None = None, outer: CustomProperties | None = None) -> None:
         self._own = own or {}
         self._outer = outer
 
-    def with_those_of(self, specified: Mapping[str, str]) -> Variables:
+    def with_those_of(self, specified: Mapping[str, str]) -> CustomProperties:
         """Return these with the custom properties that are set for an element."""
         own = {name: value for name, value in specified.items() if name.startswith("--")}
-        return Variables(own, self) if own else self
+        return CustomProperties(own, self) if own else self
 
     def get(self, name: str) -> str | None:
-        at: Variables | None = self
+        at: CustomProperties | None = self
         while at is not None:
             value = at._own.get(name)
             if value is not None and value not in ("inherit", "unset"):
@@ -36,7 +36,7 @@ class Variables:
         return None
 
 
-def resolved(value: str, variables: Variables) -> str | None:
+def resolved(value: str, variables: CustomProperties) -> str | None:
     """Return a value with its variables replaced, in lower case; None if one is missing or there are too
     many.
     """
@@ -45,7 +45,7 @@ def resolved(value: str, variables: Variables) -> str | None:
     return None if found is None else " ".join(found.lower().replace("!important", "").split())
 
 
-def _resolved(value: str, variables: Variables, depth: int, left: list[int]) -> str | None:
+def _resolved(value: str, variables: CustomProperties, depth: int, left: list[int]) -> str | None:
     if depth > _DEEP:
         return None
     pieces: list[str] = []

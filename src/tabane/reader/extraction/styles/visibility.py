@@ -13,7 +13,7 @@ from tabane.reader.extraction.styles.declarations import font_size, functions, l
 from tabane.reader.extraction.styles.lengths import FONT_SIZE, WIDTH, angle, length, number
 from tabane.reader.extraction.styles.shapes import shown_part
 from tabane.reader.extraction.styles.sheet_rules import Declarations
-from tabane.reader.extraction.styles.variables import Variables, resolved
+from tabane.reader.extraction.styles.variables import CustomProperties, resolved
 
 Specified = Mapping[str, str]
 _INHERITED = frozenset(
@@ -70,7 +70,7 @@ class VisualState:
     secret: bool = False
     outlined: tuple[Color, ...] = ()
     grounds: tuple[Color, ...] | None = (WHITE,)
-    variables: Variables = field(default_factory=Variables)
+    variables: CustomProperties = field(default_factory=CustomProperties)
     placed: bool = False
     clipped: bool = False
     floor: bool = False

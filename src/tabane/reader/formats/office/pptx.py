@@ -14,7 +14,7 @@ from tabane.reader.formats.office.package import OfficePackage, attribute, named
 from tabane.reader.formats.office.page_tree import ContentBudget, DocumentFull, Span, child, element, fill
 from tabane.reader.formats.office.reading import OfficeContent
 from tabane.reader.formats.office.slide_layouts import SlideSource, SlideSources, kind_of, placeholder
-from tabane.reader.formats.office.slide_text import SlideTextReader, TextStyle
+from tabane.reader.formats.office.slide_text import SlideTextReader, SlideTextStyle
 from tabane.reader.formats.office.table_styles import TableStyles
 from tabane.reader.visibility import WHITE, Color
 
@@ -203,7 +203,7 @@ class Presentation:
             elif name in ("sp", "pic", "graphicFrame", "cxnSp"):
                 found.append(_Shape(node, _box(node, slide, scale), hidden or _is_marked_hidden(node)))
 
-    def _style(self, shape: _Shape, slide: SlideSource, ground: _SlideGround) -> TextStyle:
+    def _style(self, shape: _Shape, slide: SlideSource, ground: _SlideGround) -> SlideTextStyle:
         """Return what slide, layout and master give the text of a shape."""
         place = placeholder(shape.node)
         above = slide.placeholders(place)
@@ -214,7 +214,7 @@ class Presentation:
         reference = named_child(named_child(shape.node, "style"), "fontRef")
         color = slide.theme.paint(reference) if reference is not None else None
         rest = [style for style in (master, self._usual) if style is not None]
-        return TextStyle(
+        return SlideTextStyle(
             [*own, *rest],
             slide.theme,
             ground.behind(shape, above),
@@ -270,7 +270,7 @@ class Presentation:
             if part is not None:
                 self._diagram(part, whole)
 
-    def _table(self, node: etree._Element, style: TextStyle, whole: HtmlElement) -> None:
+    def _table(self, node: etree._Element, style: SlideTextStyle, whole: HtmlElement) -> None:
         table = child(whole, "table")
         rows = [row for row in node if local(row) == "tr"]
         grounds = self._tables.grounds(named_child(node, "tblPr"), style.theme)
@@ -287,7 +287,7 @@ class Presentation:
                 if paint is not None and paint.opacity >= 0.5:
                     behind = paint.color
                 covered = any(attribute(cell, name) in _TRUE for name in ("hMerge", "vMerge"))
-                inner = TextStyle(
+                inner = SlideTextStyle(
                     style.levels,
                     style.theme,
                     behind,
@@ -328,7 +328,7 @@ class Presentation:
             body = named_child(shape, "txBody")
             if place is None or kind_of(place) != "body" or body is None:
                 continue
-            spans = self._texts.line(body, TextStyle((), slide.theme, WHITE, {}))
+            spans = self._texts.line(body, SlideTextStyle((), slide.theme, WHITE, {}))
             if spans:
                 fill(child(child(whole, "blockquote"), "p"), spans)
 

@@ -19,7 +19,7 @@ _LEVELS = 9
 
 
 @dataclass(frozen=True, slots=True)
-class TextStyle:
+class SlideTextStyle:
     """What a shape gives its text: the styles of levels, the strongest first, and the background."""
 
     levels: Sequence[etree._Element]
@@ -41,14 +41,14 @@ class SlideTextReader:
         self._budget = budget
         self.hidden = 0
 
-    def line(self, body: etree._Element, style: TextStyle) -> list[Span]:
+    def line(self, body: etree._Element, style: SlideTextStyle) -> list[Span]:
         """Return all paragraphs in one line."""
         found: list[Span] = []
         for spans, _, _ in self._paragraphs(body, style):
             found += [*([Span(" ")] if found else []), *spans]
         return found
 
-    def add(self, body: etree._Element, style: TextStyle, parent: HtmlElement) -> None:
+    def add(self, body: etree._Element, style: SlideTextStyle, parent: HtmlElement) -> None:
         """Append the paragraphs: as a list if they have bullets."""
         paragraphs = self._paragraphs(body, style)
         lists: list[tuple[int, HtmlElement]] = []
@@ -66,7 +66,7 @@ class SlideTextReader:
             fill(child(lists[-1][1], "li"), spans)
 
     def _paragraphs(
-        self, body: etree._Element, style: TextStyle
+        self, body: etree._Element, style: SlideTextStyle
     ) -> list[tuple[list[Span], int, bool | None]]:
         """Return the paragraphs with their levels, and whether they say that they have a bullet."""
         found = []
@@ -84,7 +84,7 @@ class SlideTextReader:
                 found.append((spans, level, _bullet(properties)))
         return found
 
-    def _spans(self, node: etree._Element, style: TextStyle, level: int, shrunk: float) -> list[Span]:
+    def _spans(self, node: etree._Element, style: SlideTextStyle, level: int, shrunk: float) -> list[Span]:
         found: list[Span] = []
         unseen = False
         for each in node:
@@ -107,7 +107,7 @@ class SlideTextReader:
                 found += _formulas(each)
         return found
 
-    def _span(self, text: str, properties: etree._Element | None, style: TextStyle) -> Span:
+    def _span(self, text: str, properties: etree._Element | None, style: SlideTextStyle) -> Span:
         if properties is None:
             return Span(text)
         tags = [
@@ -125,7 +125,7 @@ class SlideTextReader:
         return Span(text, tuple(tags), relation.target if relation and relation.external else None)
 
     def _is_hidden(
-        self, properties: etree._Element | None, style: TextStyle, level: int, shrunk: float
+        self, properties: etree._Element | None, style: SlideTextStyle, level: int, shrunk: float
     ) -> bool:
         sources = [source for source in (properties, *_levels(style.levels, level)) if source is not None]
         size = next((found for each in sources if (found := attribute(each, "sz"))), None)
@@ -135,7 +135,7 @@ class SlideTextReader:
         return paint.opacity < 0.1 or is_unreadable(paint.color, style.ground, paint.opacity)
 
 
-def _paint(properties: etree._Element | None, style: TextStyle, level: int) -> Paint:
+def _paint(properties: etree._Element | None, style: SlideTextStyle, level: int) -> Paint:
     """Return the color of a run: its own, or by the styles."""
     found = style.theme.fill(properties)
     if found is not None:

@@ -41,7 +41,7 @@ class _Run(NamedTuple):
     tiny: bool
 
 
-class _Value(NamedTuple):
+class _CellValue(NamedTuple):
     """The value of a cell before it is shown: its type, its text, or the runs of its text."""
 
     kind: str
@@ -166,7 +166,7 @@ class _SheetReader:
     def __init__(self, sheet: _Sheet, styles: CellStyles) -> None:
         self.name, self.part = sheet
         self._styles = styles
-        self._cells: dict[int, dict[int, _Value]] = {}
+        self._cells: dict[int, dict[int, _CellValue]] = {}
         self._hidden_columns: dict[int, int] = {}  # column → the first of those hidden with it
         self._rows_are_hidden = False
         self._blind: list[CellRange] = []
@@ -234,7 +234,7 @@ class _SheetReader:
         if self._room <= 0:
             self.rows_left += any(local(cell) == "c" and len(cell) for cell in node)
             return
-        values: dict[int, _Value] = {}
+        values: dict[int, _CellValue] = {}
         before = 0
         for cell in node:
             place = place_of_cell(attribute(cell, "r"), before)
@@ -254,7 +254,7 @@ class _SheetReader:
         self._unseen_row = False
         self._add(row, values)
 
-    def _add(self, row: int, values: dict[int, _Value]) -> None:
+    def _add(self, row: int, values: dict[int, _CellValue]) -> None:
         """Keep the cells of a row that are in columns that are shown."""
         for column in [each for each in values if each in self._hidden_columns]:
             del values[column]
@@ -274,18 +274,18 @@ class _SheetReader:
             return is_tiny(number(height, 15))
         return self._rows_are_hidden
 
-    def _value(self, cell: etree._Element) -> _Value | None:
+    def _value(self, cell: etree._Element) -> _CellValue | None:
         kind = attribute(cell, "t") or "n"
         style = self._styles.style(attribute(cell, "s"))
         for each in cell:
             name = local(each)
             if name == "v" and each.text:
-                return _Value(kind, each.text[:_LONGEST], style)
+                return _CellValue(kind, each.text[:_LONGEST], style)
             if name == "is":
-                return _Value("inline", "", style, runs_of(each, self._styles))
+                return _CellValue("inline", "", style, runs_of(each, self._styles))
         return None
 
-    def _text(self, value: _Value, strings: dict[int, tuple[_Run, ...]], since_1904: bool) -> str | None:
+    def _text(self, value: _CellValue, strings: dict[int, tuple[_Run, ...]], since_1904: bool) -> str | None:
         """Return the text that a cell shows; None if it is hidden."""
         style = value.style
         if value.kind in ("s", "inline"):
@@ -358,7 +358,7 @@ def runs_of(node: etree._Element, styles: CellStyles) -> tuple[_Run, ...]:
     return tuple(found)
 
 
-def _plain(value: _Value, since_1904: bool) -> str | None:
+def _plain(value: _CellValue, since_1904: bool) -> str | None:
     """Return a value that is not a text of its own."""
     if value.kind == "b":
         return "TRUE" if value.text == "1" else "FALSE"

@@ -60,7 +60,7 @@ def seen_words(
         if doubtful:
             pixels = drawn_twice(page, frame, drawing) if draws else None
             complete = pixels is not None
-            shown = _Shown(frame, drawing, pixels, len(doubtful))
+            shown = _PageDrawings(frame, drawing, pixels, len(doubtful))
             under = _contested(words, drawing)
             for nth in doubtful:
                 marks[nth] = nth not in under and shown.shows(words[nth])
@@ -205,7 +205,7 @@ def _overlaps(words: Sequence[PdfWord]) -> Iterator[tuple[int, int]]:
                         return
 
 
-class _Shown:
+class _PageDrawings:
     """What the drawing of a page shows of its words. Without pixels, it is judged by areas alone."""
 
     def __init__(self, frame: PdfFrame, drawing: PageDrawing, pixels: PagePixels | None, words: int) -> None:
