@@ -99,6 +99,7 @@ _VERBS = {
     *(
         "accepts",
         "allows",
+        "answers",
         "appears",
         "asks",
         "belongs",
