@@ -45,7 +45,15 @@ def said(page: Page) -> str:
         f"<div><h3 role=button>How often?</h3></div><div style='display:none'>{P}</div>",
         f"<div><a href='#'>How often?</a></div><div hidden>{P}</div>",
         f"<a href='javascript:void(0)'>How often?</a><div class=off>{P}</div>",
-        f"<p><a href='#answer'>How often?</a></p><p>-</p><div id=answer class=off>{P}</div>",
+        f"<p><a role=button href='#answer'>How often?</a></p><p>-</p><div id=answer class=off>{P}</div>",
+        f"<p><a data-toggle=collapse href='#answer'>How?</a></p><p>-</p><div id=answer class=off>{P}</div>",
+        "<ul><li><a href='#a'>Wheel</a><li><a href='#b'>Stones</a></ul><div id=a>-</div>"
+        f"<div id=b hidden>{P}</div>",
+        "<style>#b:target{display:block}</style>"
+        f"<p><a href='#b'>Stones</a></p><div id=b class=off>{P}</div>",
+        f"<button>Wheel</button><div>-</div><button>Stones</button><div class=off>{P}</div>",
+        f"<button onclick='open(this)'>Stones</button><div class=off>{P}</div>",
+        f"<button>石臼の詳細</button><div class=off>{P}</div>",
         f"<button aria-controls=answer>How?</button><p>-</p><div id=answer hidden>{P}</div>",
         f"<b data-bs-target='#answer'>How?</b><p>-</p><div id=answer class=off>{P}</div>",
         f"<button popovertarget=answer>How?</button><p>-</p><div id=answer popover>{P}</div>",
@@ -77,6 +85,9 @@ def test_what_a_control_opens_is_read_and_marked(inside: str) -> None:
         f"<div role=tabpanel aria-labelledby=nothing class=off>{P}</div>",
         f"<div id=answer class=off>{P}</div><p>-</p><p><a href='#other'>How?</a></p>",
         f"<button hidden>How?</button><div class=off>{P}</div>",
+        f"<p><a href='#answer'>Stones</a></p><p>-</p><div id=answer class=off>{P}</div>",
+        f"<button>Menu</button><div class=off>{P}</div>",
+        f"<div><a href='#'>Home</a></div><div hidden>{P}</div>",
         f"<button disabled>How?</button><div class=off>{P}</div>",
         f"<button class=off>How?</button><div class=off>{P}</div>",
         f"<button></button><div class=off>{P}</div>",
@@ -163,6 +174,16 @@ def test_a_page_that_waits_for_its_script_is_read(head: str) -> None:
     page = extract(html, URL)
     assert "grinds what the farmers bring" in page.markdown
     assert "until a script shows" in said(page)
+
+
+@pytest.mark.parametrize(("before", "read_all"), [("<p>The mill</p>", True), (PROSE * 3, False)])
+def test_without_scripts_only_a_page_that_shows_next_to_nothing_is_read(before: str, read_all: bool) -> None:
+    parts = f"<div style='opacity:0'>{PROSE}</div>" * 3
+    hidden = parts.replace("farmers", "women")
+    html = f"<!DOCTYPE html><html><head><title>A</title></head><body>{before}{hidden}</body></html>"
+    page = extract(html, URL)
+    assert ("until a script shows" in said(page)) == read_all
+    assert ("grinds what the women bring" in page.markdown) == read_all
 
 
 def test_styles_for_browsers_without_scripts_do_not_apply() -> None:

@@ -79,7 +79,7 @@ def test_hidden_text_amid_the_content_is_counted() -> None:
     [
         "<details><summary>What does it measure?</summary><p>{}</p></details>",
         '<div class="item"><h3><button>How?</button></h3><div style="display:none"><p>{}</p></div></div>',
-        '<a href="#more">More</a><div id="more" style="display:none"><p>{}</p></div>',
+        '<a href="#more" role=button>More</a><div id="more" style="display:none"><p>{}</p></div>',
         "<b role=tab id=t>How?</b><p>-</p><div role=tabpanel aria-labelledby=t hidden><p>{}</p></div>",
         '<button aria-expanded="false">Which?</button><div hidden><p>{}</p></div>',
         '<script src=a.js></script><p>-</p><div style="opacity:0;transition:all 1s"><p>{}</p></div>',

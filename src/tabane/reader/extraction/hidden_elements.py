@@ -39,8 +39,12 @@ _SCRIPTS = frozenset(
     ("", "text/javascript", "module", "application/javascript", "text/ecmascript", "application/x-javascript")
 )
 _LATE = frozenset((Reason.OPACITY, Reason.VISIBILITY, Reason.PLACE, Reason.CLIP))
-_LITTLE = 0.2
-"""Share of its text below which a page seems to wait for a script that shows it."""
+_LITTLE, _LEAST = 0.2, 0.1
+"""Shares of its text below which a page seems to wait for a script that shows it: if it has one, and if none
+is known, because scripts were removed from the page.
+"""
+_MUCH = 0.2
+"""Share of its text above which what is unreadable seems to be on a ground that is not known."""
 _SOME, _LONG = 3, 1000
 """Parts and letters that have to be hidden then."""
 _NEAR = 200
@@ -69,7 +73,7 @@ class HiddenElementDetector:
         if self._styles.external and self._is_mostly_unreadable():
             self._painted = True
             self._walk(lenient=False)
-        if self._scripts and self._shows_little():
+        if self._shows_less_than(_LITTLE if self._scripts else _LEAST):
             self._walk(lenient=True)
         self._settle_controls()
         self._set_apart()
@@ -225,7 +229,7 @@ class HiddenElementDetector:
             self._letters = _letters(self._root)
         return self._letters
 
-    def _shows_little(self) -> bool:
+    def _shows_less_than(self, share: float) -> bool:
         """Return whether nearly all text of the page is hidden in ways that scripts undo."""
         late = [element for element, reason in self._hidden.items() if reason in _LATE]
         hidden = sum(map(_letters, late))
@@ -235,13 +239,13 @@ class HiddenElementDetector:
                 hidden += len(element.text)
         if len(late) < _SOME or hidden < _LONG:
             return False
-        return hidden > (1 - _LITTLE) * self._all_letters()
+        return hidden > (1 - share) * self._all_letters()
 
     def _is_mostly_unreadable(self) -> bool:
         """Return whether much text has the color of its ground: other sheets seem to set this ground."""
         unreadable = (element for element, reason in self._silent.items() if reason is Reason.COLOR)
         letters = sum(len(element.text.strip()) for element in unreadable if element.text)
-        return bool(letters) and letters > _LITTLE * self._all_letters()
+        return bool(letters) and letters > _MUCH * self._all_letters()
 
     def _is_over_a_picture(self, element: Element, state: VisualState) -> bool:
         """Return whether a picture may be behind a positioned element or its text, so that its ground is not

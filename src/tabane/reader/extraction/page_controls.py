@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,20 +24,35 @@ _ROLES = frozenset(("button", "tab", "switch", "checkbox", "radio"))
 _NEAR = 12
 _MOST_PANELS = 24
 _LONGEST_LABEL = 60
+_MOST_STYLES = 500
 _MOST = 8
 _PICTURES = ("img", "svg", "i", "input", "picture")
+_BEHAVIOR = frozenset((
+    "aria-controls", "aria-expanded", "aria-haspopup", "commandfor", "onclick", "popovertarget", "role",
+))  # fmt: skip
+_BOUND = ("data-", "@click", "v-on:", "x-on:", "(click)", "hx-", "on:click", "ng-click", "wire:click")
+_OPENING = re.compile(
+    r"\b(?:more|read|show|see|view|expand|open|details?|full|all|continue|answers?|toggle|mehr|weiter|plus"
+    r"|suite|m[aá]s|ver|altro|mais)\b|[?？¿]|もっと|続き|詳し|詳細|開く|表示|すべて|全て|全文|答え|回答|展开|展開|更多|查看"
+    r"|더|펼치|보기",
+    re.IGNORECASE,
+)
+_TARGET = ":target"
 
 
 class PageControls:
     """Finds the controls of elements by the references to these, or by their place beside them.
 
-    Whether a control is hidden itself is not judged.
+    A link to an id scrolls to it and opens nothing, and a button without behavior does nothing. They count if
+    something says more: attributes, a style sheet with ``:target``, words such as "Read more", or others of
+    their kind. Whether a control is hidden itself is not judged.
     """
 
     def __init__(self, root: Element) -> None:
         self._root = root
         self._by_key: dict[str, list[Element]] | None = None
         self._tabs: dict[str, Element] = {}
+        self._targets: bool | None = None
         self._rows: dict[Element, dict[str, list[Element]]] = {}
 
     def of(self, element: Element) -> list[Element]:
@@ -68,22 +84,32 @@ class PageControls:
                 self._add(value.getparent(), self._by_key)
         return self._by_key
 
+    def _keys(self, element: Element) -> Iterator[str]:
+        for name in _REFERENCES:
+            if value := element.get(name):
+                yield from value.replace("#", "").split()[:_MOST]
+        href = element.get("href") or ""
+        if element.tag == "a" and href.startswith("#") and len(href) > 1 and self._shows_its_target(element):
+            yield href[1:]
+
+    def _shows_its_target(self, link: Element) -> bool:
+        """Return whether a link to an id opens what it leads to."""
+        return _has_behavior(link) or _is_one_of_several(link) or self._has_targets()
+
+    def _has_targets(self) -> bool:
+        """Return whether a style sheet of the page shows what a link leads to."""
+        if self._targets is None:
+            styles = itertools.islice(self._root.iter("style"), _MOST_STYLES)
+            self._targets = any(_TARGET in (style.text or "") for style in styles)
+        return self._targets
+
     def _add(self, element: Element, by_key: dict[str, list[Element]]) -> None:
         if (key := element.get("id")) and (element.get("role") == "tab" or element.tag == "button"):
             self._tabs.setdefault(key, element)
-        for key in _keys(element):
+        for key in self._keys(element):
             others = by_key.setdefault(key, [])
             if len(others) < _MOST and _can_be_used(element):
                 others.append(element)
-
-
-def _keys(element: Element) -> Iterator[str]:
-    for name in _REFERENCES:
-        if value := element.get(name):
-            yield from value.replace("#", "").split()[:_MOST]
-    href = element.get("href") or ""
-    if element.tag == "a" and href.startswith("#") and len(href) > 1:
-        yield href[1:]
 
 
 def _beside(element: Element) -> list[Element]:
@@ -97,9 +123,52 @@ def _beside(element: Element) -> list[Element]:
     for neighbor in (before, _sibling(element, after=True)):
         if neighbor is not None:
             for inner in itertools.islice(neighbor.iter("*"), _NEAR):
-                if _is_control(inner) and _can_be_used(inner):
+                if _is_control(inner) and _can_be_used(inner) and _opens(inner, neighbor):
                     return [inner]
     return []
+
+
+def _opens(control: Element, neighbor: Element) -> bool:
+    """Return whether a control beside a part opens it. ``neighbor`` is the element beside that has it."""
+    if control.tag not in ("button", "a") or _has_behavior(control):
+        return True
+    return _OPENING.search(_label(control)) is not None or _is_repeated(neighbor)
+
+
+def _label(control: Element) -> str:
+    return "".join(itertools.islice(control.itertext(), 8))[: 2 * _LONGEST_LABEL]
+
+
+def _has_behavior(element: Element) -> bool:
+    return any(name in _BEHAVIOR or name.startswith(_BOUND) for name in itertools.islice(element.keys(), 50))
+
+
+def _is_repeated(element: Element) -> bool:
+    """Return whether an element has others of its kind around it, each with a part of its own between."""
+    alike = (element.tag, element.get("class"))
+    for step in (_sibling_of_a_part(element, after=True), _sibling_of_a_part(element, after=False)):
+        if step is not None and (step.tag, step.get("class")) == alike:
+            return True
+    return False
+
+
+def _sibling_of_a_part(element: Element, *, after: bool) -> Element | None:
+    part = _sibling(element, after=after)
+    return _sibling(part, after=after) if part is not None else None
+
+
+def _is_one_of_several(link: Element) -> bool:
+    """Return whether a link is an item of a row of links to ids, such as those of tabs."""
+    item = link
+    while item.getparent() is not None and len(item.getparent()) == 1:
+        item = item.getparent()
+    for after in (True, False):
+        other = _sibling(item, after=after)
+        if other is not None and other.tag == item.tag and other.tag != "p":
+            inner = itertools.islice(other.iter("a"), 2)
+            if any((at.get("href") or "").startswith("#") for at in inner):
+                return True
+    return False
 
 
 def _rows_before(parent: Element) -> dict[str, list[Element]]:
