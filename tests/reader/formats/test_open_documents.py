@@ -95,6 +95,15 @@ def test_a_text() -> None:
     assert said(page) == []
 
 
+def test_a_paragraph_with_the_style_of_a_heading_is_one() -> None:
+    styles = (
+        '<style:style style:name="P1" style:family="paragraph" style:parent-style-name="Heading_20_2"/>'
+        '<style:style style:name="Heading_20_2" style:family="paragraph"/>'
+    )
+    body = p("Harbor", "P1") + p("Boats.")
+    assert read(open_document("text", body, styles=styles)).markdown == "## Harbor\n\nBoats."
+
+
 def test_tracked_deletions_and_formulas() -> None:
     math = (
         '<math xmlns="http://www.w3.org/1998/Math/MathML"><semantics><mfrac><mi>a</mi><mi>b</mi></mfrac>'
@@ -282,6 +291,8 @@ SEEN = {
     "white on a dark page": open_document(
         "text", p(span("Seen.", "W")) + p(span(SECRET, "W")), styles=text_style("W", WHITE), common=DARK_PAGE),
     "automatic color": hidden_span('fo:color="#ffffff" style:use-window-font-color="true"'),
+    "automatic color as LibreOffice writes it": hidden_span(
+        'style:use-window-font-color="true" loext:opacity="0%"'),
     "small letters": hidden_span('fo:font-size="6pt"'),
     "eighty percent": hidden_span('fo:font-size="80%"'),
     "raised": hidden_span('style:text-position="super 58%"'),

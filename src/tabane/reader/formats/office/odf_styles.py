@@ -127,6 +127,7 @@ class OpenStyles:
 def _read(holder: etree._Element, made: dict[str, Any]) -> None:
     """Add what an element of properties says."""
     kind = local(holder)
+    automatic = False
     for key in list(holder.attrib)[:_ATTRIBUTES]:
         name, value = str(key).rpartition("}")[2], holder.get(key) or ""
         if name == "background-color":
@@ -134,8 +135,12 @@ def _read(holder: etree._Element, made: dict[str, Any]) -> None:
         elif name == "display":
             hidden = kind == "text-properties"
             made["vanish" if hidden else "display"] = value == "none" if hidden else value
+        elif name == "use-window-font-color":
+            automatic = value == "true"
         elif (reading := _READING.get(name)) is not None:
             made.update(reading(value, made))
+    if automatic:  # LibreOffice writes the opacity 0% beside an automatic color, which is opaque
+        made |= {"color": None, "opacity": 1.0}
 
 
 def _size(value: str, made: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,7 +165,6 @@ def _position(value: str, _made: Mapping[str, Any]) -> dict[str, Any]:
 _Reading = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 _READING: Mapping[str, _Reading] = {
     "color": lambda value, _made: {"color": hex_color(value)},
-    "use-window-font-color": lambda value, _made: {"color": None} if value == "true" else {},
     "font-size": _size,
     "font-weight": lambda value, _made: {"bold": value in ("bold", "600", "700", "800", "900")},
     "font-style": lambda value, _made: {"italic": value in ("italic", "oblique")},

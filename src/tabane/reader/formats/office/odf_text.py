@@ -42,6 +42,7 @@ _SHAPES = frozenset({
 })  # fmt: skip
 _CODE = re.compile(r"preformatted|source (?:code|text)|整形済み|ソースコード|コード$", re.IGNORECASE)
 _QUOTATION = re.compile(r"quot|引用", re.IGNORECASE)
+_HEADING = re.compile(r"Heading (\d)")  # of the web layout, whose headings are paragraphs
 _TITLE = re.compile(r"title|表題|タイトル", re.IGNORECASE)
 _NUMBERS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman",
             "ア, イ, ウ, ...": "aiueo", "一, 二, 三, ...": "japaneseCounting"}  # fmt: skip
@@ -226,9 +227,7 @@ class OpenTextReader:
                 add_text(self._listing, "\n" + text)
             return
         self._listing = None
-        level = min(max(int(number(attribute(node, "outline-level"), 1)), 1), 6) if name == "h" else None
-        if level is None and any(_TITLE.fullmatch(each) for each in names):
-            level = 1
+        level = _heading_level(node, name, names)
         if level is not None:
             spans = [span._replace(tags=tuple(tag for tag in span.tags if tag != "strong")) for span in spans]
             fill(child(into, f"h{level}"), spans)
@@ -475,3 +474,13 @@ def _copy(node: etree._Element, into: HtmlElement, depth: int) -> None:
         if name and name not in ("annotation", "annotation-xml"):
             made = child(into, name.lower(), (each.text or "").strip())
             _copy(each, made, depth + 1)
+
+
+def _heading_level(node: etree._Element, name: str, names: list[str]) -> int | None:
+    """Return the level of a heading by its element or by the names of its styles; None for a paragraph."""
+    if name == "h":
+        return min(max(int(number(attribute(node, "outline-level"), 1)), 1), 6)
+    if any(_TITLE.fullmatch(each) for each in names):
+        return 1
+    found = next((at for each in names if (at := _HEADING.fullmatch(each))), None)
+    return min(max(int(found[1]), 1), 6) if found is not None else None
