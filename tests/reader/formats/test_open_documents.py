@@ -95,6 +95,16 @@ def test_a_text() -> None:
     assert said(page) == []
 
 
+def test_wide_letters_have_formats_of_their_own() -> None:
+    styles = text_style("B", 'style:font-weight-asian="bold"') + text_style(
+        "T", 'style:font-size-asian="1pt"'
+    )
+    body = p(span("重要", "B") + span("plain", "B") + span("密", "T") + span("seen", "T"))
+    page = read(open_document("text", body, styles=styles))
+    assert page.markdown == "**重要**plainseen"
+    assert said(page) == ["1 part that readers do not see was left out."]
+
+
 def test_a_paragraph_with_the_style_of_a_heading_is_one() -> None:
     styles = (
         '<style:style style:name="P1" style:family="paragraph" style:parent-style-name="Heading_20_2"/>'

@@ -21,6 +21,7 @@ _MONOSPACED = re.compile(
     r"'?(?:courier|consolas|menlo|monaco|lucida console|liberation mono|dejavu sans mono|noto sans mono)",
     re.IGNORECASE,
 )
+_BOLD = frozenset(("bold", "600", "700", "800", "900"))
 _PROPERTIES = frozenset({
     "text-properties", "paragraph-properties", "table-cell-properties", "graphic-properties",
     "drawing-page-properties", "table-properties", "table-row-properties", "section-properties",
@@ -162,12 +163,25 @@ def _position(value: str, _made: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _wide_size(made: Mapping[str, Any]) -> float:
+    return float(made.get("wide_size", made.get("size", 12.0)))
+
+
+def of_wide_letters(made: Format) -> Format:
+    """Return the format that Chinese, Japanese and Korean letters have, which styles name apart."""
+    own = {name.removeprefix("wide_"): value for name, value in made.items() if name.startswith("wide_")}
+    return {**made, **own} if own else made
+
+
 _Reading = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 _READING: Mapping[str, _Reading] = {
     "color": lambda value, _made: {"color": hex_color(value)},
     "font-size": _size,
-    "font-weight": lambda value, _made: {"bold": value in ("bold", "600", "700", "800", "900")},
+    "font-weight": lambda value, _made: {"bold": value in _BOLD},
+    "font-weight-asian": lambda value, _made: {"wide_bold": value in _BOLD},
     "font-style": lambda value, _made: {"italic": value in ("italic", "oblique")},
+    "font-style-asian": lambda value, _made: {"wide_italic": value in ("italic", "oblique")},
+    "font-size-asian": lambda value, made: {"wide_size": _size(value, {"size": _wide_size(made)})["size"]},
     "text-line-through-style": lambda value, _made: {"strike": value != "none"},
     "text-line-through-type": lambda value, _made: {"strike": value != "none"},
     "text-position": _position,

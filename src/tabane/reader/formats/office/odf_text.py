@@ -11,7 +11,7 @@ from lxml.html import HtmlElement
 
 from tabane.reader.formats.office.docx_numbering import formatted
 from tabane.reader.formats.office.drawing_colors import local, number
-from tabane.reader.formats.office.odf_styles import OpenStyles, filled, points
+from tabane.reader.formats.office.odf_styles import OpenStyles, filled, of_wide_letters, points
 from tabane.reader.formats.office.package import OfficePackage, attribute, named_child
 from tabane.reader.formats.office.page_tree import (
     ContentBudget,
@@ -42,6 +42,7 @@ _SHAPES = frozenset({
 })  # fmt: skip
 _CODE = re.compile(r"preformatted|source (?:code|text)|整形済み|ソースコード|コード$", re.IGNORECASE)
 _QUOTATION = re.compile(r"quot|引用", re.IGNORECASE)
+_WIDE = re.compile("[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff01-\uff60]")
 _HEADING = re.compile(r"Heading (\d)")  # of the web layout, whose headings are paragraphs
 _TITLE = re.compile(r"title|表題|タイトル", re.IGNORECASE)
 _NUMBERS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman",
@@ -55,6 +56,20 @@ class OpenPlace(NamedTuple):
     format: Format = {}
     nested: int = 0
     hidden: bool = False
+
+
+class _Look(NamedTuple):
+    """Whether text is hidden, and the elements for its format: for most letters, and for wide ones."""
+
+    usual: tuple[bool, tuple[str, ...]]
+    wide: tuple[bool, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, made: Format, ground: Color | None, hidden: bool) -> _Look:
+        other = of_wide_letters(made)
+        usual = (hidden or is_hidden(made, ground), tags_of(made))
+        wide = usual if other is made else (hidden or is_hidden(other, ground), tags_of(other))
+        return cls(usual, wide)
 
 
 class _Line(NamedTuple):
@@ -144,9 +159,9 @@ class OpenTextReader:
         if depth > _DEEP:
             self.deep += 1
             return
-        unseen = hidden or is_hidden(made, ground)
-        tags = tags_of(made)
-        self._text(node.text, unseen, tags, link, found)
+        look = _Look.of(made, ground, hidden)
+        unseen, tags = look.usual
+        self._text(node.text, look, link, found)
         for each in node:
             self._budget.take()
             name = local(each)
@@ -166,13 +181,12 @@ class OpenTextReader:
                 self._inside(each, made, ground, hidden, link, found, depth + 1)
             elif name == "hidden-text":
                 self.hidden += 1
-            self._text(each.tail, unseen, tags, link, found)
+            self._text(each.tail, look, link, found)
 
-    def _text(
-        self, text: str | None, unseen: bool, tags: tuple[str, ...], link: str | None, found: _Line
-    ) -> None:
+    def _text(self, text: str | None, look: _Look, link: str | None, found: _Line) -> None:
         if not text:
             return
+        unseen, tags = look.wide if _WIDE.search(text) else look.usual
         if unseen:
             if text.strip():
                 self.hidden += not self._unseen
