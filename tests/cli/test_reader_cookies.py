@@ -200,8 +200,9 @@ def test_a_page_behind_a_login_is_read_marked_and_not_kept(user: User, site: Sit
 
 def test_a_home_that_is_added_to_documents_adds_no_cookies(user: User, host: str) -> None:
     import_cookies(user, host)
-    (user.tabane / "note.md").write_text("A note beside the cookies.")
-    user.run("docs", "add", str(user.tabane))
+    (user.folder / "note.md").write_text("A note above the cookies.")
+    for folder in (user.folder, user.tabane, user.tabane / "cookies"):
+        user.run("docs", "add", str(folder))
     names = user.run("docs", "list").succeeded.out
     assert "note.md" in names
     assert "cookies" not in names
