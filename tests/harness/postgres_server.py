@@ -68,6 +68,7 @@ class PostgresServer:
         """Kill all its processes at once, as if the machine had stopped."""
         assert self._process is not None
         main = psutil.Process(self._process.pid)
+        processes: list[psutil.Process] = []
         with contextlib.suppress(psutil.NoSuchProcess):
             main.suspend()  # so that it starts no others meanwhile
             processes = [*main.children(), main]
@@ -78,6 +79,8 @@ class PostgresServer:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     each.kill()
         self._process.wait()
+        # The next server does not start while a process of this one still has the shared memory.
+        wait_until(lambda: all(map(_is_gone, processes)), "all processes of the server are gone")
         wait_until(lambda: not self._answers())
 
     def stop(self) -> None:
@@ -123,6 +126,13 @@ class PostgresServer:
     def _run(self, program: str, *arguments: str) -> None:
         command = _as_somebody([str(programs() / program), *arguments])
         subprocess.run(command, cwd=self.folder, check=True, stdout=subprocess.DEVNULL)
+
+
+def _is_gone(process: psutil.Process) -> bool:
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _as_somebody(command: list[str]) -> list[str]:
