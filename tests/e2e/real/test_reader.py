@@ -64,7 +64,9 @@ def test_an_assistant_reads_a_page_part_by_part(place: Workplace, site: Site, mo
                 said = text(result)
                 mark = re.search(r"^(page-[0-9a-f]{8})\n(.*)\n\1\n", said, re.DOTALL | re.MULTILINE)
                 assert mark is not None
-                seen.append(mark[2])
+                head, content = mark[2].removeprefix("---\n").split("\n---\n\n", 1)
+                assert head == 'title: "Guide"'
+                seen.append(content)
                 cursor = re.search(r"cursor (\S+)\s*\Z", said[mark.end() :])
                 arguments = {"url": site.url("/guide"), "cursor": cursor[1]} if cursor else {}
             assert len(seen) > 3
