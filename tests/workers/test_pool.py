@@ -16,7 +16,7 @@ import pytest
 from tabane.errors import WorkerBusy, WorkerEnded, WorkerError, WorkerSpent, WorkerUnavailable
 from tabane.workers.frames import LONGEST
 from tabane.workers.pool import Budget, Pool
-from tabane.workers.turns import Capacity
+from tabane.workers.turns import Capacity, Lane
 from tabane.workers.worker import LOWER, Program, environment
 from tests.harness.patience import until
 
@@ -217,6 +217,21 @@ def test_a_worker_is_reserved_for_keys_that_were_quick(tmp_path: Path) -> None:
         assert await asyncio.gather(*unknown) == [b"waited"] * 5
 
     run(script, capacity=Capacity(turns=3, each=2, slow=2, reserved=1))
+
+
+def test_a_request_that_may_take_a_while_leaves_the_reserved_worker_to_others(tmp_path: Path) -> None:
+    async def script(pool: Pool) -> None:
+        for key in ("a", "b"):
+            assert await pool.ask(b"first", QUICK, key=key) == b"first"
+        body = b"wait %s" % bytes(tmp_path / "go")
+        long = [asyncio.create_task(pool.ask(body, QUICK, key="a", lane=Lane.NEW)) for _ in range(4)]
+        await until(lambda: len(pool.busy) == 2)
+        assert await pool.ask(b"quick", QUICK, key="b") == b"quick"
+        assert len(pool.busy) == 2
+        (tmp_path / "go").touch()
+        assert await asyncio.gather(*long) == [b"waited"] * 4
+
+    run(script, capacity=Capacity(turns=3, each=3, slow=2, reserved=1))
 
 
 def test_requests_without_a_quick_time_are_never_slow(tmp_path: Path) -> None:

@@ -66,13 +66,13 @@ class Pool:
         """Return the ids of those at work."""
         return [worker.pid for worker in self._busy if worker.pid is not None]
 
-    async def ask(self, body: bytes, budget: Budget, *, key: str = "", slow: bool = False) -> bytes:
+    async def ask(self, body: bytes, budget: Budget, *, key: str = "", lane: Lane = Lane.PROVEN) -> bytes:
         """Return a worker's answer. Requests of one ``key`` never use all workers at once.
 
-        ``slow``: the request will take long, so it begins in the slow lane.
+        ``lane`` is the best one in which it may begin: a request that will take long is not for the others.
         Raises WorkerBusy, WorkerUnavailable, WorkerSpent, WorkerEnded; ValueError for a body beyond LONGEST.
         """
-        lane = Lane.SLOW if slow and budget.quick is not None else self._memory.lane(key)
+        lane = max(lane, self._memory.lane(key)) if budget.quick is not None else Lane.NEW
         try:
             return await self._in_turn(body, budget, key, lane)
         except _Displaced:
@@ -125,7 +125,7 @@ class Pool:
         finally:
             watch.stop()
             if budget.quick is not None:
-                self._memory.note(turn.key, slow=watch.slow)
+                self._memory.note(turn.key, watch.lane)
 
     async def _ready(self) -> Worker:
         """Return a free worker; start one if none is free."""

@@ -24,9 +24,9 @@ class LaneMemory:
         expired = lane is Lane.SLOW and _now() - at > _SLOW_FOR
         return Lane.NEW if expired else lane
 
-    def note(self, key: str, *, slow: bool) -> None:
-        """Note whether the last request of a key was slow."""
-        self._seen[key] = (Lane.SLOW if slow else Lane.PROVEN, _now())
+    def note(self, key: str, lane: Lane) -> None:
+        """Note the lane that the last request of a key belonged to."""
+        self._seen[key] = (lane, _now())
         self._seen.move_to_end(key)
         if len(self._seen) > _MOST_KEYS:
             self._seen.popitem(last=False)
@@ -36,6 +36,9 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
+_PROVEN = 0.25
+"""Share of its quick CPU time below which a request shows that those of its key are quick."""
+_FRESH = 3.0  # times that the first request of a worker may take, because it imports what it needs
 _LOOK = 0.05  # seconds at least between two looks at a worker's CPU time
 
 
@@ -49,12 +52,20 @@ class QuickWatch:
     def __init__(self, worker: Worker, quick: float | None, turn: WorkerTurn, turns: FairTurns) -> None:
         self._worker, self._quick, self._turn, self._turns = worker, quick or 0.0, turn, turns
         self._begun = worker.seconds
+        self._proven = self._quick * _PROVEN * (_FRESH if worker.is_fresh else 1.0)
         self.slow = self.displaced = self.lowered = False
         self._timer: asyncio.TimerHandle | None = None
         if quick is not None:
             if turn.lane is Lane.SLOW:
                 self._lower()
             self._look_in(self._quick)
+
+    @property
+    def lane(self) -> Lane:
+        """Return the lane that the request belonged to, by what it has used so far."""
+        if self.slow or self._worker.pid is None:
+            return Lane.SLOW if self.slow else Lane.NEW
+        return Lane.PROVEN if self._worker.seconds - self._begun < self._proven else Lane.NEW
 
     def stop(self) -> None:
         if self._timer is not None:

@@ -7,14 +7,14 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import IntEnum, auto
 
 from tabane.errors import WorkerBusy
 from tabane.messages import say
 
 
-class Lane(Enum):
-    """What is known of a request: its key's last one was quick, there was none, or it is slow."""
+class Lane(IntEnum):
+    """What is known of a request: its key's last one was quick, there was none that was, or it is slow."""
 
     PROVEN = auto()
     NEW = auto()

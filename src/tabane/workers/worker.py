@@ -73,6 +73,8 @@ class Worker:
         self._program = program
         self._child: asyncio.subprocess.Process | None = None
         self._last = False
+        self.is_fresh = True
+        """Whether it has answered no request yet."""
 
     @property
     def pid(self) -> int | None:
@@ -158,7 +160,9 @@ class Worker:
             async with asyncio.timeout(deadline):
                 self.send(body, seconds=seconds)
                 await self._child.stdin.drain()
-                return (await self.receive()).body
+                answer = (await self.receive()).body
+                self.is_fresh = False
+                return answer
         except TimeoutError:
             raise WorkerSpent(
                 say("The work did not finish within {seconds:g} {seconds:second|seconds}.", seconds=deadline)

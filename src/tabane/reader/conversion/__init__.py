@@ -26,11 +26,12 @@ from tabane.reader.url_reader import shown
 from tabane.workers import frames
 from tabane.workers.frames import LONGEST
 from tabane.workers.pool import Budget, Pool
-from tabane.workers.turns import Capacity
+from tabane.workers.turns import Capacity, Lane
 from tabane.workers.worker import Program, environment, module
 
 _SECONDS = 10.0  # of CPU time
-_LONG_BODY = 4_000_000  # bytes of a page that will be slow
+_LONG_BODY = 500_000  # bytes of a page that may take a while
+_LONGEST_BODY = 2_000_000  # bytes of a page that will be slow
 _QUICK = 1.0  # seconds of CPU time after which a page is slow
 _DEADLINE = 40.0
 _PLAIN = 60.0  # seconds for the text alone, by the clock: a machine may be busy
@@ -133,7 +134,14 @@ class PageConverter:
         errors: int | None = None,
     ) -> None:
         program = Program(module("tabane.reader.conversion"), environment(environ), memory, errors)
-        capacity = Capacity(turns=_WORKERS, each=_OF_A_SITE, waiting=_MOST_WAITING, size=_WAITING, slow=_SLOW)
+        capacity = Capacity(
+            turns=_WORKERS,
+            each=_OF_A_SITE,
+            waiting=_MOST_WAITING,
+            size=_WAITING,
+            slow=_slow_at_once(),
+            reserved=1,
+        )
         self._pool = Pool(program, capacity, idle=idle)
         self._whole = Budget(seconds, deadline, quick=_QUICK)
         self._plain = Budget(max(seconds, _SECONDS), min(deadline, _PLAIN), tries=1, quick=_QUICK)
@@ -220,8 +228,7 @@ class PageConverter:
         url = ask.url if isinstance(ask, ConversionRequest) else ask.page.url
         try:
             body = pack(ask)
-            slow = len(body) > _LONG_BODY
-            return decode_result(await self._pool.ask(body, budget, key=_site(url), slow=slow))
+            return decode_result(await self._pool.ask(body, budget, key=_site(url), lane=_lane(len(body))))
         except WorkerBusy:
             raise ReadError(
                 say("Too many pages are waiting to be read. Try again later."), "rate", wait=1.0
@@ -232,6 +239,13 @@ class PageConverter:
             raise ReadError(error.message, "broken") from None
         except (ValueError, msgspec.DecodeError):
             raise WorkerEnded(say("The worker process ended.")) from None
+
+
+def _lane(size: int) -> Lane:
+    """Return the best lane for a page of so many bytes."""
+    if size > _LONGEST_BODY:
+        return Lane.SLOW
+    return Lane.NEW if size > _LONG_BODY else Lane.PROVEN
 
 
 def _slow_at_once() -> int:
