@@ -68,7 +68,9 @@ def test_no_process_is_started_before_the_first_long_definition() -> None:
 
 def test_a_scan_that_spends_its_budget_is_a_finding() -> None:
     async def script(scans: DefinitionScans, pool: ScanPool) -> None:
-        short, spent = await scans.scan("up", [definition(STEAL), long(STEAL)], ())
+        # A process is interrupted at a tick of the clock, and 20 kB can be scanned before the first one.
+        longest = definition(STEAL + "It looks up words. " * 40_000)
+        short, spent = await scans.scan("up", [definition(STEAL), longest], ())
         assert {finding.severity for finding in short or ()} == {"high"}
         (finding,) = spent or ()
         assert (finding.rule, finding.severity) == ("hidden-text", "medium")
