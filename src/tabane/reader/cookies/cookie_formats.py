@@ -34,7 +34,7 @@ _NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class CookieFile:
-    """What is in a file. ``unusable`` counts lines or objects that are no cookie that can be sent."""
+    """The cookies of a file. ``unusable`` counts its lines or objects that cannot be sent as a cookie."""
 
     cookies: tuple[ImportedCookie, ...] = field(default=(), repr=False)
     unusable: int = 0

@@ -54,7 +54,7 @@ _DATED = re.compile(r"date|publish|posted|(?<![a-z])time(?!line)", re.IGNORECASE
 _MOST_NAMED = 500  # elements whose names say that they are a byline or a date
 _SPACE = re.compile(r"\s+")
 _WRAPPED = re.compile(r"^\s*(?:<!--|/\*.*?\*/|//\s*<!\[CDATA\[)|(?:-->|//\s*+\]\]>)\s*+;?+\s*+$")
-"""What JSON-LD is wrapped in for old browsers."""
+"""Comment and CDATA marks around JSON-LD, which old browsers needed."""
 
 
 @dataclass(frozen=True, slots=True)

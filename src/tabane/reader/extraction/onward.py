@@ -1,4 +1,4 @@
-"""Where a page leads without a click: its frames, and a refresh to another address. Pure.
+"""Addresses that a browser loads without a click: frames, and a refresh to another address. Pure.
 
 Addresses are marked by how they are used: ``refresh URL`` or ``frame URL``.
 """

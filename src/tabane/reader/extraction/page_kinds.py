@@ -1,4 +1,4 @@
-"""What kind of page it is: content, or something that stands in its place. Pure.
+"""Detection of pages that are shown instead of the content: logins, consent requests, paywalls … Pure.
 
 The rules use what only such pages have (forms, scripts of a check, titles) together with how little they say:
 an article about walls, cookies or logins is long, has links around it, or says it within longer paragraphs.
@@ -39,7 +39,7 @@ class PageKind:
 
 @dataclass(frozen=True, slots=True)
 class PageEvidence:
-    """What is known of a page before its content is cut out of its tree. Texts are in lower case.
+    """Evidence of a page's kind, taken before its content is cut out of its tree. Texts are in lower case.
 
     ``source`` has scripts, frames, ids and targets of forms; ``inputs`` are the types of visible fields.
     ``consent``: it shows a consent dialog and nothing else.

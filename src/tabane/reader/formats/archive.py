@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import zipfile
-import zlib
 from typing import NamedTuple
 
 from lxml import etree
 
 from tabane.messages import Message
 from tabane.reader.formats.text import broken, too_large
+from tabane.reader.formats.zip_index import UNREADABLE_INDEX, UNREADABLE_MEMBER
 
 _FILES = 20_000
 _UNPACKED = 300_000_000  # bytes of all files together
@@ -18,10 +18,6 @@ _PART = 60_000_000  # bytes of one that is read as XML: a tree of it takes ten t
 _STREAMED = ("xl/worksheets/", "xl/sharedStrings")  # these are read piece by piece, as far as they are shown
 _TAGS = 2_500_000  # tags of XML that become a tree
 _XML = (".xml", ".xhtml", ".html", ".rels", ".opf")
-_FAILURES = (
-    KeyError, RuntimeError, OSError, ValueError, zipfile.BadZipFile, NotImplementedError, EOFError,
-    zlib.error,
-)  # fmt: skip
 
 
 class BoundedTree(NamedTuple):
@@ -39,7 +35,7 @@ def opened(body: bytes, what: Message) -> zipfile.ZipFile:
     """
     try:
         archive = zipfile.ZipFile(io.BytesIO(body))
-    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+    except UNREADABLE_INDEX as error:
         raise broken(what, error) from None
     files = archive.infolist()
     if len(files) > _FILES:
@@ -59,7 +55,7 @@ def member(archive: zipfile.ZipFile, name: str, what: Message) -> bytes:
     """Return a file of the archive."""
     try:
         return archive.read(name)
-    except _FAILURES as error:
+    except UNREADABLE_MEMBER as error:
         raise broken(what, error) from None
 
 
@@ -69,7 +65,7 @@ def beginning(archive: zipfile.ZipFile, name: str, most: int, what: Message) -> 
         with archive.open(name) as file:
             data = file.read(most)
             return data, len(data) == most and bool(file.read(1))
-    except _FAILURES as error:
+    except UNREADABLE_MEMBER as error:
         raise broken(what, error) from None
 
 

@@ -6,6 +6,12 @@ import io
 import zipfile
 import zlib
 
+UNREADABLE_INDEX = (zipfile.BadZipFile, ValueError, NotImplementedError)
+"""Errors of zipfile for bytes that are no archive that it can read."""
+
+UNREADABLE_MEMBER = (KeyError, RuntimeError, OSError, EOFError, zlib.error, *UNREADABLE_INDEX)
+"""Errors of zipfile for a file of an archive that is missing, damaged or encrypted."""
+
 _ODF = "application/vnd.oasis.opendocument."
 _OPEN_DOCUMENTS = {"text": "odt", "spreadsheet": "ods", "presentation": "odp"}
 _LONGEST = 200  # bytes of a media type in an archive
@@ -21,7 +27,7 @@ def zipped_kind(body: bytes) -> str | None:
             names = archive.namelist()
             present = set(names)
             declared = _declared(archive) if "mimetype" in present else ""
-    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+    except UNREADABLE_INDEX:
         return None
     if declared.startswith(_ODF):
         kind = declared.removeprefix(_ODF).removesuffix("-template").removesuffix("-master")
@@ -45,5 +51,5 @@ def _declared(archive: zipfile.ZipFile) -> str:
     try:
         with archive.open("mimetype") as file:
             return file.read(_LONGEST).decode("ascii", "replace").strip()
-    except (KeyError, RuntimeError, OSError, EOFError, zipfile.BadZipFile, NotImplementedError, zlib.error):
+    except UNREADABLE_MEMBER:
         return ""

@@ -139,7 +139,7 @@ class PseudoClass:
 
 @dataclass(frozen=True, slots=True)
 class CompoundSelector:
-    """What one element has to be."""
+    """Conditions that one element must meet."""
 
     tag: str = ""
     key: str = ""

@@ -59,7 +59,7 @@ class SheetRules:
 
 @dataclass(slots=True)
 class _Around:
-    """What is open around a place of a sheet."""
+    """The blocks that are open at a position in a style sheet."""
 
     on: bool
     layer: str = ""

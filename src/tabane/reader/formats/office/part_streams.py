@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Iterator
 
 from lxml import etree
 
 from tabane.reader.formats.office.package import DOCUMENT
 from tabane.reader.formats.text import broken
-
-_FAILURES = (RuntimeError, OSError, ValueError, zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error)
+from tabane.reader.formats.zip_index import UNREADABLE_MEMBER
 
 
 class PartStream:
@@ -52,7 +50,7 @@ class PartStream:
             if not (found or self.cut):
                 raise broken(DOCUMENT, error) from None
             self.cut = True
-        except (KeyError, *_FAILURES) as error:
+        except UNREADABLE_MEMBER as error:
             raise broken(DOCUMENT, error) from None
 
     def read(self, size: int = 65_536) -> bytes:
