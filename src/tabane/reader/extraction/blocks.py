@@ -96,7 +96,7 @@ class ElementBox:
     blocks: int = 0
     long: int = 0
     headings: int = 0
-    twins: int = 1
+    repeats: int = 1
     nth: int = 0
 
 
@@ -334,17 +334,17 @@ def measured(cutting: BlockSegmentation) -> None:
             up.blocks += box.blocks
             up.long += box.long
             up.headings += box.headings
-    _count_twins(cutting.boxes)
+    _count_repeats(cutting.boxes)
 
 
-def _count_twins(boxes: list[ElementBox]) -> None:
+def _count_repeats(boxes: list[ElementBox]) -> None:
     counts: dict[tuple[int, int], int] = {}
     for box in boxes:
         key = (id(box.parent), box.path)
         box.nth = counts.get(key, 0)
         counts[key] = box.nth + 1
     for box in boxes:
-        box.twins = counts[id(box.parent), box.path]
+        box.repeats = counts[id(box.parent), box.path]
 
 
 def size(text: str) -> int:

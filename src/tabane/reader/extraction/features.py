@@ -197,14 +197,14 @@ def _around(box: ElementBox, root: ElementBox, apart: dict[int, int]) -> list[fl
             log1p(letters / max(1, at.blocks)),
             log1p(at.blocks),
         ]
-    twins = max(chain, key=lambda at: at.twins)
+    repeated = max(chain, key=lambda at: at.repeats)
     row += [
-        log1p(twins.twins),
-        twins.nth / twins.twins,
-        log1p(twins.letters),
-        twins.linked / max(1, twins.letters),
+        log1p(repeated.repeats),
+        repeated.nth / repeated.repeats,
+        log1p(repeated.letters),
+        repeated.linked / max(1, repeated.letters),
     ]
-    row += [log1p(box.twins), log1p(box.nth)]
+    row += [log1p(box.repeats), log1p(box.nth)]
     row.append(float(_apart(box, apart)))
     return row
 
