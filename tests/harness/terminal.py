@@ -44,7 +44,12 @@ class OnTerminal:
         while words not in self.out:
             ready, _, _ = select.select([self.fd], [], [], max(0.0, deadline - time.monotonic()))
             assert ready, f"{words!r} did not come: {self.out!r}"
-            self.out += self._decoder.decode(os.read(self.fd, 1 << 16))
+            try:
+                part = os.read(self.fd, 1 << 16)
+            except OSError:
+                # Linux says EIO for a terminal that nobody has open any more.
+                raise AssertionError(f"It ended before {words!r} came: {self.out!r}") from None
+            self.out += self._decoder.decode(part)
 
     def answer(self, question: str, words: str, *, hidden: bool = False, limit: float = LONG) -> None:
         """Type a line when the question has come.
