@@ -292,7 +292,7 @@ class Gateway:
 
     def instance_for(self, caller: Caller, server: str) -> Upstream:
         """Return the instance of a server that serves this caller. Raises TabaneError if none can."""
-        configured = self.server(server)
+        configured = self.servers.get(server) or self.server(server)
         if configured.disabled:
             raise UpstreamUnavailable(configured.disabled)
         return self._instances.get(self.sharing.shared(configured), caller)
@@ -333,9 +333,9 @@ class Gateway:
         """Return how much each caller used each tool."""
         return self._catalogs.use
 
-    def note_use(self, holder: str, tool: str, *, kept: bool) -> None:
-        """Count a call of a tool, as :meth:`ServerCatalogs.note_use` does."""
-        self._catalogs.note_use(holder, tool, kept=kept)
+    def note_use(self, holder: str, tool: str, times: int = 1, *, kept: bool) -> None:
+        """Count calls of a tool, as :meth:`ServerCatalogs.note_use` does."""
+        self._catalogs.note_use(holder, tool, times, kept=kept)
 
     def remember(self, listing: ServerListing) -> None:
         """Remember the listing of a server from its trial, so that it need not start again."""

@@ -94,21 +94,28 @@ class LineSplitter:
 
 
 class LineBatch:
-    """Collects the channels written to while lines are handled, and flushes them at the end."""
+    """Collects the channels written to while lines are handled, and flushes them at the end.
+
+    After that comes the work that no message has to wait for, see :meth:`later`.
+    """
 
     def __init__(self) -> None:
         self._depth = 0
         self._dirty: list[LineChannel] = []
+        self._later: list[Callable[[], object]] = []
 
     def __enter__(self) -> None:
         self._depth += 1
 
     def __exit__(self, *_: object) -> None:
         self._depth -= 1
-        if not self._depth and self._dirty:
-            dirty, self._dirty = self._dirty, []
-            for channel in dirty:
-                channel.flush()
+        if not self._depth:
+            if self._dirty:
+                dirty, self._dirty = self._dirty, []
+                for channel in dirty:
+                    channel.flush()
+            if self._later:
+                self._catch_up()
 
     def add(self, channel: LineChannel) -> bool:
         """Return whether the channel will be flushed later; False if no batch is open."""
@@ -116,6 +123,28 @@ class LineBatch:
             self._dirty.append(channel)
             return True
         return False
+
+    def later(self, work: Callable[[], object]) -> None:
+        """Do some short work after the flush, and before the next line is read; now if no batch is open."""
+        if self._depth:
+            self._later.append(work)
+        else:
+            work()
+
+    def _catch_up(self) -> None:
+        while self._later:
+            later, self._later = self._later, []
+            for work in later:
+                try:
+                    work()
+                except Exception:
+                    _log_failure()
+
+
+def _log_failure() -> None:
+    import logging  # a bridge, which also uses this module, needs no log
+
+    logging.getLogger(__name__).exception("work after a batch of lines failed")
 
 
 class LineChannel:

@@ -34,15 +34,21 @@ def _ignore(server: str, name: str, where: str, kinds: tuple[str, ...], holder: 
     """Record nothing."""
 
 
+def _at_once(work: Callable[[], object]) -> None:
+    work()
+
+
 class CallScreening:
     """Screens the calls of all servers.
 
     ``mode`` applies to servers without an own ``credentials``. ``note`` is given server, name, where they
-    were found (``arguments`` or ``result``), the kinds, and the holder of the call, never a value.
+    were found (``arguments`` or ``result``), the kinds, and the holder of the call, never a value. What is
+    only warned of waits for nothing: it is screened by ``later``, after it was passed on.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, mode: CredentialMode = "warn") -> None:
         self._loop = loop
+        self.later: Callable[[Callable[[], object]], object] = _at_once
         self.mode = mode
         self.note: Callable[[str, str, str, tuple[str, ...], str], None] = _ignore
         self._finder = CredentialFinder()
@@ -65,6 +71,9 @@ class CallScreening:
         arguments = call.params.get(member) if member is not None else None
         if arguments is None or len(arguments) <= 2:
             go(call)
+        elif mode == "warn" and len(arguments) <= AT_ONCE:
+            go(call)
+            self.later(partial(self._warn, server, call, "arguments", bytes(arguments)))
         elif len(arguments) <= AT_ONCE:
             self._sent(server, call, mode, self._finder.find(bytes(arguments)), go)
         else:
@@ -96,15 +105,22 @@ class CallScreening:
         result = reply.result
         if result is None:
             call.on_reply(reply)
-        elif mode == "warn" and len(result) > AT_ONCE:
+        elif mode == "warn":
             call.on_reply(reply)  # which need not wait
-            self._in_thread(result, lambda found: self._noted(server, call, "result", found, mode))
+            if len(result) <= AT_ONCE:
+                self.later(partial(self._warn, server, call, "result", bytes(result)))
+            else:
+                self._in_thread(result, lambda found: self._noted(server, call, "result", found, mode))
         elif len(result) <= AT_ONCE:
             call.on_reply(self._screened(server, call, mode, reply, self._finder.find(bytes(result))))
         else:
             self._in_thread(
                 result, lambda found: call.on_reply(self._screened(server, call, mode, reply, found))
             )
+
+    def _warn(self, server: Server, call: Call, where: str, text: bytes) -> None:
+        if found := self._finder.find(text):
+            self._noted(server, call, where, found, "warn")
 
     def _screened(
         self,
@@ -117,8 +133,6 @@ class CallScreening:
         if not found or reply.result is None:
             return reply
         self._noted(server, call, "result", found, mode)
-        if mode != "redact":
-            return reply
         return replace(reply, result=Raw(without_credentials(bytes(reply.result), found)))
 
     def _noted(

@@ -28,12 +28,13 @@ from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.gateway.upstreams.message_reading import (
     ParsedLine,
     error_of,
+    is_object,
     is_readable,
     read_line,
     subscription_of,
     supported_versions,
 )
-from tabane.gateway.upstreams.reply_delivery import ReplyDelivery
+from tabane.gateway.upstreams.reply_delivery import SMALL, ReplyDelivery
 from tabane.gateway.upstreams.server_requests import COMPLETE, ServerRequests
 from tabane.messages import say
 from tabane.wire import era as eras
@@ -221,7 +222,8 @@ class Conversation:
         if call.marks is not None:
             call.marks.sent()
         calls[number] = call
-        line = json.request_line(number, b'"%b"' % call.method, eras.with_meta(call.params, meta))
+        params = eras.with_meta(call.params, meta) if meta else json.join(call.params)
+        line = json.request_line(number, b'"%b"' % call.method, params)
         try:
             self.transport.request(call, line, era)
         except InputBacklogFull:
@@ -319,7 +321,13 @@ class Conversation:
             self._reading.add(task)
             task.add_done_callback(self._reading.discard)
             return task
-        return self._took(line, read_line(line), about)
+        try:
+            frame = json.decode_frame(line)
+        except InvalidJson:
+            return self._took(line, read_line(line), about)
+        if frame.method is UNSET:
+            return self._answered(frame, line)
+        return self._took(line, ParsedLine(frame), about)
 
     async def _receive_large(self, line: bytes, about: int | None) -> None:
         waits = self._took(line, await asyncio.to_thread(read_line, line), about)
@@ -388,6 +396,10 @@ class Conversation:
         if self._questions.open:
             self._questions.drop(call, "the call was answered")
         era = self.peer.era if self.peer else Era.LEGACY
+        result = frame.result
+        if result is not UNSET and frame.error is UNSET and len(result) <= SMALL and is_object(result):
+            call.answer(UpstreamReply(result, era=era))
+            return None
         if frame.error is not UNSET and len(frame.error) > LARGE:
             call.answer(UpstreamReply(failure=UpstreamError(say(
                 "{server!n} answered with an error of {megabytes} MiB, which was not forwarded.",

@@ -206,7 +206,7 @@ class ServerSharing:
 
     def shared(self, server: Server) -> Server:
         """Return the server with its effective ``share``: the configured one takes precedence."""
-        learned = self._learned.get((server.name, server.fingerprint))
+        learned = self._learned.get((server.name, server.fingerprint)) if self._learned else None
         if learned is None or server.share_given or server.share != "hub":
             return server
         return replace(server, share=cast("Share", learned))
