@@ -229,9 +229,9 @@ class AuditLog:
         now = self._clock()
         if self._size >= self._options.size or now >= self._next_day:
             self._tend(now)
-        if self._problem is not None:
-            self._lose(self._problem)
-            return
+            if self._problem is not None:
+                self._lose(self._problem)
+                return
         try:
             self._write(type, now, members)
         except OSError as error:

@@ -26,7 +26,7 @@ AT_ONCE = 64 << 10
 MOST_SCREENED = 16 << 20
 """Bytes of a message that are screened. What is longer passes as it is, which is logged."""
 
-_ARGUMENTS = {b"tools/call": "arguments", b"prompts/get": "arguments"}
+_WITH_ARGUMENTS = (b"tools/call", b"prompts/get")
 _RESULTS = frozenset((b"tools/call", b"prompts/get", b"resources/read"))
 
 
@@ -53,6 +53,7 @@ class CallScreening:
         self.note: Callable[[str, str, str, tuple[str, ...], str], None] = _ignore
         self._finder = CredentialFinder()
         self._own: frozenset[str] = frozenset()
+        self._passed: list[tuple[Server, Call, str, Raw]] = []
 
     def know(self, own: Iterable[str]) -> None:
         """Recognize these secrets of the user by their value from now on."""
@@ -66,14 +67,13 @@ class CallScreening:
         if mode == "off" or call.method not in _RESULTS:
             go(call)
             return
-        self.screen(server, call)
-        member = _ARGUMENTS.get(call.method)
-        arguments = call.params.get(member) if member is not None else None
+        call.screen = partial(self._answered, server, mode)
+        arguments = call.params.get("arguments") if call.method in _WITH_ARGUMENTS else None
         if arguments is None or len(arguments) <= 2:
             go(call)
         elif mode == "warn" and len(arguments) <= AT_ONCE:
             go(call)
-            self.later(partial(self._warn, server, call, "arguments", bytes(arguments)))
+            self._warn_later(server, call, "arguments", arguments)
         elif len(arguments) <= AT_ONCE:
             self._sent(server, call, mode, self._finder.find(bytes(arguments)), go)
         else:
@@ -108,7 +108,7 @@ class CallScreening:
         elif mode == "warn":
             call.on_reply(reply)  # which need not wait
             if len(result) <= AT_ONCE:
-                self.later(partial(self._warn, server, call, "result", bytes(result)))
+                self._warn_later(server, call, "result", result)
             else:
                 self._in_thread(result, lambda found: self._noted(server, call, "result", found, mode))
         elif len(result) <= AT_ONCE:
@@ -118,9 +118,17 @@ class CallScreening:
                 result, lambda found: call.on_reply(self._screened(server, call, mode, reply, found))
             )
 
-    def _warn(self, server: Server, call: Call, where: str, text: bytes) -> None:
-        if found := self._finder.find(text):
-            self._noted(server, call, where, found, "warn")
+    def _warn_later(self, server: Server, call: Call, where: str, text: Raw) -> None:
+        self._passed.append((server, call, where, text))
+        if len(self._passed) == 1:
+            self.later(self._warn)
+
+    def _warn(self) -> None:
+        """Screen what was passed on."""
+        passed, self._passed = self._passed, []
+        for server, call, where, text in passed:
+            if found := self._finder.find(bytes(text)):
+                self._noted(server, call, where, found, "warn")
 
     def _screened(
         self,

@@ -198,7 +198,7 @@ class Upstream:
     def _has_room(self, connection: UpstreamConnection) -> bool:
         most, conversation = self.server.max_concurrency, connection.conversation
         # A call that waits for a person takes nobody's place: that may last for minutes.
-        return conversation.in_flight < most or conversation.working < most
+        return len(conversation.calls) < most or conversation.working < most
 
     def _refuse(self, call: Call) -> bool:
         failure: TabaneError | None

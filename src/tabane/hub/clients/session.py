@@ -400,7 +400,8 @@ class Session:
                 params = self.requests.begun(
                     request_id, method, params, meta, partial(handler, self, request_id)
                 )
-            if self.questions is not None and waits_for_roots(self, self._host, method):
+            asking = self.questions
+            if asking is not None and asking.roots_wanted and waits_for_roots(self, self._host, method):
                 answer = partial(handler, self, request_id, params, meta)
                 self.run(request_id, answer_with_roots(self, self._host, request_id, answer))
                 return

@@ -92,7 +92,9 @@ class ToolCalls:
         elif self._door.table.get(name) is not None and self._is_own(name):
             session.run(request_id, self._operate(session, request_id, name, params.get("arguments"), meta))
         else:
-            tool = self._visible(session, name)
+            tool = self._gateway.catalogue.find(name)
+            if tool is not None and not session.caller.access.allows(tool.target):
+                tool = None
             inner = ToolCallRequest(name, params)
             if tool is None or self._waits_for_roots(session, tool):
                 session.run(request_id, self._forward_later(session, request_id, inner, meta, through=False))
@@ -238,7 +240,7 @@ class ToolCalls:
         key = bytes(request_id)
         repeats = "requestState" in inner.params or "inputResponses" in inner.params
         judged = repeats and self._goes_on(session, tool, inner)
-        caller = session.caller_of(meta)
+        caller = session.caller_of(meta) if meta else session.caller
         opened = self._door.admit(caller, tool.target, inner.arguments, key.decode(), judged=judged)
         guarded = judged or isinstance(opened, GuardedCall)
         call = OpenToolCall(session, key, tool, opened, through, inner, meta, guarded)
@@ -312,7 +314,8 @@ class ToolCalls:
             call.after(recorded, lambda: _unanswered(session, key, call.tool, reply, call.through))
             return
         size = len(result)
-        check_size(call.tool, size, call.opened.most)
+        if most := call.opened.most:
+            check_size(call.tool, size, most)
         if size > (BRIEF if call.through else LARGE):
             session.prepare(key, size, self._give_large(call, reply, result))
             return
