@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 _STEPS = (1, 2, 2.5, 5, 10)
 _MOST_TICKS = 6
+_MOST_DECADES = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +30,19 @@ class Scale:
         return self.start + (value - low) / (high - low) * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        return decades(self.low, self.high) if self.logarithmic else steps(self.low, self.high)
+        if not self.logarithmic:
+            return steps(self.low, self.high)
+        ticks = decades(self.low, self.high)
+        return ticks if len(ticks) <= _MOST_DECADES else [tick for tick in ticks if _is_power(tick)]
 
 
 def scale_of(values: Sequence[float], start: float, end: float, *, logarithmic: bool, zero: bool) -> Scale:
     """Return a scale that shows all values. Linear ones begin at 0 if ``zero`` is set."""
     low, high = min(values), max(values)
     if logarithmic:
-        low, high = 10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high))
+        around = decades(low / 10, high * 10)
+        low = max(tick for tick in around if tick <= low)
+        high = min(tick for tick in around if tick >= high)
         return Scale(low, high if high > low else low * 10, start, end, logarithmic=True)
     low = min(low, 0.0) if zero else low
     room = (high - low) * 0.06 or abs(high) * 0.06 or 1.0
@@ -53,11 +59,15 @@ def steps(low: float, high: float) -> list[float]:
 
 
 def decades(low: float, high: float) -> list[float]:
-    """Return the powers of ten between two, and 2 and 5 times these if there are few."""
+    """Return the powers of ten between two, and 2 and 5 times these."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    several = (1,) if len(powers) > 3 else (1, 2, 5)
-    ticks = [factor * 10.0**power for power in powers for factor in several]
+    ticks = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
     return [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
+
+
+def _is_power(value: float) -> bool:
+    """Whether it is a power of ten."""
+    return abs(math.log10(value) - round(math.log10(value))) < 1e-9
 
 
 def tick_label(value: float) -> str:
@@ -67,3 +77,8 @@ def tick_label(value: float) -> str:
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}"
+
+
+def value_label(value: float) -> str:
+    """Return a value with three digits that count, or all before the point."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from benchmarks.plots.elements import WIDTH, bar, color_class, document, line, mark, path, text
-from benchmarks.plots.scales import Scale, scale_of, tick_label
+from benchmarks.plots.scales import Scale, scale_of, tick_label, value_label
 from benchmarks.sections.blocks import Mark, Plot, Series
 
 _TOP, _LEFT, _RIGHT, _BOTTOM = 48, 78, 24, 48
@@ -75,7 +75,7 @@ def _bars(plot: Plot) -> str:
         parts.append(text(_NAMES - 8, y + len(several) * _BAR / 2 + 4, name, "n", "end"))
         for series, value in several:
             parts.append(bar(_NAMES, y + 1, scale.at(value) - _NAMES, _BAR - 2, kinds[series.name]))
-            parts.append(text(scale.at(value) + 6, y + _BAR - 4, tick_label(value), "n"))
+            parts.append(text(scale.at(value) + 6, y + _BAR - 4, value_label(value), "n"))
             y += _BAR
         y += _GAP
     parts.append(text(20, top - 6, plot.y.label, "n"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from benchmarks.plots.scales import value_label
 from benchmarks.sections.blocks import Axis, Comparison, Mark, Plot, Row, Series
 
 
@@ -53,5 +54,7 @@ def curves(
 def _said(series: Series) -> str:
     pairs = zip(series.x, series.y, strict=True)
     return ", ".join(
-        f"{x if isinstance(x, str) else f'{x:g}'} {value:.4g}" for x, value in pairs if value is not None
+        f"{x if isinstance(x, str) else f'{x:.4g}'} {value_label(value)}"
+        for x, value in pairs
+        if value is not None
     )

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 from benchmarks.plots.elements import OURS, PEERS
-from benchmarks.plots.scales import decades, scale_of, steps, tick_label
+from benchmarks.plots.scales import scale_of, steps, tick_label
 from benchmarks.plots.svg import colors, picture
 from benchmarks.sections.blocks import Plot, Series
 from msgspec import structs
@@ -79,9 +79,15 @@ def test_steps_are_round() -> None:
     assert steps(0.88, 1.0) == pytest.approx([0.88, 0.9, 0.92, 0.94, 0.96, 0.98, 1.0])
 
 
-def test_decades_have_steps_between_if_they_are_few() -> None:
-    assert decades(1, 10) == [1, 2, 5, 10]
-    assert decades(0.01, 100) == [0.01, 0.1, 1, 10, 100]
+def test_ticks_of_many_decades_are_powers_of_ten() -> None:
+    few, many = (scale_of([1, high], 0, 1, logarithmic=True, zero=False).ticks() for high in (90, 9000))
+    assert few == [1, 2, 5, 10, 20, 50, 100]
+    assert many == [1, 10, 100, 1000, 10_000]
+
+
+def test_a_logarithmic_scale_is_no_wider_than_its_values_want() -> None:
+    scale = scale_of([2.4, 36.0], 0, 100, logarithmic=True, zero=False)
+    assert (scale.low, scale.high) == (2, 50)
 
 
 def test_a_scale_shows_all_values() -> None:
