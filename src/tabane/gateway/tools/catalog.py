@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import NamedTuple
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import AliasMap
@@ -261,7 +260,7 @@ def _read(
         digest = digests.get(name, b"").hex()
         if name in overrides:
             found = read_overridden(bytes(definition), server, alias, overrides[name], shown[name])
-            tool = replace(found.tool, digest=digest) if found else None
+            tool = structs.replace(found.tool, digest=digest) if found else None
         else:
             tool = read_tool(bytes(definition), server, alias, digest)
         if tool is not None:

@@ -9,9 +9,10 @@ caches valid.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
+
+from msgspec import structs
 
 from tabane.code.table import RUN
 from tabane.gateway.gateway import Gateway
@@ -99,7 +100,7 @@ class Disclosure:
         found = {name: self._brief(name) for name in SCRIPTING[:-1] if name in operations}
         last = SCRIPTING[-1]
         if (searching := operations.get("search_tools")) is not None:
-            scripted = replace(searching, description=_SEARCH_IN_SCRIPTS)
+            scripted = structs.replace(searching, description=_SEARCH_IN_SCRIPTS)
             found["search_tools"] = json.encode(definition(scripted, brief=True))
         if last in operations:
             found[last] = json.encode(definition(operations[last]))
@@ -246,7 +247,7 @@ def _tools(operations: Iterable[Operation]) -> list[Tool]:
         for operation in operations
         if operation.name not in DISCLOSING
     )
-    return [replace(tool, target=target) for tool, target in found if tool is not None]
+    return [structs.replace(tool, target=target) for tool, target in found if tool is not None]
 
 
 def definition(operation: Operation, *, brief: bool = False) -> dict[str, object]:
