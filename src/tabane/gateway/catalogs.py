@@ -99,8 +99,8 @@ class ServerCatalogs:
 
     def provide(
         self,
-        tools: Iterable[Tool],
-        unlisted: Iterable[Tool] = (),
+        tools: Callable[[], Iterable[Tool]],
+        unlisted: Callable[[], Iterable[Tool]] = tuple,
         idle: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         """Offer the hub's own tools too. ``idle`` names those that a search leaves out at the moment."""
