@@ -134,7 +134,7 @@ class Server:
     @property
     def login_options(self) -> OAuthOptions:
         """Return the options of a login; the default ones if the servers file says nothing about it."""
-        return self.oauth if isinstance(self.oauth, OAuthOptions) else OAuthOptions(asked=False)
+        return self.oauth if isinstance(self.oauth, OAuthOptions) else _NOT_ASKED
 
     def in_folder(self, folder: str) -> Server:
         """Return this server for clients that work in ``folder`` (an absolute path), without placeholders."""
@@ -184,6 +184,7 @@ _OURS = frozenset(
     ("connection", "content-length", "content-type", "accept", "transfer-encoding", "mcp-session-id")
 )
 
+_NOT_ASKED = OAuthOptions(asked=False)
 _HUB_PORT = 8765
 
 

@@ -102,6 +102,7 @@ class HttpRequest:
     """
 
     __slots__ = (
+        "_pairs",
         "_receive",
         "_send",
         "access",
@@ -129,7 +130,10 @@ class HttpRequest:
         self._receive, self._send = receive, send
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        pairs = self.pairs
+        # httptools keeps the blanks after a value, which do not belong to it (RFC 9110, 5.5).
+        self._pairs = pairs = [
+            (name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in scope["headers"]
+        ]
         self.headers = dict(pairs)
         self.repeated = _repeated(pairs) if len(pairs) > len(self.headers) else frozenset()
         """Names of headers that came more than once."""
@@ -176,12 +180,11 @@ class HttpRequest:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        # httptools keeps the blanks after a value, which do not belong to it (RFC 9110, 5.5).
-        return [(n.decode("latin-1"), v.decode("latin-1").strip(" \t")) for n, v in self.scope["headers"]]
+        return self._pairs
 
     def forget(self) -> None:
         """Drop the headers: nothing needs them while a stream is open, perhaps for hours."""
-        self.headers = {}
+        self.headers, self._pairs = {}, []
         self.scope["headers"].clear()
 
     async def body(self, limit: int) -> bytes:
@@ -231,6 +234,11 @@ class HttpRequest:
         headers = [*reply.headers, *self.extra]
         if reply.status not in (204, 304):
             headers.append((b"content-length", b"%d" % len(reply.body)))
+        whole = self.scope.get("tabane.whole")
+        if whole is not None and whole(reply.status, headers, reply.body):
+            self.status = reply.status
+            self.sent += len(reply.body)
+            return
         await self.start(reply.status, headers)
         await self.send(reply.body, more=False)
 

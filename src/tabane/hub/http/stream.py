@@ -1,7 +1,7 @@
 """Response to a POST or GET of MCP: one JSON text, or a stream of events, with a journal to resume it.
 
 A message before the answer turns the response into a stream of events; a slow answer does so too. Each
-request has one task, that of uvicorn, which sleeps on one future. One :class:`Pulse` sends the keep-alives
+request has one task, which sleeps on one future. One :class:`Pulse` sends the keep-alives
 of all streams and turns slow answers into streams.
 """
 
