@@ -231,16 +231,24 @@ class HttpRequest:
 
     async def reply(self, reply: HttpReply) -> None:
         """Send a whole answer."""
+        if not self.reply_at_once(reply):
+            await self.start(reply.status, self._headers_of(reply))
+            await self.send(reply.body, more=False)
+
+    def reply_at_once(self, reply: HttpReply) -> bool:
+        """Send a whole answer. Return False, with nothing sent, if that takes a wait."""
+        whole = self.scope.get("tabane.whole")
+        if whole is None or not whole(reply.status, self._headers_of(reply), reply.body):
+            return False
+        self.status = reply.status
+        self.sent += len(reply.body)
+        return True
+
+    def _headers_of(self, reply: HttpReply) -> HeaderList:
         headers = [*reply.headers, *self.extra]
         if reply.status not in (204, 304):
             headers.append((b"content-length", b"%d" % len(reply.body)))
-        whole = self.scope.get("tabane.whole")
-        if whole is not None and whole(reply.status, headers, reply.body):
-            self.status = reply.status
-            self.sent += len(reply.body)
-            return
-        await self.start(reply.status, headers)
-        await self.send(reply.body, more=False)
+        return headers
 
     async def start(self, status: int, headers: HeaderList) -> None:
         self.status = status
