@@ -101,6 +101,16 @@ def test_products_are_those_of_the_selected_rows(
     expected = (rows[slots].astype(np.float64) * query.astype(np.float64)).sum(axis=1)
     assert found.dtype == np.float32
     assert np.allclose(found, expected, rtol=0, atol=1e-6)
+    assert kernel.exact_dot_rows(rows, slots, query).tolist() == expected.tolist()
+
+
+@each_kernel
+@pytest.mark.parametrize("dimension", [7, 8, 127, 128, 129, 136, 255, 256, 257, 384, 1000, 1536, 4096, 9999])
+def test_exact_products_are_added_in_one_order(kernel: VectorKernel, dimension: int) -> None:
+    """Scores do not depend on the installation, to the last bit."""
+    rows, query = rows_of(20, dimension, 3), rows_of(1, dimension, 4)[0]
+    expected = (rows.astype(np.float64) * query.astype(np.float64)).sum(axis=1)
+    assert kernel.exact_dot_rows(rows, np.arange(20), query).tolist() == expected.tolist()
 
 
 @each_kernel
@@ -135,6 +145,8 @@ def test_what_is_not_there_is_not_read(kernel: VectorKernel, wrong: int, place: 
         )
     with pytest.raises(IndexError):
         kernel.dot_rows(rows_of(50, 20, 1), slots, rows_of(1, 20, 2)[0])
+    with pytest.raises(IndexError):
+        kernel.exact_dot_rows(rows_of(50, 20, 1), slots, rows_of(1, 20, 2)[0])
 
 
 @each_kernel
@@ -149,6 +161,8 @@ def test_arrays_that_do_not_fit_are_refused(kernel: VectorKernel) -> None:
             kernel.add_differing_bits(words, some, numbers(0), other, slots)
     with pytest.raises(ValueError, match="fit together"):
         kernel.dot_rows(rows_of(50, 20, 1), np.arange(50), rows_of(1, 21, 2)[0])
+    with pytest.raises(ValueError, match="fit together"):
+        kernel.exact_dot_rows(rows_of(50, 20, 1), np.arange(50), rows_of(1, 21, 2)[0])
 
 
 @pytest.mark.parametrize("name", [name for name in KERNELS if name != "numpy"])

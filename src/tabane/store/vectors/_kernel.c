@@ -1,6 +1,6 @@
-/* Two loops of the vector index: counting different bits of codes, and dot products of selected vectors.
+/* The loops of the vector index: counting different bits of codes, and dot products of selected vectors.
 
-   kernel.py has the same in numpy, and says what both compute. Here is what numpy needs copies for: words or
+   vector_kernel.py has the same in numpy, and says what both compute. Here is what numpy needs copies for: words or
    vectors are read where they are, in one pass. Other threads run meanwhile, and may change the arrays, so
    slots are copied before they are checked. Limited API: one binary for all versions of CPython from 3.11 on.
 */
@@ -33,6 +33,9 @@ enum {
     LANES = 32,         /* sums of a dot product that are independent of each other */
     AHEAD = 2,          /* vectors that are fetched before they are needed */
     LINE = 64,          /* bytes that are fetched at once */
+    EXACT_LANES = 8,    /* sums of an exact dot product, up to so many products in a row: as in numpy */
+    IN_A_ROW = 128,
+    MOST_HALVED = 64,   /* times that any length can be halved */
     WORTH_RELEASING = 1 << 15 /* words or floats: less is done before another thread would run */
 };
 
@@ -147,10 +150,64 @@ INLINE void dot_block(const Rows *of, const int64_t *slots, Py_ssize_t size, flo
     }
 }
 
+/* The sum of products that are exact, in the order in which numpy adds numbers in a row. */
+INLINE double some_products(const float *row, const float *query, Py_ssize_t size)
+{
+    double sums[EXACT_LANES], sum = 0;
+    Py_ssize_t i = 0;
+    int lane;
+    if (size >= EXACT_LANES) {
+        memset(sums, 0, sizeof sums);
+        for (; i + EXACT_LANES <= size; i += EXACT_LANES)
+            for (lane = 0; lane < EXACT_LANES; lane++)
+                sums[lane] += (double)row[i + lane] * (double)query[i + lane];
+        sum = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+    }
+    for (; i < size; i++)
+        sum += (double)row[i] * (double)query[i];
+    return sum;
+}
+
+/* Halves of long rows are added first: without recursion, which no compiler would inline. */
+INLINE double exact_dot(const float *row, const float *query, Py_ssize_t dimension)
+{
+    Py_ssize_t ends[MOST_HALVED]; /* of the halves that are begun */
+    double sums[MOST_HALVED];     /* of their first halves */
+    int seconds[MOST_HALVED];     /* whether these are complete */
+    Py_ssize_t begin = 0, end = dimension;
+    int depth = 0;
+    for (;;) {
+        double sum;
+        while (end - begin > IN_A_ROW) {
+            Py_ssize_t half = (end - begin) / 2;
+            ends[depth] = end;
+            seconds[depth++] = 0;
+            end = begin + half - half % EXACT_LANES;
+        }
+        sum = some_products(row + begin, query + begin, end - begin);
+        begin = end;
+        while (depth && seconds[depth - 1])
+            sum = sums[--depth] + sum;
+        if (!depth)
+            return sum;
+        sums[depth - 1] = sum;
+        seconds[depth - 1] = 1;
+        end = ends[depth - 1];
+    }
+}
+
+INLINE void exact_block(const Rows *of, const int64_t *slots, Py_ssize_t size, double *products)
+{
+    Py_ssize_t i;
+    for (i = 0; i < size; i++)
+        products[i] = exact_dot((const float *)(of->rows + slots[i] * of->stride), of->query, of->dimension);
+}
+
 /* Variants by instruction set */
 
 typedef void (*AddBits)(const Codes *, Py_ssize_t, const int64_t *, Py_ssize_t, uint16_t *);
 typedef void (*DotBlock)(const Rows *, const int64_t *, Py_ssize_t, float *);
+typedef void (*ExactBlock)(const Rows *, const int64_t *, Py_ssize_t, double *);
 
 #define VARIANT(name, attributes, adding)                                                              \
     attributes static void add_##name(const Codes *of, Py_ssize_t first, const int64_t *slots,         \
@@ -165,6 +222,11 @@ typedef void (*DotBlock)(const Rows *, const int64_t *, Py_ssize_t, float *);
                                       float *products)                                                 \
     {                                                                                                  \
         dot_block(of, slots, size, products);                                                          \
+    }                                                                                                  \
+    attributes static void exact_##name(const Rows *of, const int64_t *slots, Py_ssize_t size,         \
+                                        double *products)                                              \
+    {                                                                                                  \
+        exact_block(of, slots, size, products);                                                        \
     }
 
 VARIANT(plain, , add_by_arithmetic)
@@ -177,13 +239,14 @@ typedef struct {
     const char *name;
     AddBits add;
     DotBlock dot;
+    ExactBlock exact;
 } Variant;
 
 static const Variant VARIANTS[] = {
-    {"plain", add_plain, dot_plain},
+    {"plain", add_plain, dot_plain, exact_plain},
 #if X86_VARIANTS
-    {"avx2", add_avx2, dot_avx2},
-    {"avx512", add_avx512, dot_avx512},
+    {"avx2", add_avx2, dot_avx2, exact_avx2},
+    {"avx512", add_avx512, dot_avx512, exact_avx512},
 #endif
 };
 
@@ -204,7 +267,7 @@ static const Variant *chosen(void)
 
 /* Arguments */
 
-enum { FLOAT32 = 'f', UINT16 = 'H', INT64 = 'q', UINT64 = 'Q' };
+enum { FLOAT32 = 'f', FLOAT64 = 'd', UINT16 = 'H', INT64 = 'q', UINT64 = 'Q' };
 
 static int has_type(const Py_buffer *view, char type)
 {
@@ -218,6 +281,8 @@ static int has_type(const Py_buffer *view, char type)
         return view->itemsize == 8 && (format[0] == 'Q' || format[0] == 'L');
     case UINT16:
         return view->itemsize == 2 && format[0] == 'H';
+    case FLOAT64:
+        return view->itemsize == 8 && format[0] == 'd';
     default:
         return view->itemsize == 4 && format[0] == 'f';
     }
@@ -284,7 +349,7 @@ static int add_all(const Variant *variant, const Codes *of, const int64_t *slots
 }
 
 static int dot_all(const Variant *variant, const Rows *of, const int64_t *slots, Py_ssize_t size,
-                   float *products)
+                   void *products, int exact)
 {
     int64_t copy[BLOCK];
     Py_ssize_t first;
@@ -292,7 +357,10 @@ static int dot_all(const Variant *variant, const Rows *of, const int64_t *slots,
         const Py_ssize_t part = size - first < BLOCK ? size - first : BLOCK;
         if (!copied(slots + first, part, of->count, copy))
             return -1;
-        variant->dot(of, copy, part, products + first);
+        if (exact)
+            variant->exact(of, copy, part, (double *)products + first);
+        else
+            variant->dot(of, copy, part, (float *)products + first);
     }
     return 0;
 }
@@ -370,7 +438,8 @@ done:
     return answer;
 }
 
-static PyObject *dot_rows(PyObject *module, PyObject *arguments)
+/* Products of rows and the query: of type float32, or exact ones of type float64. */
+static PyObject *products_of_rows(PyObject *arguments, int exact)
 {
     PyObject *objects[4], *answer = NULL;
     Py_buffer views[4];
@@ -380,15 +449,14 @@ static PyObject *dot_rows(PyObject *module, PyObject *arguments)
     Rows of;
     Py_ssize_t size;
     int failed;
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOOO|z:dot_rows", &objects[0], &objects[1], &objects[2], &objects[3],
+    if (!PyArg_ParseTuple(arguments, "OOOO|z", &objects[0], &objects[1], &objects[2], &objects[3],
                           &name) ||
         (variant = variant_named(name)) == NULL)
         return NULL;
     if (take(objects[0], end, "rows", FLOAT32, 2, 0) < 0 || (end++, 0) ||
         take(objects[1], end, "slots", INT64, 1, 0) < 0 || (end++, 0) ||
         take(objects[2], end, "query", FLOAT32, 1, 0) < 0 || (end++, 0) ||
-        take(objects[3], end, "products", FLOAT32, 1, PyBUF_WRITABLE) < 0 || (end++, 0))
+        take(objects[3], end, "products", exact ? FLOAT64 : FLOAT32, 1, PyBUF_WRITABLE) < 0 || (end++, 0))
         goto done;
     of.rows = rows->buf;
     of.stride = rows->strides[0];
@@ -401,10 +469,10 @@ static PyObject *dot_rows(PyObject *module, PyObject *arguments)
         goto done;
     }
     if (size < WORTH_RELEASING / (of.dimension + 1))
-        failed = dot_all(variant, &of, slots->buf, size, products->buf);
+        failed = dot_all(variant, &of, slots->buf, size, products->buf, exact);
     else {
         PyThreadState *state = PyEval_SaveThread();
-        failed = dot_all(variant, &of, slots->buf, size, products->buf);
+        failed = dot_all(variant, &of, slots->buf, size, products->buf, exact);
         PyEval_RestoreThread(state);
     }
     if (failed)
@@ -414,6 +482,18 @@ static PyObject *dot_rows(PyObject *module, PyObject *arguments)
 done:
     release(views, end);
     return answer;
+}
+
+static PyObject *dot_rows(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    return products_of_rows(arguments, 0);
+}
+
+static PyObject *exact_dot_rows(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    return products_of_rows(arguments, 1);
 }
 
 static PyObject *variants(PyObject *module, PyObject *nothing)
@@ -438,12 +518,15 @@ static PyMethodDef METHODS[] = {
     {"dot_rows", dot_rows, METH_VARARGS,
      "dot_rows(rows, slots, query, products, variant=None)\n\n"
      "Put the dot product of each selected row and the query into products."},
+    {"exact_dot_rows", exact_dot_rows, METH_VARARGS,
+     "exact_dot_rows(rows, slots, query, products, variant=None)\n\n"
+     "Do the same with numbers of 64 bits, added in the order of numpy."},
     {"variants", variants, METH_NOARGS, "Return the names of variants for this processor, the best one last."},
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef MODULE = {
-    PyModuleDef_HEAD_INIT, "_kernel", "Loops of the vector index in C: see kernel.py.", 0, METHODS,
+    PyModuleDef_HEAD_INIT, "_kernel", "Loops of the vector index in C: see vector_kernel.py.", 0, METHODS,
     NULL, NULL, NULL, NULL,
 };
 

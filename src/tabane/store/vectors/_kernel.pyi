@@ -19,4 +19,12 @@ def dot_rows(
     variant: str | None = None,
     /,
 ) -> None: ...
+def exact_dot_rows(
+    rows: NDArray[Any],
+    slots: NDArray[Any],
+    query: NDArray[Any],
+    products: NDArray[Any],
+    variant: str | None = None,
+    /,
+) -> None: ...
 def variants() -> list[str]: ...

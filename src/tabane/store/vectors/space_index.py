@@ -21,7 +21,7 @@ from tabane.store.columns import Array, GrowableArray, Mask
 from tabane.store.vectors.binary_codes import BinaryCodes
 from tabane.store.vectors.space_files import VectorSpaceFiles, some
 from tabane.store.vectors.vector_database import VectorDatabase
-from tabane.store.vectors.vector_kernel import KERNEL, VectorKernel
+from tabane.store.vectors.vector_kernel import KERNEL, Floats, VectorKernel
 from tabane.store.vectors.vector_rows import read_vectors, rows_of, slots_of_numbers
 from tabane.store.vectors.vector_truth import VectorOwnership
 
@@ -94,6 +94,15 @@ class SpaceSnapshot:
         if sealed < len(slots):
             found[sealed:] = self.kernel.dot_rows(self.tail, slots[sealed:] - len(self.data), query)
         return found
+
+    def exact_cosines(self, query: Matrix, slots: Array) -> Floats:
+        """Return the cosines of sorted slots, as float64: equal vectors have equal ones."""
+        sealed = int(np.searchsorted(slots, len(self.data)))
+        found = self.kernel.exact_dot_rows(self.data, slots[:sealed], query)
+        if sealed == len(slots):
+            return found
+        tail = self.kernel.exact_dot_rows(self.tail, slots[sealed:] - len(self.data), query)
+        return np.concatenate([found, tail])
 
 
 class SpaceIndex:

@@ -1,4 +1,4 @@
-"""The two loops that a search by vectors spends its time in: different bits of codes, and dot products.
+"""The loops that a search by vectors spends its time in: different bits of codes, and dot products.
 
 They are there twice, with equal answers: in C (``_kernel.c``), which reads words and vectors where they are,
 and in numpy, for installations without the compiled module.
@@ -18,6 +18,7 @@ from tabane.engines.unit_vectors import Array, Matrix
 Words = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 Counts = NDArray[np.uint16]
+Floats = NDArray[np.float64]
 
 _TOGETHER = 3  # words whose bits are counted in one byte
 _BLOCK = 32_768  # codes whose counts stay in the processor's own memory
@@ -48,6 +49,10 @@ class VectorKernel(Protocol):
         They are right to 1e-6 for unit vectors. Rows may be in any order, and are read fastest in theirs.
         Raises IndexError if there is no such row, ValueError if arrays do not fit together.
         """
+        ...
+
+    def exact_dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> Floats:
+        """Return the same as float64: sums of exact products. They are added in one order by all kernels."""
         ...
 
 
@@ -89,6 +94,13 @@ class NumpyKernel:
                 near = np.vecdot(rows.take(part, axis=0, mode="clip"), query)  # a third faster than [part]
             found[first : first + len(part)] = near
         return found
+
+    def exact_dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> Floats:
+        if rows.shape[1:] != query.shape:
+            raise ValueError("arrays do not fit together")
+        _check(slots, len(rows))
+        vectors = rows.take(slots, axis=0, mode="clip").astype(np.float64)
+        return np.asarray((vectors * query.astype(np.float64)).sum(axis=1))
 
 
 def _check(numbers: Array, count: int) -> None:
@@ -156,6 +168,11 @@ class CompiledKernel:
     def dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> Matrix:
         found = np.empty(len(slots), dtype=np.float32)
         self._compiled.dot_rows(rows, slots, query, found, self._variant)
+        return found
+
+    def exact_dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> Floats:
+        found = np.empty(len(slots), dtype=np.float64)
+        self._compiled.exact_dot_rows(rows, slots, query, found, self._variant)
         return found
 
 
