@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -33,12 +34,14 @@ async def checked_records(records: Sequence[Record], shape: Shape, models: Mappi
         part = [_without(record, passed) for record in records[first : first + _CHECKED_AT_ONCE]]
         return [checked(record, shape, checked_vector) for record in part]
 
-    if len(records) <= _CHECKED_AT_ONCE:
-        return slice_from(0)
-    ready: list[Record] = []
-    for first in range(0, len(records), _CHECKED_AT_ONCE):
-        ready += await asyncio.to_thread(slice_from, first)
-    return ready
+    def slices() -> list[Record]:
+        ready: list[Record] = []
+        for first in range(0, len(records), _CHECKED_AT_ONCE):
+            ready += slice_from(first)
+            time.sleep(0)  # a thread that waits for the interpreter gets it now, not 5 ms later
+        return ready
+
+    return slice_from(0) if len(records) <= _CHECKED_AT_ONCE else await asyncio.to_thread(slices)
 
 
 async def checked_exchange(records: Sequence[Record], gone: Sequence[str]) -> tuple[list[str], int]:
@@ -97,19 +100,37 @@ def checked_attachment(
 MOST_BYTES = 1_000_000  # of a commit that others share
 
 
-def cut(records: Sequence[Record]) -> Iterator[list[Record]]:
-    """Yield the records in order, in parts of at most 100 rows and 1 MB. A larger record is its own part."""
+MOST_OF_LONG = 1000  # records that are written in turns with others, before there must be room again
+MOST_BYTES_OF_LONG = 16_000_000
+
+
+def is_long(records: Sequence[Record]) -> bool:
+    """Return whether records are too many, or too large, for a commit that others share."""
+    return len(records) > MOST_ROWS or sum(map(_weight, records)) > MOST_BYTES
+
+
+def cut(
+    records: Sequence[Record], rows: int = MOST_ROWS, size_of_part: int = MOST_BYTES
+) -> Iterator[list[Record]]:
+    """Yield the records in order, in parts of at most so many rows and bytes: by default 100 and 1 MB.
+
+    A larger record is its own part.
+    """
     part: list[Record] = []
     size = 0
     for record in records:
-        weight = len(record.payload) + sum(map(len, record.texts.values())) + _vectors(record)
-        if part and (len(part) == MOST_ROWS or size + weight > MOST_BYTES):
+        weight = _weight(record)
+        if part and (len(part) == rows or size + weight > size_of_part):
             yield part
             part, size = [], 0
         part.append(record)
         size += weight
     if part:
         yield part
+
+
+def _weight(record: Record) -> int:
+    return len(record.payload) + sum(map(len, record.texts.values())) + _vectors(record)
 
 
 def check_count(records: Sequence[Record], gone: Sequence[str]) -> None:

@@ -22,6 +22,7 @@ from tabane.store.record_table import RecordTable
 from tabane.store.string_table import StringTable
 from tabane.store.vectors.space_table import SpaceTable
 from tabane.store.vectors.vector_truth import VectorTruth
+from tabane.store.write_thread import WriteTurn
 
 FULL = 2**32 - 1  # row numbers are unsigned 32-bit numbers
 RENUMBERED = 2**31  # from this row on, a collection is renumbered from 1 when it is opened
@@ -65,14 +66,19 @@ class Truth(RecordTable):
     # Writing
 
     def upsert(
-        self, connection: sqlite3.Connection, records: Sequence[Record], models: Mapping[str, str]
+        self,
+        connection: sqlite3.Connection,
+        records: Sequence[Record],
+        models: Mapping[str, str],
+        turn: WriteTurn | None = None,
     ) -> CollectionChange:
         """Write checked records. Raises OverflowError if no row numbers are left.
 
         ``models``: model of the vectors of a space; vectors for spaces of another model are left out.
+        ``turn``: the records after its end are not written; there are as many results as records that were.
         """
         return self._put_in(
-            connection, CollectionChange(state=self.state(connection)), records, self._has, models
+            connection, CollectionChange(state=self.state(connection)), records, self._has, models, turn
         )
 
     def exchange(
@@ -101,13 +107,15 @@ class Truth(RecordTable):
         records: Sequence[Record],
         same: _Same,
         models: Mapping[str, str],
+        turn: WriteTurn | None = None,
     ) -> CollectionChange:
         spaces = self.spaces(connection)
-        if models:
-            records = [spaces.still_fitting(record, models) for record in records]
         rows: dict[int, Record] = {}
         row = change.state.next
-        for record in records:
+        for given in records:
+            if turn is not None and change.results and turn.over:
+                break
+            record = spaces.still_fitting(given, models) if models else given
             replaced = self._put(connection, spaces, record, row, same)
             change.results.append(replaced != _SAME)
             if replaced == _SAME:
