@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from tabane.posts.post import DUPLICATE_FIELD
 from tabane.search.engine import MOST_AT_ONCE, Collection, JoinedRecords, Order, VectorQuery, demanding
-from tabane.search.filters import EVERYTHING, And, Equal, Filter, In, Not
+from tabane.search.filters import NOTHING, And, Equal, Filter, In, Not
 from tabane.search.fusion import ScoreParts
 from tabane.search.hybrid import RankedRecord as Hit
 from tabane.search.hybrid import hybrid
@@ -95,7 +95,7 @@ async def without_duplicates(
     limit = wanted + wanted // 8 + 8
     while True:
         limit = min(limit, MOST_AT_ONCE)
-        seen = In(DUPLICATE_FIELD, tuple(settled)) if settled else Not(EVERYTHING)
+        seen = In(DUPLICATE_FIELD, tuple(settled)) if settled else NOTHING
         hits, more = await source.best(posts, seen, limit)
         found += await _older(posts, source, own, hits)
         settled.update(_duplicate_key(hit.record) for hit in hits)
@@ -178,14 +178,19 @@ class NewestPosts:
         return demanding(None, self._where)
 
     async def best(self, posts: JoinedRecords, without: Filter, limit: int) -> PostCandidates:
-        where = And((self._where, Not(without)))
-        page = await posts.select(where, order=(Order("at", descending=True),), limit=limit)
+        page = await posts.select(
+            _outside(without, self._where), order=(Order("at", descending=True),), limit=limit
+        )
         return PostCandidates([_dated(each.record) for each in page.records], page.after is not None)
 
     async def placed(
         self, posts: JoinedRecords, records: Sequence[Record], best: Sequence[RankedPost]
     ) -> list[RankedPost | None]:
         return [_dated(record) for record in records]
+
+
+def _outside(without: Filter, where: Filter) -> Filter:
+    return where if without == NOTHING else And((where, Not(without)))
 
 
 def _dated(record: Record) -> RankedPost:
@@ -204,7 +209,7 @@ class NearestPosts:
         return demanding(self._query, self._where)
 
     async def best(self, posts: JoinedRecords, without: Filter, limit: int) -> PostCandidates:
-        hits = (await posts.nearest(self._query, And((self._where, Not(without))), limit)).hits
+        hits = (await posts.nearest(self._query, _outside(without, self._where), limit)).hits
         records = await posts.get([hit.key for hit in hits])
         there = [
             _scored(hit.score, record)
@@ -249,7 +254,7 @@ class HybridPosts:
         self._least = math.inf
 
     async def best(self, posts: JoinedRecords, without: Filter, limit: int) -> PostCandidates:
-        where = And((self._where, Not(without)))
+        where = _outside(without, self._where)
         query = self._query
         ranking = await hybrid(
             self._collection,
