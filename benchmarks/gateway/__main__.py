@@ -11,10 +11,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.gateway.calling import calls, calls_on_one_core
+from benchmarks.gateway.calling import Calls, calls, calls_on_one_core
 from benchmarks.gateway.counting import sizes
 from benchmarks.gateway.figures import BIG, Figures
-from benchmarks.gateway.page import page, tokens_table
+from benchmarks.gateway.other_gateways import OTHERS, other_figures, other_gateways
+from benchmarks.gateway.page import calls_page, page, tokens_table
 from benchmarks.gateway.starting import starts
 from benchmarks.gateway.tokens import Counter, o200k
 from benchmarks.gateway.ways import three_ways
@@ -31,6 +32,11 @@ def main(arguments: Sequence[str]) -> None:
         with tempfile.TemporaryDirectory(prefix="tabane-benchmark-") as folder:
             print(tokens_table(asyncio.run(sizes(Path(folder), count))))
         return
+    if options.only_calls:
+        with tempfile.TemporaryDirectory(prefix="tabane-benchmark-") as folder:
+            calls_only = asyncio.run(_calls(Path(folder), options.rounds, options.calls, others=False))
+        publish("gateway", calls_page(*calls_only, _command(options)), write=options.write)
+        return
     with tempfile.TemporaryDirectory(prefix="tabane-benchmark-") as folder:
         figures = asyncio.run(_measure(Path(folder), options.rounds, options.calls, count))
     publish("gateway", page(figures, _command(options)), write=options.write)
@@ -41,9 +47,7 @@ async def _measure(folder: Path, rounds: int, count: int, tokens: Counter) -> Fi
     _say("starting")
     started = await starts(_new(folder / "starts"), max(3, rounds // 2))
     _say("calling")
-    async with three_ways(_new(folder / "calls")) as ways:
-        called = await calls(ways, rounds, count)
-        one_core = await calls_on_one_core(ways, rounds, count)
+    called, one_core = await _calls(_new(folder / "calls"), rounds, count, others=True)
     _say("memory")
     standalone = await weight_standalone(_new(folder / "standalone"))
     daemon = await weight_daemon(_new(folder / "daemon"))
@@ -52,6 +56,8 @@ async def _measure(folder: Path, rounds: int, count: int, tokens: Counter) -> Fi
     big = await big_list(folder, BIG)
     _say("tokens")
     counted = await sizes(_new(folder / "tokens"), tokens)
+    _say("other gateways")
+    others = await other_figures(_new(folder / "others"), tokens)
     return Figures(
         starts=started,
         calls=called,
@@ -61,14 +67,26 @@ async def _measure(folder: Path, rounds: int, count: int, tokens: Counter) -> Fi
         crowds=crowds,
         big_list_ms=big,
         sizes=counted,
+        others=others,
         load=(before, os.getloadavg()[0]),
     )
+
+
+async def _calls(folder: Path, rounds: int, count: int, *, others: bool) -> tuple[list[Calls], list[Calls]]:
+    """Calls with the scheduler as it is, and on one core."""
+    async with (
+        three_ways(_new(folder / "ours")) as ways,
+        other_gateways(folder / "others", OTHERS if others else ()) as running,
+    ):
+        called = await calls(ways, rounds, count, others=running)
+        return called, await calls_on_one_core(ways, rounds, count)
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gateway", description=__doc__)
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
     parser.add_argument("--tokens", action="store_true", help="count tokens only, and print their table")
+    parser.add_argument("--only-calls", action="store_true", help="measure calls through our own hubs only")
     parser.add_argument("--rounds", type=int, default=12, help="rounds of calls, in turns (12)")
     parser.add_argument("--calls", type=int, default=200, help="calls one after the other in a round (200)")
     parser.add_argument(
@@ -92,6 +110,7 @@ def _command(options: argparse.Namespace) -> str:
     given = ["--rounds", options.rounds, "--calls", options.calls]
     # The file's place says nothing to others.
     given += ["--o200k", options.o200k.name] if options.o200k else []
+    given += ["--only-calls"] if options.only_calls else []
     return shlex.join(["python", "-m", "benchmarks.gateway", *map(str, given)])
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from benchmarks.gateway.calling import Calls
 from benchmarks.gateway.counting import CROWD, Sizes
+from benchmarks.gateway.other_gateways import OtherFigures
 from benchmarks.gateway.starting import Start
 from benchmarks.gateway.ways import BRIDGE, STANDALONE
 from benchmarks.gateway.weighing import Crowd, Weight
@@ -27,6 +28,7 @@ class Figures:
     crowds: list[Crowd]
     big_list_ms: tuple[float, float]
     sizes: Sizes
+    others: dict[str, OtherFigures]
     load: tuple[float, float]
 
     def calls_of(self, way: str, kind: str) -> Calls:
@@ -52,7 +54,29 @@ def _of(calls: list[Calls], way: str, kind: str) -> Calls:
 
 def goals(figures: Figures) -> list[Goal]:
     """The goals in order, each with its figure."""
-    return [*_tokens(figures), *_speed(figures), *_memory(figures)]
+    return [
+        *_tokens(figures),
+        *call_goals(figures.calls, figures.one_core),
+        *_speed(figures),
+        *_memory(figures),
+    ]
+
+
+def call_goals(calls: list[Calls], one_core: list[Calls]) -> list[Goal]:
+    """The goals of calls, and the ratios on one core, where nothing is left to the scheduler."""
+    direct, alone = calls[0], _of(calls, STANDALONE, "call_tool")
+    found = [
+        Goal("call p50, standalone, against direct", alone.slower(direct), 1.9, " ×", 2, limit_digits=1),
+        Goal(
+            "call p50, bridge and daemon, against direct",
+            _of(calls, BRIDGE, "call_tool").slower(direct), 2.5, " ×", 2, limit_digits=1,
+        ),
+        Goal("calls a second, 16 at once, standalone", alone.rate(16), 25_000, least=True),
+    ]  # fmt: skip
+    for way in (STANDALONE, BRIDGE) if one_core else ():
+        ratio = _of(one_core, way, "call_tool").slower(one_core[0])
+        found.append(Goal(f"the same on one core, {way}", ratio, None, " ×", 2))
+    return found
 
 
 def _tokens(figures: Figures) -> list[Goal]:
@@ -67,11 +91,8 @@ def _tokens(figures: Figures) -> list[Goal]:
 
 
 def _speed(figures: Figures) -> list[Goal]:
-    alone, starts = figures.calls_of(STANDALONE, "call_tool"), figures.starts
+    starts = figures.starts
     return [
-        Goal("call p50, standalone, against direct", figures.slower(STANDALONE, "call_tool"), 2.2, " ×", 1),
-        Goal("call p50, bridge and daemon, against direct", figures.slower(BRIDGE, "call_tool"), 4, " ×", 1),
-        Goal("calls a second, 16 at once, standalone", alone.rate(16), 15_000, least=True),
         Goal("CPU to the first answer, standalone", starts[STANDALONE].answer_cpu, 0.25, " s", 2),
         Goal("CPU to the first answer, bridge with the daemon up", starts[BRIDGE].answer_cpu, 0.05, " s", 2),
         Goal(f"tools/list of {BIG:,} tools, mode full", figures.big_list_ms[1], 10, " ms", 1),
