@@ -159,9 +159,9 @@ class ServerCatalogs:
         starting = asked.available and (found.incomplete or not found.compared)
         return structs.replace(found, hits=hits[: query.limit], starting=starting)
 
-    def note_use(self, holder: str, tool: str, *, kept: bool) -> None:
-        """Count a call of a tool by its public name. ``kept``: the count is to outlive the hub."""
-        self.use.note(holder, tool, time.time(), told=kept)
+    def note_use(self, holder: str, tool: str, times: int, *, kept: bool) -> None:
+        """Count calls of a tool by its public name. ``kept``: the count is to outlive the hub."""
+        self.use.note(holder, tool, time.time(), times, told=kept)
         if kept and self._use_saving is None:
             self._use_saving = self._loop.call_later(_USE_SAVED, self._save_use)
 

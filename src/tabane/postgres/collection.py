@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import unicodedata
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
 import psycopg
 from msgspec import structs
@@ -47,6 +47,7 @@ from tabane.search.engine import (
     Capability,
     EngineHits,
     Exchanged,
+    JoinedRecords,
     LexicalQuery,
     ListedKeys,
     Order,
@@ -259,6 +260,11 @@ class PostgresCollection:
         check_numeric(self._shape.field(order.field), "order")
         meant = self._condition(where)
         return await self._ask(lambda asking, _: asking.firsts(field, order, meant))
+
+    async def together(
+        self, work: Callable[[JoinedRecords], Coroutine[Any, Any, T]], *, long: bool = False
+    ) -> T:
+        return await work(self)
 
     async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
         check_numeric(self._shape.field(order.field), "order")

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import unicodedata
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import structs
 
-from tabane.engines import input_checks, record_cursors
+from tabane.engines import input_checks
 from tabane.engines.input_checks import ALONE, MOST_ROWS
-from tabane.engines.request_checks import check_bounded, check_numeric
+from tabane.engines.request_checks import check_bounded, check_numeric, checked_keys
 from tabane.engines.vector_request import checked_request
 from tabane.errors import StoreError
 from tabane.messages import say
@@ -27,6 +26,7 @@ from tabane.search.engine import (
     Capability,
     EngineHits,
     Exchanged,
+    JoinedRecords,
     LexicalQuery,
     Order,
     Ranks,
@@ -45,8 +45,8 @@ from tabane.search.records import (
 )
 from tabane.store.collection_table import CollectionTable, TableFollower
 from tabane.store.counts import CollectionCounts
-from tabane.store.masks import Masks, costly
-from tabane.store.paging import RecordPaging
+from tabane.store.joined_reads import JoinedReads, finished
+from tabane.store.masks import costly
 from tabane.store.vector_coverage import VectorCoverage
 from tabane.store.vector_queries import VectorQueries
 
@@ -200,23 +200,16 @@ class StoredCollection(CollectionCounts):
         return removed
 
     async def get(self, keys: Sequence[str]) -> list[Record | None]:
-        check_bounded("keys", len(keys), 0, MOST_AT_ONCE)
-        ready = [unicodedata.normalize("NFC", key) for key in keys]
+        ready = checked_keys(keys)
         return await self.table.database.read(lambda connection: self.table.truth.get(connection, ready))
 
     async def select(
         self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
     ) -> SelectedPage:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
-        meant = filters.checked(where, self.shape)
-        record_cursors.checked(order, self.shape)
-        cursor = None if after is None else record_cursors.read(after, order, self.shape)
-
-        def reading(masks: Masks, connection: sqlite3.Connection) -> SelectedPage:
-            mask = self._first(masks, meant, order, limit + 1) if cursor is None else masks.mask(meant)
-            return RecordPaging(self.table.truth, connection, masks.snapshot).page(mask, order, cursor, limit)
-
-        return await self.table.read(reading, long=costly(meant))
+        asked = self.checked_selection(where, order, after, limit)
+        return await self.table.read(
+            lambda masks, connection: self.page_of(masks, connection, asked), long=costly(asked.where)
+        )
 
     async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
@@ -245,9 +238,9 @@ class StoredCollection(CollectionCounts):
         return live
 
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
-        check_bounded("keys", len(keys), 0, MOST_AT_ONCE)
+        ready = checked_keys(keys)
         self.shape.space(space)
-        return await self._vectors().vectors([unicodedata.normalize("NFC", key) for key in keys], space)
+        return await self._vectors().vectors(ready, space)
 
     async def lacking(
         self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
@@ -273,9 +266,8 @@ class StoredCollection(CollectionCounts):
         return await self._waiting().newest(space, meant, newest, skip, limit)
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
-        check_bounded("keys", len(keys), 0, MOST_AT_ONCE)
-        asked = checked_request(query, self.shape)
-        return await self._vectors().similarities(asked, [unicodedata.normalize("NFC", key) for key in keys])
+        ready = checked_keys(keys)
+        return await self._vectors().similarities(checked_request(query, self.shape), ready)
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
@@ -292,6 +284,16 @@ class StoredCollection(CollectionCounts):
         asked, meant = checked_request(query, self.shape), filters.checked(where, self.shape)
         async for block in self._vectors().ranking(asked, meant):
             yield block
+
+    async def together(
+        self, work: Callable[[JoinedRecords], Coroutine[Any, Any, T]], *, long: bool = False
+    ) -> T:
+        sweeps = self.table.truth.strings.sweeps  # before the moment is chosen: see there
+
+        def reading(connection: sqlite3.Connection) -> T:
+            return finished(work(JoinedReads(self, self._vectors, connection, sweeps)))
+
+        return await self.table.database.read(reading, long=long)
 
     def _vectors(self) -> VectorQueries:
         """Return the vector queries. The caller found a space in the shape, so there is an index."""

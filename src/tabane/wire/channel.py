@@ -94,21 +94,28 @@ class LineSplitter:
 
 
 class LineBatch:
-    """Collects the channels written to while lines are handled, and flushes them at the end."""
+    """Collects the channels written to while lines are handled, and flushes them at the end.
+
+    After that comes the work that no message has to wait for, see :meth:`later`.
+    """
 
     def __init__(self) -> None:
         self._depth = 0
         self._dirty: list[LineChannel] = []
+        self._later: list[Callable[[], object]] = []
 
     def __enter__(self) -> None:
         self._depth += 1
 
     def __exit__(self, *_: object) -> None:
         self._depth -= 1
-        if not self._depth and self._dirty:
-            dirty, self._dirty = self._dirty, []
-            for channel in dirty:
-                channel.flush()
+        if not self._depth:
+            if self._dirty:
+                dirty, self._dirty = self._dirty, []
+                for channel in dirty:
+                    channel.flush()
+            if self._later:
+                self._catch_up()
 
     def add(self, channel: LineChannel) -> bool:
         """Return whether the channel will be flushed later; False if no batch is open."""
@@ -116,6 +123,28 @@ class LineBatch:
             self._dirty.append(channel)
             return True
         return False
+
+    def later(self, work: Callable[[], object]) -> None:
+        """Do some short work after the flush, and before the next line is read; now if no batch is open."""
+        if self._depth:
+            self._later.append(work)
+        else:
+            work()
+
+    def _catch_up(self) -> None:
+        while self._later:
+            later, self._later = self._later, []
+            for work in later:
+                try:
+                    work()
+                except Exception:
+                    _log_failure()
+
+
+def _log_failure() -> None:
+    import logging  # a bridge, which also uses this module, needs no log
+
+    logging.getLogger(__name__).exception("work after a batch of lines failed")
 
 
 class LineChannel:
@@ -133,6 +162,8 @@ class LineChannel:
     If the outbox holds more than ``pause_at`` bytes, reading stops until it has drained: a peer that does not
     read cannot ask for more. This is for a peer that sends requests. For a peer that answers requests give
     None: it must be read even while it does not read, or both wait forever.
+
+    ``unsent`` is how many bytes wait in the outbox.
     """
 
     def __init__(
@@ -158,7 +189,7 @@ class LineChannel:
         self._max_outbox = max_outbox
         self._pause_at = max_outbox if pause_at is None else pause_at
         self._outbox: deque[bytes | memoryview] = deque()
-        self._size = 0
+        self.unsent = 0
         self._started = self._writing = self._reading = self._dirty = False
         self._inbox: deque[bytes] = deque()
         self._held: Handled = None
@@ -176,11 +207,11 @@ class LineChannel:
         if self.closed or self._write_fd == -1:
             return
         self._outbox.append(line)
-        self._size += len(line)
-        if self._size > self._max_outbox:
+        self.unsent += len(line)
+        if self.unsent > self._max_outbox:
             self.close("the peer does not read: its outbox is full")
         elif self._writing:
-            if self._size > self._pause_at:
+            if self.unsent > self._pause_at:
                 self._pause()
         elif not self._dirty:
             self._dirty = self._batch.add(self)
@@ -218,11 +249,6 @@ class LineChannel:
                 os.close(self._write_fd)
             self._write_fd = -1
             self._resume()
-
-    @property
-    def unsent(self) -> int:
-        """Return how many bytes wait in the outbox."""
-        return self._size
 
     def finish(self, why: str) -> None:
         """Close after all received bytes are handled: the peer sends nothing more."""
@@ -287,7 +313,7 @@ class LineChannel:
             return
         if self._last_word is not None:
             self._loop.call_soon(self._read_rest)
-        if not (self._writing and self._size > self._pause_at):
+        if not (self._writing and self.unsent > self._pause_at):
             self._resume()
 
     def _end(self) -> None:
@@ -343,7 +369,7 @@ class LineChannel:
             except OSError as error:
                 self.close(os.strerror(error.errno or 0))
                 return
-            self._size -= written
+            self.unsent -= written
             if written < len(data):
                 # A view: what remains of a large line is not copied at every write.
                 outbox.appendleft(memoryview(data)[written:])
@@ -365,7 +391,7 @@ class LineChannel:
         if not self._writing:
             self._writing = True
             self._loop.add_writer(self._write_fd, self._write)
-        if self._size > self._pause_at:
+        if self.unsent > self._pause_at:
             self._pause()
 
     def _stop_writing(self) -> None:
@@ -373,4 +399,4 @@ class LineChannel:
             self._loop.remove_writer(self._write_fd)
             self._writing = False
         self._outbox.clear()
-        self._size = 0
+        self.unsent = 0

@@ -52,6 +52,7 @@ class HubFlows:
             self.rule = self._begin()
         if self.rule is not None:
             self.rule.policy = policy
+            self.rule.forget()
         if self._labels is not None:
             self._labels.forget()
         return self.rule
@@ -120,6 +121,7 @@ class HubFlows:
         if self.rule is None or self._file is None:
             return 0
         count = self.rule.trails.forget(fits)
+        self.rule.forget()
         self._file.write(self.rule.trails)
         return count
 
