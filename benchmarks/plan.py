@@ -86,7 +86,7 @@ PARTS: tuple[Part, ...] = (
     Part(
         "gateway", Chapter.GATEWAY, "benchmarks.gateway", ("--rounds", "10", "--o200k", RANKS), 120,
         needs=(Need.GATEWAYS, Need.TOKENS),
-        check=("--rounds", "6", "--calls", "100", "--only-calls"), check_seconds=30,
+        check=("--rounds", "6", "--calls", "100", "--ratios"), check_seconds=40,
         headlines=(
             "call p50, standalone, against direct", "call p50, bridge and daemon, against direct",
             "calls a second, 16 at once, standalone", "CPU to the first answer, standalone",
@@ -137,7 +137,7 @@ PARTS: tuple[Part, ...] = (
         "million", Chapter.SEARCH, "benchmarks.search.vectors", ("--corpus", "million"), 400, full=True,
         needs=(Need.PEERS,), makes_data=True,
     ),
-    Part("embedding", Chapter.SEARCH, "benchmarks.search.embedding", (), 90),
+    Part("embedding", Chapter.SEARCH, "benchmarks.search.embedding", ("--rounds", "3"), 80),
     Part("models", Chapter.SEARCH, "benchmarks.search.models", inputs="PATH"),
     Part("postgres", Chapter.SEARCH, "benchmarks.postgres", (), 160, full=True),
     Part("migration", Chapter.SEARCH, "benchmarks.postgres", ("--migration",), 120, full=True),
