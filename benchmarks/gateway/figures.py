@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from benchmarks.gateway.calling import Calls
-from benchmarks.gateway.counting import Sizes
+from benchmarks.gateway.counting import CROWD, Sizes
 from benchmarks.gateway.other_gateways import OtherFigures
 from benchmarks.gateway.starting import LIBRARIES, Start
 from benchmarks.gateway.ways import BRIDGE, STANDALONE
@@ -89,6 +89,17 @@ def core_goals(one_core: list[Calls]) -> list[Goal]:
         for way in (STANDALONE, BRIDGE)
         if one_core
     ]  # fmt: skip
+
+
+def _tokens(figures: Figures) -> list[Goal]:
+    sizes = figures.sizes
+    return [
+        Goal("tokens of the list, mode search", sizes.lists["search"].best, 700),
+        Goal("tokens of a task with three tools, list and instructions included", sizes.task.best, 1500),
+        Goal(f"the same over {CROWD} tools", sizes.crowded_task.best, 1500),
+        Goal("tokens of describe_tools, compact, a tool on average", sizes.described.best, 200),
+        Goal("saved by mode light", 100 * figures.light_saving, 85, " %", 0, least=True),
+    ]
 
 
 def start_goal(start: Start, libraries_cpu: float) -> Goal:
