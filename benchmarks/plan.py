@@ -153,7 +153,7 @@ PARTS: tuple[Part, ...] = (
         "backfill", Chapter.ARCHIVES, "benchmarks.posts.backfill", ("--posts", "200000"), 400, full=True
     ),
     Part(
-        "documents", Chapter.ARCHIVES, "benchmarks.documents", (), 130, makes_data=True,
+        "documents", Chapter.ARCHIVES, "benchmarks.documents", (), 240, full=True, makes_data=True,
         headlines=("put_document, 2 KB, new",),
     ),
     Part(
