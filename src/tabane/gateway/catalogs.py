@@ -24,17 +24,17 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.tool_meaning import QueryMeaning, ToolEmbedding, ToolMeaning
 from tabane.gateway.tools.aliases import AliasMap, Entry
 from tabane.gateway.tools.catalog import ToolCatalog, ToolCatalogPlan
-from tabane.gateway.tools.index import ToolHits, ToolIndex, ToolQuery
 from tabane.gateway.tools.kept_addresses import kept_scheme
 from tabane.gateway.tools.listings import ListingsFile, Named, ServerListing, listing_of
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.tool_use import ToolUse, ties_broken
-from tabane.gateway.upstreams.handshake import Peer
 from tabane.wire.extensions import SKILLS
 from tabane.wire.json import join
 
 if TYPE_CHECKING:
+    from tabane.gateway.tools.index import ToolHits, ToolIndex, ToolQuery
     from tabane.gateway.tools.vector_table import ToolGist
+    from tabane.gateway.upstreams.handshake import Peer
 
 log = logging.getLogger(__name__)
 
@@ -322,6 +322,8 @@ class ServerCatalogs:
         return await self._loop.run_in_executor(self._worker, lambda: work(self._ready_index(idle)))
 
     def _ready_index(self, idle: frozenset[str] | None = None) -> ToolIndex:
+        from tabane.gateway.tools.index import ToolIndex
+
         if idle is None:
             idle = self._indexed_without
         if self._index is None:

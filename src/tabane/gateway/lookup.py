@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tabane.errors import CallerError, TabaneError, UnknownName, UpstreamUnavailable
 from tabane.gateway.catalogs import ServerCatalogs
@@ -20,14 +20,16 @@ from tabane.gateway.tools.catalog import pinned as is_pinned
 from tabane.gateway.tools.kept_addresses import kept_scheme
 from tabane.gateway.tools.own_names import OwnNames
 from tabane.gateway.tools.tool import Tool
-from tabane.gateway.upstreams.start_download import DOWNLOAD_WAIT
-from tabane.gateway.upstreams.upstream import Upstream
 from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
 from tabane.gateway.visibility import may_find, prompt_target, resource_target, sees, visible_names
 from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget
 from tabane.text.nearest_names import nearest, nearest_qualified
 from tabane.wire.extensions import SKILLS
+
+if TYPE_CHECKING:
+    from tabane.gateway.upstreams.upstream import Upstream
+
 
 log = logging.getLogger(__name__)
 
@@ -379,6 +381,8 @@ class CatalogLookup:
 
     async def _wait_owners(self, kind: str, caller: Caller, name: str) -> None:
         """Wait for servers that never listed, if the tool or prompt of that name may be theirs."""
+        from tabane.gateway.upstreams.start_download import DOWNLOAD_WAIT
+
         # A server that the caller may not see is not started by a guess of its name.
         owners = [
             server

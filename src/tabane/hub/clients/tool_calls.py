@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, structs
 
@@ -34,7 +34,6 @@ from tabane.gateway.tools.tool import (
     upstream_failure,
 )
 from tabane.gateway.upstreams.call import UpstreamReply
-from tabane.gateway.upstreams.upstream import Upstream
 from tabane.gateway.visibility import may_find
 from tabane.hub.clients.approved_rounds import ApprovedRounds
 from tabane.hub.clients.disclosure import DISCLOSING
@@ -52,6 +51,10 @@ from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.tasks import may_be_task
+
+if TYPE_CHECKING:
+    from tabane.gateway.upstreams.upstream import Upstream
+
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,6 @@ from tabane.build import on_disk, this_build
 from tabane.errors import ConfigurationError, HubError, UnknownName
 from tabane.gateway.servers.redaction import Redactor
 from tabane.hub.clients.session import Session
-from tabane.hub.http.door import HttpDoor
 from tabane.hub.hub import Hub
 from tabane.hub.local import hang_dumps
 from tabane.hub.local import lock as locks
@@ -29,12 +28,10 @@ from tabane.hub.process import model_use
 from tabane.hub.process.administration import HubAdministration, settings_report
 from tabane.hub.process.check_up_operations import environment_of
 from tabane.hub.process.home_version import write_stamp
-from tabane.hub.process.identities import HubIdentities
 from tabane.hub.process.joining import UNTIL_KNOWN, group_of, shared_servers_of
 from tabane.hub.process.logs import HubLogs
 from tabane.hub.process.table import table_of
 from tabane.hub.process.watchdog import Watchdog
-from tabane.hub.rpc.lines import RpcSession
 from tabane.messages import Message, language, say
 from tabane.operations import LOCAL, Caller, Face
 from tabane.settings import Settings
@@ -42,6 +39,9 @@ from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
     from tabane.group.membership import HubGroup
+    from tabane.hub.http.door import HttpDoor
+    from tabane.hub.process.identities import HubIdentities
+    from tabane.hub.rpc.lines import RpcSession
 
 log = logging.getLogger(__name__)
 
@@ -226,6 +226,8 @@ class Daemon:
         self._program(fd, hello)
 
     def _program(self, fd: int, hello: Hello) -> None:
+        from tabane.hub.rpc.lines import RpcSession
+
         self._count += 1
         caller = Caller(
             identity="local",
@@ -396,6 +398,9 @@ class Daemon:
 
     def _http(self) -> HttpDoor | None:
         """Raise HubError if the user who starts this hub asked for HTTP, and HTTP is not possible."""
+        from tabane.hub.http.door import HttpDoor
+        from tabane.hub.process.identities import HubIdentities
+
         # A hub in an assistant's process belongs to that assistant: it opens a port only on request.
         requested = "http" in self.settings.sources
         if not self.settings.http or (self._origin.started_by == locks.STANDALONE and not requested):

@@ -14,7 +14,6 @@ from tabane.hub.process.administration import HubAdministration
 from tabane.hub.process.check_up_operations import CheckUpOperations
 from tabane.hub.process.model_use import ModelUse
 from tabane.hub.process.settings_operations import SettingsOperations
-from tabane.hub.rpc.permission import OF_THE_USER
 from tabane.messages import Message
 from tabane.operations import Face, Operation, OperationTable, Privilege
 from tabane.operations.parameter_errors import describe_range
@@ -52,6 +51,8 @@ def _section(method: Operation) -> str:
 
 
 def _access(method: Operation) -> str:
+    from tabane.hub.rpc.permission import OF_THE_USER
+
     if method.public:
         return "open"
     return "token, or a process of the same user" if method.name in OF_THE_USER else _ACCESS[method.privilege]
