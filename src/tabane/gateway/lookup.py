@@ -17,7 +17,6 @@ from tabane.gateway.offers.resources import MOST_SOURCES, ResourceSource
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import may_belong
 from tabane.gateway.tools.catalog import pinned as is_pinned
-from tabane.gateway.tools.kept_addresses import kept_scheme
 from tabane.gateway.tools.own_names import OwnNames
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
@@ -219,6 +218,8 @@ class CatalogLookup:
         Only those from which the caller may read the resource. Raises CallerError for a URI with a kept
         scheme that several servers have: nothing says which of them is meant.
         """
+        from tabane.gateway.tools.kept_addresses import kept_scheme
+
         found = await self._sources(caller, uri)
         if not caller.access.everything:
             found = tuple(each for each in found if may_find(caller, resource_target(each.server, each.uri)))
@@ -235,6 +236,8 @@ class CatalogLookup:
         If nothing that is listed indicates a server, wait for those that never listed. After that, any server
         that reads resources may know the URI. ``shown`` is the URI as it is given here.
         """
+        from tabane.gateway.tools.kept_addresses import kept_scheme
+
         at = addressed(uri)
         if caller.server:
             own = at[1] if at is not None and at[0] == caller.server else uri

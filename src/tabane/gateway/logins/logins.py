@@ -16,8 +16,8 @@ from tabane.messages import Lang, Message, say
 
 if TYPE_CHECKING:
     from tabane.gateway.logins.callback_page import CallbackPage
-    from tabane.gateway.logins.fetching import LoginNetwork
     from tabane.gateway.logins.kept_login import KeptLogin
+    from tabane.gateway.logins.login_network import LoginNetwork
     from tabane.gateway.logins.server_login import ServerLogin
     from tabane.gateway.servers.server import Server
 

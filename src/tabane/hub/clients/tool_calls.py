@@ -19,11 +19,8 @@ from tabane.code.table import RUN
 from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, UnknownName
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
-from tabane.gateway.offers.found_offer import offered_line
 from tabane.gateway.result_parts import SHORT
-from tabane.gateway.tool_search import ToolSearchResult
 from tabane.gateway.tools.app_metadata import shown_result
-from tabane.gateway.tools.disclosure import unlisted_lines
 from tabane.gateway.tools.tool import (
     OWN,
     Tool,
@@ -53,6 +50,7 @@ from tabane.wire.json import InvalidJson, Members
 from tabane.wire.tasks import may_be_task
 
 if TYPE_CHECKING:
+    from tabane.gateway.tool_search import ToolSearchResult
     from tabane.gateway.upstreams.upstream import Upstream
 
 
@@ -376,6 +374,9 @@ class ToolCalls:
         self, session: Session, request_id: Raw, caller: Caller, name: str, arguments: Raw, meta: Members
     ) -> bytes:
         """Call a built-in tool, and return its result as a client sees it. Raises TabaneError."""
+        from tabane.gateway.offers.found_offer import offered_line
+        from tabane.gateway.tools.disclosure import unlisted_lines
+
         operation, key = self._door.table.get(name), bytes(request_id).decode()
         values: list[Any] = []
 

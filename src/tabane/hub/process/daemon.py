@@ -398,13 +398,13 @@ class Daemon:
 
     def _http(self) -> HttpDoor | None:
         """Raise HubError if the user who starts this hub asked for HTTP, and HTTP is not possible."""
-        from tabane.hub.http.door import HttpDoor
-        from tabane.hub.process.identities import HubIdentities
-
         # A hub in an assistant's process belongs to that assistant: it opens a port only on request.
         requested = "http" in self.settings.sources
         if not self.settings.http or (self._origin.started_by == locks.STANDALONE and not requested):
             return None
+        from tabane.hub.http.door import HttpDoor
+        from tabane.hub.process.identities import HubIdentities
+
         self._identities = HubIdentities(self.hub, lambda: self.http.url if self.http else None)
         identities = self._identities.over_http()
         links = shared_servers_of(self.hub, self.group)

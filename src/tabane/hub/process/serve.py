@@ -207,8 +207,6 @@ def _run(
     ``words`` are the last ones of the previous hub, if that hub crashed.
     """
 
-    from tabane.hub.http.port_occupant import await_port
-
     async def serve(logs: HubLogs) -> bool:
         if words:
             log.error("the last hub crashed; the end of its standard error:\n%s", words)
@@ -228,6 +226,8 @@ def _run(
     refuse_downgrade(settings.home)
     last = locks.read_holder(str(settings.home / "hub.lock"))
     if settings.http and origin.started_by != locks.STANDALONE:
+        from tabane.hub.http.port_occupant import await_port
+
         await_port(settings)
     umask = os.umask(0o077)
     with contextlib.closing(open_logs(settings, aloud=aloud)) as logs, asyncio.Runner() as runner:
