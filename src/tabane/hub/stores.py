@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from tabane.errors import StoreCorrupt, StoreError
-from tabane.hub.postgres_engine import PostgresEngine
-from tabane.hub.replicas import Replicas
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.operations.job_turns import SharedTurn, TurnOpener
 from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
+    from tabane.hub.postgres_engine import PostgresEngine
+    from tabane.hub.replicas import Replicas
     from tabane.postgres.change_probe import ChangeProbe
     from tabane.postgres.database import PostgresDatabase
     from tabane.search.engine import Collection as SearchableCollection

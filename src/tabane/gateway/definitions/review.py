@@ -32,7 +32,6 @@ from tabane.gateway.definitions.pins import (
     scanned,
 )
 from tabane.gateway.definitions.shown import ListingSource, ShownDefinitions
-from tabane.gateway.scanning.findings import ScannedText
 from tabane.messages import say
 
 if TYPE_CHECKING:
@@ -134,6 +133,8 @@ class DefinitionReview:
 
     async def scan(self, server: str, seen: Sequence[SeenDefinition], others: Collection[str]) -> Scans:
         """Scan definitions. One whose scan fails is not among the results."""
+        from tabane.gateway.scanning.findings import ScannedText
+
         if self.scans is None:
             return {}
         texts = [ScannedText(key.kind, key.name, body) for key, _, body in seen]

@@ -19,7 +19,6 @@ from tabane.operations import LOCAL, UNMETERED, OpenCall, ended
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
-from tabane.wire.headers import HeaderMirror
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.negotiation import filtered, names_extensions
 from tabane.wire.questions import (
@@ -34,6 +33,7 @@ from tabane.wire.questions import (
 
 if TYPE_CHECKING:
     from tabane.gateway.upstreams.upstream import Upstream
+    from tabane.wire.headers import HeaderMirror
 
 
 DEFAULT_TIMEOUT = 30.0

@@ -17,7 +17,6 @@ from msgspec import structs
 from tabane.code.table import RUN
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.disclosure import light_definition
 from tabane.gateway.tools.tool import OWN, Tool, read_tool
 from tabane.gateway.visibility import visible_tools
 from tabane.hub.clients.project_access import view_of
@@ -190,6 +189,8 @@ class Disclosure:
 
     def _visible(self, mode: Mode, access: Access, apps: bool) -> list[tuple[str, bytes]]:
         """Return name and definition of each tool of the list that this access may call."""
+        from tabane.gateway.tools.disclosure import light_definition
+
         catalogue = self._gateway.catalogue
         if mode in FIXED:
             definitions = self._scripting if mode == "code" else self._listed

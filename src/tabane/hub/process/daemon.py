@@ -24,9 +24,8 @@ from tabane.hub.local.endpoint import Endpoint
 from tabane.hub.local.handshake import Hello, HelloRefused, Welcome
 from tabane.hub.local.listener import HubIdentity, HubListener
 from tabane.hub.local.lock import HomeLock, LockHolder
-from tabane.hub.process import model_use
+from tabane.hub.process import MODEL_FILE
 from tabane.hub.process.administration import HubAdministration, settings_report
-from tabane.hub.process.check_up_operations import environment_of
 from tabane.hub.process.home_version import write_stamp
 from tabane.hub.process.joining import UNTIL_KNOWN, group_of, shared_servers_of
 from tabane.hub.process.logs import HubLogs
@@ -124,7 +123,10 @@ class Daemon:
         self.hub.open()
         if self.group and self.http and self.http.url:
             self.group.open()
-        model_use.resume(self.hub)
+        if (self.settings.home / MODEL_FILE).exists():
+            from tabane.hub.process import model_use
+
+            model_use.resume(self.hub)
         self._listener = self._listening()
         self._reloaded()  # The token must not appear in the log either.
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -322,6 +324,8 @@ class Daemon:
             )
         if self._restarter is None or self._restarter.poll() is not None:
             log.info("the hub is asked to restart")
+            from tabane.hub.process.check_up_operations import environment_of
+
             self._restarter = start_restart(environment_of(self.settings, self._environment))
 
     def keep(self) -> None:

@@ -100,11 +100,11 @@ def _kind(part: dict[str, Any]) -> str:
 def table_of(hub: Hub, administration: HubAdministration) -> OperationTable:
     """Return the operations of a hub that runs as a process."""
 
-    from tabane.hub.process.check_up_operations import CheckUpOperations
-    from tabane.hub.process.model_use import ModelUse
-    from tabane.hub.process.settings_operations import SettingsOperations
-
     def declare() -> Iterator[Operation]:
+        from tabane.hub.process.check_up_operations import CheckUpOperations
+        from tabane.hub.process.model_use import ModelUse
+        from tabane.hub.process.settings_operations import SettingsOperations
+
         settings = SettingsOperations(lambda: hub, lambda: _reloaded(hub), hub.access.save_profile)
         yield from (*hub.table, *administration.table(), *settings.table())
         yield from ModelUse(hub, settings).table()
