@@ -71,6 +71,12 @@ async def calls(
         Calls(BRIDGE, "call_tool", ways[BRIDGE], THROUGH),
         Calls(BRIDGE, "its own name", ways[BRIDGE], BY_NAME),
     ]
+    await in_turns(taken, rounds, count, widths)
+    return taken
+
+
+async def in_turns(taken: Sequence[Calls], rounds: int, count: int, widths: Sequence[int] = WIDTHS) -> None:
+    """Measure several ways round by round; each is the first of a round in turn."""
     for one in taken:
         await _one_by_one(one.running.client, one.params, WARM)
     for number in range(rounds):
@@ -78,7 +84,6 @@ async def calls(
         for one in (*taken[first:], *taken[:first]):
             async with asyncio.timeout(PATIENCE):
                 await _round(one, count, widths)
-    return taken
 
 
 async def calls_on_one_core(ways: dict[str, Running], rounds: int, count: int) -> list[Calls]:
