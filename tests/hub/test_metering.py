@@ -34,7 +34,8 @@ class Told:
         self.used: dict[tuple[str, str], int] = {}
         self.returned: list[tuple[str, str, bytes]] = []
         self.answered: list[tuple[str, str]] = []
-        self.meter = HubMeter(count=self._count, **({} if later is None else {"later": later}))
+        self.meter = HubMeter(count=self._count)
+        self.meter.later = later or self.meter.later
         self.meter.used, self.meter.returned = self._used, self._returned
         self.meter.answered = lambda caller, target: self.answered.append((caller.session, target.name))
 
