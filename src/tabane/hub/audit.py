@@ -13,7 +13,6 @@ from tabane.audit.options import audit_options, audit_paths
 from tabane.errors import AuditError
 from tabane.hub.call_counters import AuditCounts
 from tabane.hub.live.live import HubLive
-from tabane.hub.metering import Later
 from tabane.hub.telemetry import HubTelemetry
 from tabane.hub.usage import HubUsage
 from tabane.messages import Message
@@ -48,10 +47,9 @@ class HubAudit:
         environment: Mapping[str, str],
         gateway: Gateway,
         jobs: Jobs,
-        later: Later,
     ) -> None:
         self._loop, self.telemetry = loop, HubTelemetry(settings, environment)
-        self.meter = self.telemetry.meter(limited.limits_of, later)
+        self.meter = self.telemetry.meter(limited.limits_of)
         self.live = HubLive(loop, self.meter, gateway, jobs, settings.audit_redact)
         self._home = settings.home
         gateway.review.watch = gateway.review.watch._replace(news=self._definitions_changed)

@@ -89,11 +89,12 @@ class ClientCalls:
 
         # It must not refer to the call, which refers to it: only the garbage collector frees a circle.
         def replied(reply: UpstreamReply) -> None:
-            if legacy and asks_for_input(reply):
+            if legacy and reply.era is Era.MODERN and asks_for_input(reply):
                 self._ask_in_rounds(key, name, reply)
                 return
             sent = self.in_flight.pop(key, None)
-            self._rounds.pop(key, None)
+            if self._rounds:
+                self._rounds.pop(key, None)
             if not legacy and reply.error is not None:
                 lacking = sent[0].lacking - session.features if sent else NOTHING
                 binding = self._binding(method, params, name)

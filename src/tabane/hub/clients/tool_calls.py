@@ -97,7 +97,8 @@ class ToolCalls:
             if tool is not None and not session.caller.access.allows(tool.target):
                 tool = None
             inner = ToolCallRequest(name, params)
-            if tool is None or self._waits_for_roots(session, tool):
+            due = session.questions is not None and session.questions.roots_due
+            if tool is None or (due and self._waits_for_roots(session, tool)):
                 session.run(request_id, self._forward_later(session, request_id, inner, meta, through=False))
             else:
                 self._forward(session, request_id, tool, inner, meta, through=False)
