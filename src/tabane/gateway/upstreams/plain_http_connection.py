@@ -98,7 +98,7 @@ class PlainHttpBody:
         if self._parts:
             self._connection.resume()
             return self._taken()
-        if self._failed:
+        if not self.ended:
             raise _too_early()
         return b""
 
