@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tabane.gateway.tools.index import Match, ToolIndex, ToolQuery
 from tabane.gateway.tools.tool import Tool

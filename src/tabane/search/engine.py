@@ -429,17 +429,30 @@ class JoinedRecords(Protocol):
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits: ...
 
 
+class NearestRequest(Struct, frozen=True):
+    """A request for the nearest records, from the first one on."""
+
+    query: VectorQuery
+    where: Filter
+    limit: int
+
+
 class JoinableRequests(Protocol):
     """Answers several requests as one."""
 
     async def together(
-        self, work: Callable[[JoinedRecords], Coroutine[Any, Any, T]], *, long: bool = False
+        self,
+        work: Callable[[JoinedRecords], Coroutine[Any, Any, T]],
+        *,
+        long: bool = False,
+        first: NearestRequest | None = None,
     ) -> T:
         """Return the result of ``work``, which makes several requests and awaits nothing else.
 
         An engine that can, answers all of them at one moment and in one turn of its reading thread, where
         ``work`` runs then. Others answer one after the other. ``long``: the requests take more than some
-        milliseconds, see :func:`demanding`.
+        milliseconds, see :func:`demanding`. ``first`` is the nearest request that ``work`` begins with: an
+        engine may have it answered elsewhere before, as of the moment of this call or later.
         """
         ...
 

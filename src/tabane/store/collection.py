@@ -7,6 +7,7 @@ of them in turns with others.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -29,13 +30,14 @@ from tabane.search.engine import (
     Exchanged,
     JoinedRecords,
     LexicalQuery,
+    NearestRequest,
     Order,
     Ranks,
     SelectedPage,
     Similarities,
     VectorQuery,
 )
-from tabane.search.filters import EVERYTHING, Filter
+from tabane.search.filters import EVERYTHING, Filter, unconditional
 from tabane.search.records import (
     EmbeddingSpace,
     Record,
@@ -46,9 +48,10 @@ from tabane.search.records import (
 )
 from tabane.store.collection_table import CollectionTable, TableFollower
 from tabane.store.counts import CollectionCounts
-from tabane.store.joined_reads import JoinedReads, finished
+from tabane.store.joined_reads import ForeseenHits, JoinedReads, finished
 from tabane.store.masks import costly
 from tabane.store.vector_coverage import VectorCoverage
+from tabane.store.vector_process import VectorSearchProcess
 from tabane.store.vector_queries import VectorQueries
 
 T = TypeVar("T")
@@ -93,8 +96,15 @@ class LexicalFollower(TableFollower, Protocol):
 class StoredCollection(CollectionCounts):
     """An open collection. :class:`tabane.search.engine.Records` and ``Index`` document its methods."""
 
-    def __init__(self, table: CollectionTable, lexical: LexicalFollower | None = None) -> None:
+    def __init__(
+        self,
+        table: CollectionTable,
+        lexical: LexicalFollower | None = None,
+        process: VectorSearchProcess | None = None,
+    ) -> None:
+        """``process`` searches vectors while many questions wait. It is closed with the collection."""
         super().__init__(table)
+        self._process = process
         self.lexical = lexical
         if lexical is not None:
             table.follow(lexical)
@@ -292,14 +302,33 @@ class StoredCollection(CollectionCounts):
             yield block
 
     async def together(
-        self, work: Callable[[JoinedRecords], Coroutine[Any, Any, T]], *, long: bool = False
+        self,
+        work: Callable[[JoinedRecords], Coroutine[Any, Any, T]],
+        *,
+        long: bool = False,
+        first: NearestRequest | None = None,
     ) -> T:
-        sweeps = self.table.truth.strings.sweeps  # before the moment is chosen: see there
+        process = self._process if first is not None else None
+        with process.counted() if process is not None else contextlib.nullcontext():
+            foreseen = None
+            if process is not None and first is not None and process.is_wanted and not long:
+                foreseen = await self._foreseen(process, first)
+            sweeps = self.table.truth.strings.sweeps  # before the moment is chosen: see there
 
-        def reading(connection: sqlite3.Connection) -> T:
-            return finished(work(JoinedReads(self, self._vectors, connection, sweeps)))
+            def reading(connection: sqlite3.Connection) -> T:
+                return finished(work(JoinedReads(self, self._vectors, connection, sweeps, foreseen)))
 
-        return await self.table.database.read(reading, long=long)
+            return await self.table.database.read(reading, long=long)
+
+    async def _foreseen(self, process: VectorSearchProcess, first: NearestRequest) -> ForeseenHits | None:
+        """Return the hits of a request about all records, if the process finds them."""
+        vectors, snapshot = self.table.vectors, self.table.columns.snapshot()
+        moment = None if vectors is None else vectors.moment(snapshot.changes)
+        if moment is None or not unconditional(first.where):
+            return None
+        asked = checked_request(first.query, self.shape)
+        found = await process.search(snapshot, moment, asked, first.limit)
+        return None if found is None else ForeseenHits(first, found)
 
     def _vectors(self) -> VectorQueries:
         """Return the vector queries. The caller found a space in the shape, so there is an index."""
@@ -327,6 +356,8 @@ class StoredCollection(CollectionCounts):
         await self.table.compact()
 
     async def close(self) -> None:
+        if self._process is not None:
+            await self._process.close()
         await self.table.close()
         if self.lexical is not None:
             await self.lexical.close()
