@@ -28,7 +28,7 @@
 #endif
 
 enum {
-    BLOCK = 1024,       /* codes whose counts stay in the nearest cache */
+    BLOCK = 4096,       /* codes whose counts stay in the nearest caches: memory is read in long runs */
     SUMMED = 24,        /* words whose bits fit in bytes of 8 bits each: 24 * 8 < 256 */
     LANES = 32,         /* sums of a dot product that are independent of each other */
     AHEAD = 2,          /* vectors that are fetched before they are needed */
