@@ -100,7 +100,9 @@ class Hub:
             errors=2,
         )  # fmt: skip
         self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)
-        self.audit = HubAudit(loop, self.access, settings, self.environment, self.gateway, self.jobs)
+        self.audit = HubAudit(
+            loop, self.access, settings, self.environment, self.gateway, self.jobs, self.batch.later
+        )
         self.gateway.screening.note = self.audit.credentials_found
         self.tools.report_to(self.audit.meter, self.audit.live.questions_changed)
         self.guards = HubGuards(
