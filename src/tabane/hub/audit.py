@@ -15,6 +15,7 @@ from tabane.errors import AuditError
 from tabane.gateway.definitions.news import DefinitionNews
 from tabane.hub.call_counters import AuditCounts
 from tabane.hub.live.live import HubLive
+from tabane.hub.metering import Later
 from tabane.hub.telemetry import HubTelemetry
 from tabane.hub.usage import HubUsage
 from tabane.messages import Message
@@ -48,9 +49,10 @@ class HubAudit:
         environment: Mapping[str, str],
         gateway: Gateway,
         jobs: Jobs,
+        later: Later,
     ) -> None:
         self._loop, self.telemetry = loop, HubTelemetry(settings, environment)
-        self.meter = self.telemetry.meter(limited.limits_of)
+        self.meter = self.telemetry.meter(limited.limits_of, later)
         self.live = HubLive(loop, self.meter, gateway, jobs, settings.audit_redact)
         self._home = settings.home
         gateway.review.watch = gateway.review.watch._replace(news=self._definitions_changed)

@@ -27,7 +27,7 @@ from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.hub.cages import cages_of
-from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_tools
+from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_names, own_tools
 from tabane.hub.clients.rounds import LARGEST as LARGEST_QUESTION
 from tabane.hub.clients.task_calls import TaskParts
 from tabane.hub.clients.tool_calls import as_failure, as_result, question_of
@@ -145,6 +145,7 @@ def gateway_of(
         scans=definition_scans(environment, errors=2),
         hold=hold_of(settings),
     )
+    gateway.screening.later = batch.later
     _screen(gateway, settings, servers)
     return gateway
 
@@ -289,10 +290,11 @@ class HubTools:
 
         A search leaves out those that have nothing to work on.
         """
-        tools = own_tools(table)
-        names = [tool.name for tool in tools]
+        names = own_names(table)
         self._gateway.provide(
-            tools, old_names(table), lambda: idle(names, lambda of: held(of, stores, limits))
+            lambda: own_tools(table),
+            lambda: old_names(table),
+            lambda: idle(names, lambda of: held(of, stores, limits)),
         )
 
     def report_to(self, meter: UseMeter, questions_changed: Callable[[], None]) -> None:
@@ -307,10 +309,10 @@ class HubTools:
         if self._meter is not None and self._meter.answered is not None:
             self._meter.answered(caller, origin)
 
-    def note_use(self, target: CallTarget, holder: str) -> None:
-        """Count a call of a server's tool. The counts outlive the hub unless calls are not to be recorded."""
+    def note_use(self, target: CallTarget, holder: str, times: int) -> None:
+        """Count calls of a server's tool. The counts outlive the hub unless calls are not to be recorded."""
         if target.server and target.kind == "tool":
-            self._gateway.note_use(holder, target.name, kept=self._settings().audit != "off")
+            self._gateway.note_use(holder, target.name, times, kept=self._settings().audit != "off")
 
     async def _perform(self, caller: Caller, name: str, arguments: dict[str, Any]) -> Raw:
         """Call a tool for a script, as call_tool does, or as call_readonly_tool if it was called by that."""

@@ -17,6 +17,7 @@ from tabane.engines.input_checks import ALONE
 from tabane.errors import StoreReadOnly
 from tabane.search.records import Record, Shape
 from tabane.store import failures, segments
+from tabane.store.code_index import CodeIndexes
 from tabane.store.collection_state import CollectionChange, CollectionState
 from tabane.store.columns import Columns, ColumnSnapshot, Mask
 from tabane.store.database import Database
@@ -76,6 +77,7 @@ class CollectionTable:
         self._equipping = asyncio.Lock()
         self._follower: TableFollower | None = None
         self._containing = SubstringFilter(truth, columns)
+        self._codes = CodeIndexes()
         self._tidying = TableMaintenance(self)
 
     @classmethod
@@ -318,7 +320,7 @@ class CollectionTable:
         def holding(wanted: SubstringCondition, within: Mask) -> Mask:
             return self._containing.mask(connection, snapshot, self._follower, wanted, within)
 
-        return Masks(snapshot, self.truth.strings, connection, holding)
+        return Masks(snapshot, self.truth.strings, connection, holding, codes=self._codes)
 
 
 class _LongUpsert:

@@ -18,7 +18,7 @@ from msgspec import Raw
 from tabane.errors import LoginRequired, TabaneError, UpstreamError, UpstreamUnavailable
 from tabane.gateway.upstreams.call import Call
 from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
+from tabane.gateway.upstreams.http_client import UpstreamHttpClient
 from tabane.gateway.upstreams.http_failures import (
     BUSY,
     OTHER_KIND,
@@ -31,6 +31,7 @@ from tabane.gateway.upstreams.http_failures import (
     refusal,
     shown_text,
 )
+from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable
 from tabane.gateway.upstreams.http_responses import (
     EVENTS,
     Done,
@@ -52,7 +53,7 @@ from tabane.wire.retry_after import retry_after
 from tabane.wire.trace_context import TRACEPARENT, trace_headers
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse
+    from tabane.gateway.upstreams.http_response import UpstreamHttpResponse
 
 log = logging.getLogger(__name__)
 
@@ -213,7 +214,7 @@ class UpstreamHttpRequest:
             headers.update(trace_headers(call.meta))
         return headers
 
-    async def _read(self, response: ClientResponse) -> None:
+    async def _read(self, response: UpstreamHttpResponse) -> None:
         call, endpoint = self.call, self._endpoint
 
         def take(message: bytes) -> Done:
@@ -240,7 +241,7 @@ class UpstreamHttpRequest:
             "{server!n} answered {method} with something that is not a response to it.",
             server=endpoint.name, method=call.method.decode()))  # fmt: skip
 
-    async def _refused(self, response: ClientResponse, used: str) -> None:
+    async def _refused(self, response: UpstreamHttpResponse, used: str) -> None:
         """Handle an error status: raise its error, or answer the call."""
         call, endpoint, status = self.call, self._endpoint, response.status
         text = await error_body(response)

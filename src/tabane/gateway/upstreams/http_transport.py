@@ -18,7 +18,8 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call, SessionPosition
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.handshake import KINDS
-from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
+from tabane.gateway.upstreams.http_client import UpstreamHttpClient
+from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable
 from tabane.gateway.upstreams.http_request import HttpEndpoint, OnLegacyServer, UpstreamHttpRequest
 from tabane.gateway.upstreams.http_session import INITIALIZED, POSTED, UpstreamHttpSession
 from tabane.messages import Message

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import replace
 from typing import cast
+
+from msgspec import structs
 
 from tabane.errors import UpstreamOverloaded, UpstreamUnavailable
 from tabane.gateway.servers.server import Server, Share
@@ -160,9 +161,9 @@ def _is_local(caller: Caller) -> bool:
 def _with_folders(server: Server, caller: Caller | None) -> Server:
     """Return the server with its clients' folders, filled in wherever its texts name one."""
     if caller is not None and server.share != "hub":
-        server = replace(server, roots=_roots(caller))
+        server = structs.replace(server, roots=_roots(caller))
     if caller is not None and server.share == "client":
-        server = replace(server, capabilities=caller.capabilities)
+        server = structs.replace(server, capabilities=caller.capabilities)
     if not server.needs_folder:
         return server
     folder = _folder(caller)
@@ -198,18 +199,18 @@ class ServerSharing:
 
     def __init__(self, on_learned: Callable[[Server, str], None]) -> None:
         self._on_learned = on_learned
-        self._learned: dict[tuple[str, str], str] = {}
+        self.learned: dict[tuple[str, str], str] = {}
 
     def restore(self, learned: dict[tuple[str, str], str]) -> None:
         """Take what was learned in earlier runs: by name and fingerprint."""
-        self._learned = learned
+        self.learned = learned
 
     def shared(self, server: Server) -> Server:
         """Return the server with its effective ``share``: the configured one takes precedence."""
-        learned = self._learned.get((server.name, server.fingerprint))
+        learned = self.learned.get((server.name, server.fingerprint))
         if learned is None or server.share_given or server.share != "hub":
             return server
-        return replace(server, share=cast("Share", learned))
+        return structs.replace(server, share=cast("Share", learned))
 
     def learn(self, configured: Server | None, running: Server, method: str) -> None:
         """Note that a running server sent a request to its client. From now on it runs for that client."""
@@ -218,7 +219,7 @@ class ServerSharing:
             return
         if running.share == "client" or self.shared(configured).share in (share, "client"):
             return
-        self._learned[running.name, running.fingerprint] = share
+        self.learned[running.name, running.fingerprint] = share
         log.warning(
             '%s asked its client for %s, so it runs once for each %s from now on. "share" in the servers '
             "file decides otherwise.", running.name, method, _EACH[share],
