@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 
 from benchmarks.machine import BUSY, wait_until_quiet
-from benchmarks.part_runs import Ended, prepared, run_part
+from benchmarks.part_runs import PREPARATION, Ended, preparation, prepared, run_part
 from benchmarks.plan import LIMIT, PARTS, Need, Part, UnknownPart, chosen, needed
 from benchmarks.sections.page import write_page
 
@@ -24,6 +24,8 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str]) -> int:
     options = _options(arguments)
+    # A shell starts what is in the background with SIGINT ignored, and the parts would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupted)
     try:
         parts = chosen(PARTS, options.only, full=options.full)
@@ -48,26 +50,41 @@ def main(arguments: Sequence[str]) -> int:
 def run_all(
     parts: Sequence[Part], wait: float, variables: Mapping[str, str] | None = None
 ) -> Iterator[Ended]:
-    """Install what the parts need, run them in order, and yield how each ended.
+    """Install what the parts need, make their data, run them in order, and yield how each ended.
 
-    ``variables`` are added to the environment of each. ``wait`` is in seconds, for each part.
+    The minutes of the plan begin after that. ``variables`` are added to the environment of each part.
+    ``wait`` is in seconds, for each part.
     """
-    missing: dict[Need, str] = {}
-    for need in needed(parts):
-        say(f"make {need.value}")
-        if problem := prepared(need):
-            say(problem)
-            missing[need] = problem
+    problems = dict(unprepared(parts))
     began = time.monotonic()
     for number, part in enumerate(parts, 1):
-        if lacking := [need for need in part.needs if need in missing]:
-            yield Ended(part, 0.0, f"not run: {missing[lacking[0]]}")
+        if part.name in problems:
+            yield Ended(part, 0.0, f"not run: {problems[part.name]}")
             continue
         load = wait_until_quiet(wait)
         say(f"[{number}/{len(parts)}] {part.name}, about {part.seconds} s; before it: {load}")
         ended = run_part(part, {BUSY: f"{load.busy:.0f}", **(variables or {})})
         say(told(ended, time.monotonic() - began))
         yield ended
+
+
+def unprepared(parts: Sequence[Part]) -> Iterator[tuple[str, str]]:
+    """Install and make what the parts need. Yield the parts that lack some of it, and why."""
+    missing: dict[Need, str] = {}
+    for need in needed(parts):
+        say(f"make {need.value}")
+        if problem := prepared(need):
+            say(problem)
+            missing[need] = problem
+    for part in parts:
+        if lacking := [need for need in part.needs if need in missing]:
+            yield part.name, missing[lacking[0]]
+        elif part.makes_data:
+            say(f"{part.name}: making its data, if it is not there")
+            ended = run_part(preparation(part), {}, limit=PREPARATION)
+            if ended.problem:
+                say(ended.problem)
+                yield part.name, ended.problem
 
 
 def told(ended: Ended, elapsed: float) -> str:

@@ -9,14 +9,17 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.plan import SLACK, Need, Part
+from benchmarks.plan import Need, Part
 
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build"
 LOGS = BUILD / "bench-logs"
+
+PREPARATION = 1200
+"""Seconds that the data of a part may take to make."""
 
 _GRACE = 30.0
 """Seconds that a part has to stop its hubs, once it was told to end."""
@@ -38,6 +41,11 @@ def part_command(part: Part) -> list[str]:
     return [sys.executable, "-m", part.module, *part.arguments, "--write"]
 
 
+def preparation(part: Part) -> Part:
+    """Return the run of a part that only makes its data, which takes long once."""
+    return replace(part, arguments=(*part.arguments, "--prepare"))
+
+
 def environment(more: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a part: this process's, with Node.js and the tokenizer of ``build``."""
     path = os.pathsep.join((str(BUILD / "node" / "bin"), os.environ.get("PATH", "")))
@@ -51,13 +59,15 @@ def run_part(
     *,
     command: Callable[[Part], Sequence[str]] = part_command,
     logs: Path = LOGS,
+    limit: float | None = None,
 ) -> Ended:
-    """Run a part and wait for it, for at most twice its seconds. Its output goes into a log.
+    """Run a part and wait for it, at most for its ``limit`` in seconds. Its output goes into a log.
 
     It has a session of its own: an interrupt reaches this process alone, which then ends the part.
     """
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / f"{part.name}.log"
+    limit = part.limit if limit is None else limit
     began = time.monotonic()
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -70,10 +80,10 @@ def run_part(
             start_new_session=True,
         )
         try:
-            status = process.wait(part.seconds * SLACK)
+            status = process.wait(limit)
             problem = f"exit status {status}, {log}:\n{tail(log)}" if status else ""
         except subprocess.TimeoutExpired:
-            problem = f"took longer than {part.seconds * SLACK:.0f} s, {log}:\n{tail(log)}"
+            problem = f"took longer than {limit:.0f} s, {log}:\n{tail(log)}"
         finally:
             end(process)
     return Ended(part, time.monotonic() - began, problem)

@@ -9,7 +9,7 @@ is short enough for ``make bench-check``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 LIMIT = 1200
@@ -18,8 +18,8 @@ LIMIT = 1200
 CHECK_LIMIT = 420
 """Seconds of all short runs of ``make bench-check``."""
 
-SLACK = 2
-"""A part that takes so many times its seconds is ended: the machine is not quiet, or the part hangs."""
+SLACK, SPARE = 2, 30
+"""A part is ended after so many times its seconds, and so many more: the machine is busy, or it hangs."""
 
 
 class Chapter(StrEnum):
@@ -54,8 +54,9 @@ class Part:
 
     ``seconds`` is what it takes on a quiet machine. ``check`` are the arguments of a short run for
     ``make bench-check``, which takes ``check_seconds``; None if the part has no ratios worth that.
-    ``headlines`` are names of its figures in the summary. A part with ``inputs`` has to be given files that
-    are not in the repository, and is run by hand.
+    ``headlines`` are names of its figures in the summary. With ``makes_data``, the module has the argument
+    ``--prepare``, with which it makes the data that it keeps, and measures nothing. A part with ``inputs``
+    has to be given files that are not in the repository, and is run by hand.
     """
 
     name: str
@@ -68,7 +69,13 @@ class Part:
     check: tuple[str, ...] | None = None
     check_seconds: int = 0
     headlines: tuple[str, ...] = ()
+    makes_data: bool = False
     inputs: str = ""
+
+    @property
+    def limit(self) -> int:
+        """Seconds after which it is ended."""
+        return self.seconds * SLACK + SPARE
 
     @property
     def is_by_hand(self) -> bool:
@@ -79,7 +86,7 @@ PARTS: tuple[Part, ...] = (
     Part(
         "gateway", Chapter.GATEWAY, "benchmarks.gateway", ("--rounds", "10", "--o200k", RANKS), 120,
         needs=(Need.GATEWAYS, Need.TOKENS),
-        check=("--rounds", "6", "--calls", "100", "--only-calls"), check_seconds=30,
+        check=("--rounds", "6", "--calls", "100", "--ratios"), check_seconds=40,
         headlines=(
             "call p50, standalone, against direct", "call p50, bridge and daemon, against direct",
             "calls a second, 16 at once, standalone", "CPU to the first answer, standalone",
@@ -103,23 +110,23 @@ PARTS: tuple[Part, ...] = (
     Part("versions", Chapter.GATEWAY, "benchmarks.gateway.versions", inputs="CHECKOUT"),
     Part("disclosure", Chapter.TOOLS, "benchmarks.disclosure", inputs="--set SET.json"),
     Part("tools", Chapter.TOOLS, "benchmarks.tools", inputs="SET.json …"),
-    Part("everything", Chapter.TOOLS, "benchmarks.everything", (), 60),
+    Part("everything", Chapter.TOOLS, "benchmarks.everything", (), 20),
     Part("scanning", Chapter.SAFETY, "benchmarks.scanning", (), 6),
     Part("logins", Chapter.SAFETY, "benchmarks.logins", (), 6),
     Part("cages", Chapter.SAFETY, "benchmarks.cages", (), 6),
-    Part("access", Chapter.SAFETY, "benchmarks.access.fairness", (), 60),
+    Part("access", Chapter.SAFETY, "benchmarks.access.fairness", (), 200, full=True),
     Part("door", Chapter.SAFETY, "benchmarks.access.door", (), 20),
     Part("flows", Chapter.SAFETY, "benchmarks.access.flows", (), 6),
     Part("keys", Chapter.SAFETY, "benchmarks.access.keys", (), 12),
-    Part("audit", Chapter.SAFETY, "benchmarks.access.audit_queries", (), 60),
+    Part("audit", Chapter.SAFETY, "benchmarks.access.audit_queries", (), 40),
     Part("neighbors", Chapter.SAFETY, "benchmarks.neighbors", (), 240, full=True),
     Part(
-        "search", Chapter.SEARCH, "benchmarks.search", (), 150, needs=(Need.PEERS,),
+        "search", Chapter.SEARCH, "benchmarks.search", (), 150, needs=(Need.PEERS,), makes_data=True,
         check=("--only", "tabane", "--only", "tantivy alone"), check_seconds=90,
         headlines=("rows a second, bulk", "top 10, Japanese, p50"),
     ),
     Part(
-        "vectors", Chapter.SEARCH, "benchmarks.search.vectors", (), 240, needs=(Need.PEERS,),
+        "vectors", Chapter.SEARCH, "benchmarks.search.vectors", (), 230, needs=(Need.PEERS,), makes_data=True,
         check=("--only", "tabane", "--only", "numpy, float32", "--only", "faiss, binary"), check_seconds=170,
         headlines=(
             "200,000 × 768: top 10, p50", "200,000 × 768: recall@10",
@@ -128,25 +135,25 @@ PARTS: tuple[Part, ...] = (
     ),
     Part(
         "million", Chapter.SEARCH, "benchmarks.search.vectors", ("--corpus", "million"), 400, full=True,
-        needs=(Need.PEERS,),
+        needs=(Need.PEERS,), makes_data=True,
     ),
-    Part("embedding", Chapter.SEARCH, "benchmarks.search.embedding", (), 90),
+    Part("embedding", Chapter.SEARCH, "benchmarks.search.embedding", ("--rounds", "3"), 80),
     Part("models", Chapter.SEARCH, "benchmarks.search.models", inputs="PATH"),
-    Part("postgres", Chapter.SEARCH, "benchmarks.postgres", (), 120, full=True),
+    Part("postgres", Chapter.SEARCH, "benchmarks.postgres", (), 160, full=True),
     Part("migration", Chapter.SEARCH, "benchmarks.postgres", ("--migration",), 120, full=True),
     Part("approximate", Chapter.SEARCH, "benchmarks.postgres", ("--approximate",), 300, full=True),
     Part("growth", Chapter.SEARCH, "benchmarks.growth", (), 300, full=True),
     Part("milvus", Chapter.SEARCH, "benchmarks.milvus", (), 300, full=True, needs=(Need.MILVUS,)),
     Part("chroma", Chapter.SEARCH, "benchmarks.chroma", (), 120, full=True, needs=(Need.CHROMA,)),
     Part(
-        "posts", Chapter.ARCHIVES, "benchmarks.posts", (), 270,
+        "posts", Chapter.ARCHIVES, "benchmarks.posts", (), 230, makes_data=True,
         headlines=("search_similar", "queries a second, 64 clients", "import, vectors given"),
     ),
     Part(
         "backfill", Chapter.ARCHIVES, "benchmarks.posts.backfill", ("--posts", "200000"), 400, full=True
     ),
     Part(
-        "documents", Chapter.ARCHIVES, "benchmarks.documents", (), 150, full=True,
+        "documents", Chapter.ARCHIVES, "benchmarks.documents", (), 240, full=True, makes_data=True,
         headlines=("put_document, 2 KB, new",),
     ),
     Part(
@@ -177,7 +184,7 @@ def chosen(parts: Iterable[Part], names: Sequence[str], *, full: bool) -> list[P
 def checked(parts: Iterable[Part]) -> list[Part]:
     """Return the parts that have ratios, each as its short run."""
     return [
-        Part(part.name, part.chapter, part.module, part.check, part.check_seconds, needs=part.needs)
+        replace(part, arguments=part.check, seconds=part.check_seconds)
         for part in parts
         if part.check is not None
     ]

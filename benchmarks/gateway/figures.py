@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from benchmarks.gateway.calling import Calls
 from benchmarks.gateway.counting import CROWD, Sizes
 from benchmarks.gateway.other_gateways import OtherFigures
-from benchmarks.gateway.starting import Start
+from benchmarks.gateway.starting import LIBRARIES, Start
 from benchmarks.gateway.ways import BRIDGE, STANDALONE
 from benchmarks.gateway.weighing import Crowd, Weight
 from benchmarks.report import Goal
@@ -29,6 +29,7 @@ class Figures:
     big_list_ms: tuple[float, float]
     sizes: Sizes
     others: dict[str, OtherFigures]
+    libraries_cpu: float
     load: tuple[float, float]
 
     def calls_of(self, way: str, kind: str) -> Calls:
@@ -56,27 +57,38 @@ def goals(figures: Figures) -> list[Goal]:
     """The goals in order, each with its figure."""
     return [
         *_tokens(figures),
-        *call_goals(figures.calls, figures.one_core),
+        *_calls(figures),
         *_speed(figures),
         *_memory(figures),
     ]
 
 
-def call_goals(calls: list[Calls], one_core: list[Calls]) -> list[Goal]:
-    """The goals of calls, and the ratios on one core, where nothing is left to the scheduler."""
-    direct, alone = calls[0], _of(calls, STANDALONE, "call_tool")
-    found = [
-        Goal("call p50, standalone, against direct", alone.slower(direct), 1.9, " ×", 2, limit_digits=1),
+def _calls(figures: Figures) -> list[Goal]:
+    alone = figures.calls_of(STANDALONE, "call_tool")
+    return [
+        Goal(
+            "call p50, standalone, against direct",
+            figures.slower(STANDALONE, "call_tool"), 1.9, " ×", 2, limit_digits=1,
+        ),
         Goal(
             "call p50, bridge and daemon, against direct",
-            _of(calls, BRIDGE, "call_tool").slower(direct), 2.5, " ×", 2, limit_digits=1,
+            figures.slower(BRIDGE, "call_tool"), 2.5, " ×", 2, limit_digits=1,
         ),
+        *core_goals(figures.one_core),
         Goal("calls a second, 16 at once, standalone", alone.rate(16), 25_000, least=True),
     ]  # fmt: skip
-    for way in (STANDALONE, BRIDGE) if one_core else ():
-        ratio = _of(one_core, way, "call_tool").slower(one_core[0])
-        found.append(Goal(f"the same on one core, {way}", ratio, None, " ×", 2))
-    return found
+
+
+def core_goals(one_core: list[Calls]) -> list[Goal]:
+    """The ratios of calls on one core, where nothing is left to the scheduler; none where that cannot be."""
+    return [
+        Goal(
+            f"call p50 on one core, {way}, against direct",
+            _of(one_core, way, "call_tool").slower(one_core[0]), None, " ×", 2,
+        )
+        for way in (STANDALONE, BRIDGE)
+        if one_core
+    ]  # fmt: skip
 
 
 def _tokens(figures: Figures) -> list[Goal]:
@@ -90,10 +102,22 @@ def _tokens(figures: Figures) -> list[Goal]:
     ]
 
 
+def start_goal(start: Start, libraries_cpu: float) -> Goal:
+    """The CPU to the first answer, beside that of importing some libraries and no more."""
+    return Goal(
+        f"CPU to the first answer, against importing {LIBRARIES}",
+        start.answer_cpu / libraries_cpu,
+        1.6,
+        " ×",
+        2,
+    )
+
+
 def _speed(figures: Figures) -> list[Goal]:
     starts = figures.starts
     return [
         Goal("CPU to the first answer, standalone", starts[STANDALONE].answer_cpu, 0.25, " s", 2),
+        start_goal(starts[STANDALONE], figures.libraries_cpu),
         Goal("CPU to the first answer, bridge with the daemon up", starts[BRIDGE].answer_cpu, 0.05, " s", 2),
         Goal(f"tools/list of {BIG:,} tools, mode full", figures.big_list_ms[1], 10, " ms", 1),
     ]

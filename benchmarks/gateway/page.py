@@ -12,28 +12,29 @@ from statistics import median
 import psutil
 from benchmarks.gateway.calling import WIDTHS, Calls
 from benchmarks.gateway.counting import CROWD, Sizes
-from benchmarks.gateway.figures import BIG, Figures, call_goals, goals
+from benchmarks.gateway.figures import BIG, Figures, goals
 from benchmarks.gateway.other_gateways import versions
 from benchmarks.gateway.plots import beside_others, calls_plot, memory_plot, rates_plot, starts_plot
 from benchmarks.gateway.starting import NEW, Start
 from benchmarks.gateway.tokens import Tokens
 from benchmarks.gateway.ways import BRIDGE, DIRECT, STANDALONE
+from benchmarks.report import Goal, machine, table
 from benchmarks.report import goals as goals_table
-from benchmarks.report import machine, table
 from benchmarks.sections.blocks import Block, Table
 
+TITLE = "## The gateway, over stdio"
 PARTS = ("hub", "keeper", "bridge", "upstream")
 
 
-def calls_page(calls: list[Calls], one_core: list[Calls], command: str) -> list[Block | str]:
-    """The ratios of calls alone, for ``make bench-check``."""
-    return ["## The gateway, over stdio", machine(command), goals_table(call_goals(calls, one_core))]
+def ratios_page(found: list[Goal], command: str) -> list[Block | str]:
+    """Ratios alone, for ``make bench-check``."""
+    return [TITLE, machine(command), goals_table(found)]
 
 
 def page(figures: Figures, command: str) -> list[Block | str]:
     """Its section of docs/performance.md: goals, tables, plots, how it was measured."""
     return [
-        "## The gateway, over stdio",
+        TITLE,
         _head(figures, command),
         "### Against the goals",
         goals_table(goals(figures)),

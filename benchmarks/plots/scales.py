@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 _STEPS = (1, 2, 2.5, 5, 10)
 _MOST_TICKS = 6
-_MOST_DECADES = 7
+_MOST_DECADES = 9
 
 
 @dataclass(frozen=True, slots=True)

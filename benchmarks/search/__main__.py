@@ -29,9 +29,12 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.search")
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--only", action="append", choices=list(MODULES))
+    parser.add_argument("--prepare", action="store_true", help="make the data, and measure nothing")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     made = made_data(f"store-{options.records}", MAKERS, lambda folder: _prepare(folder, options.records))
+    if options.prepare:
+        return
     characters = float((made / "characters.txt").read_text())
     with tempfile.TemporaryDirectory(prefix="tabane-bench-") as temporary:
         folder = linked(made, Path(temporary) / "store")

@@ -81,7 +81,9 @@ def page(runs: Runs, records: int, characters: float, seconds: float) -> list[Bl
         ),
         "Filling, opening, memory, disk:",
         filling,
-        row_bars("store-ingest", "Filling the store", "rows a second", filling, filling.rows[:2]),
+        row_bars(
+            "store-ingest", "Filling the store", "rows a second", filling, filling.rows[:2], logarithmic=True
+        ),
     ]
     if ours is not None:
         parts += ["### What is on disk", table(("", "MB", "bytes a record"), _parts(ours, records))]

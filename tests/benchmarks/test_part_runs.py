@@ -23,8 +23,8 @@ def running(code: str) -> Callable[[Part], Sequence[str]]:
     return lambda part: [sys.executable, "-c", code]
 
 
-def run(code: str, folder: Path, part: Part = PART) -> Ended:
-    return run_part(part, {"GIVEN": "yes"}, command=running(code), logs=folder)
+def run(code: str, folder: Path, limit: float | None = None) -> Ended:
+    return run_part(PART, {"GIVEN": "yes"}, command=running(code), logs=folder, limit=limit)
 
 
 def test_a_part_that_ends_well_has_no_problem_and_a_log(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_a_part_that_takes_too_long_is_ended_with_all_it_started(tmp_path: Path)
         "print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']).pid, flush=True);"
         "time.sleep(600)"
     )
-    ended = run(child, tmp_path, Part("calls", Chapter.GATEWAY, "c", seconds=1))
+    ended = run(child, tmp_path, limit=2)
     assert "took longer than 2 s" in ended.problem
     started = int((tmp_path / "calls.log").read_text().split()[0])
     assert not psutil.pid_exists(started) or psutil.Process(started).status() == psutil.STATUS_ZOMBIE

@@ -45,6 +45,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--million", type=int, default=1_000_000, help="how many those are")
     parser.add_argument("--only", action="append", choices=list(MODULES))
     parser.add_argument("--corpus", action="append", choices=["clustered", "minilm", MILLION])
+    parser.add_argument("--prepare", action="store_true", help="make the corpora, and measure nothing")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     began = time.monotonic()
@@ -54,10 +55,10 @@ def main(arguments: list[str]) -> None:
         MILLION: (options.million, lambda folder: _clustered(folder, options.million, 384, 1)),
     }
     names = options.corpus or ["clustered", "minilm"]
-    parts = [
-        _part(name, made_data(f"{name}-{corpora[name][0]}", MAKERS, corpora[name][1]), options.only)
-        for name in names
-    ]
+    made = {name: made_data(f"{name}-{corpora[name][0]}", MAKERS, corpora[name][1]) for name in names}
+    if options.prepare:
+        return
+    parts = [_part(name, folder, options.only) for name, folder in made.items()]
     section, title = (
         (MILLION, "Search by vectors, a million") if names == [MILLION] else ("vectors", "Search by vectors")
     )

@@ -165,6 +165,7 @@ def _section(part: Part) -> list[Block | str]:
             "rows a second",
             filling,
             filling.rows[:2],
+            logarithmic=True,
         ),
     ]
 

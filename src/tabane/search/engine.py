@@ -180,9 +180,9 @@ class SearchableRecords(Protocol):
     async def upsert(self, records: Sequence[Record], models: Mapping[str, str] | None = None) -> list[bool]:
         """Write records, each in place of that with its key. Return True for each that is new or different.
 
-        Up to 100 records and 1 MB are written together or not at all. More are split into parts of that
-        size, in order. After an error, the parts before it remain. If a key occurs twice, the last record
-        remains.
+        Up to 100 records and 1 MB are written together or not at all. More are written in order, in several
+        commits, so that others can write in between. After an error, some of the first ones remain. If a key
+        occurs twice, the last record remains.
 
         ``models``: space → the model that made its vectors, if known. If a space has another model by now, or
         does not exist any more, its vectors are left out.
@@ -190,7 +190,7 @@ class SearchableRecords(Protocol):
         ...
 
     async def delete(self, keys: Sequence[str]) -> int:
-        """Delete records, and return how many existed. They are split into parts as by upsert."""
+        """Delete records, and return how many existed. They are split into parts of 100."""
         ...
 
     async def exchange(

@@ -1,6 +1,7 @@
 """A collection of the embedded engine: the protocols of :mod:`tabane.search.engine` over one table.
 
-Input of callers is checked here, cut into parts of 100 rows or 1 MB, and written by one thread.
+Input of callers is checked here, and written by one thread: a few records in one commit with others, many
+of them in turns with others.
 """
 
 from __future__ import annotations
@@ -138,16 +139,21 @@ class StoredCollection(CollectionCounts):
         known = models or {}
         ready = await input_checks.checked_records(records, self.shape, known)
         results: list[bool] = []
-        for part in input_checks.cut(ready):
+        for part in input_checks.cut(ready, input_checks.MOST_OF_LONG, input_checks.MOST_BYTES_OF_LONG):
             if self.lexical is not None and len(part) > _FEW:
                 await self.lexical.room()
             await self._room_for_vectors()
-            change = await self.table.write(
-                lambda connection, part=part: self.table.truth.upsert(connection, part, known),  # type: ignore[misc]
-                len(part),
-            )
-            results.extend(change.results)
+            results += await self._upserted(part, known)
         return results
+
+    async def _upserted(self, records: list[Record], models: Mapping[str, str]) -> list[bool]:
+        """Write checked records: a few in one commit with others, many in turns with others."""
+        if input_checks.is_long(records):
+            return await self.table.upsert(records, models)
+        change = await self.table.write(
+            lambda connection: self.table.truth.upsert(connection, records, models), len(records)
+        )
+        return change.results
 
     async def exchange(
         self,

@@ -89,7 +89,8 @@ class HubConnector:
     def connect(self, limit: float = ANSWER_LIMIT) -> HubConnection | None:
         """Try once to connect. Return None if no hub serves at this moment.
 
-        ``limit`` is in seconds, for the answer to the hello. Raises :class:`HubUnreachable` if a retry cannot help.
+        ``limit`` is in seconds, for the answer to the hello.
+        Raises :class:`HubUnreachable` if a retry cannot help.
         """
         found = self._say_hello(self.hello, limit)
         if found is None:
