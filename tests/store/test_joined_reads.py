@@ -11,7 +11,7 @@ import pytest
 from tabane.errors import BadArguments
 from tabane.search.engine import JoinedRecords, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, And, Equal, In, Not, Range
-from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
+from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField, Value
 from tabane.store.collection import StoredCollection
 from tabane.store.store import Store
 from tests.store.vectors.oracle import packed
@@ -27,7 +27,7 @@ KEYS = [f"k{number}" for number in range(60)]
 
 
 def record(number: int, at: float | None = None) -> Record:
-    fields: dict[str, str | float] = {"group": f"g{number % 7}"}
+    fields: dict[str, Value] = {"group": f"g{number % 7}"}
     if number % 5:
         fields["at"] = float(at or number % 11)
     vector = packed([number % 13 - 6.0, number % 5 - 2.0, 1.0])
