@@ -35,6 +35,7 @@ SYSTEMS := $(wildcard tests/e2e/protocol/grid tests/e2e/faults/hostile tests/e2e
 WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 )))
 PYTEST  := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
+KERNEL       := src/tabane/store/vectors/_kernel
 
 # Thousands of processes are started by the tests. Each would compile what it imports if nothing kept it.
 unexport PYTHONDONTWRITEBYTECODE
@@ -136,7 +137,7 @@ lock: $(BIN)/uv $(NODE_RUNTIME)
 
 env: $(ENV_READY)
 
-$(ENV_READY): pyproject.toml uv.lock hatch_build.py $(CATALOGUES) | $(BIN)/uv
+$(ENV_READY): pyproject.toml uv.lock hatch_build.py $(CATALOGUES) $(KERNEL).c | $(BIN)/uv
 	@echo "env: packages of uv.lock into $(VENV)"
 	@$(UV) sync --frozen --quiet --compile-bytecode
 	@$(BIN)/python -m compileall -q -j 0 src tests benchmarks
@@ -212,5 +213,5 @@ $(CHROMA_READY): | $(BIN)/uv
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	rm -f $(CATALOGUES:.po=.mo)
+	rm -f $(CATALOGUES:.po=.mo) $(KERNEL).*so $(KERNEL)*.pyd
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -150,15 +149,15 @@ def test_changed_rules_apply_to_the_next_call() -> None:
     limited = Limited(one=TierLimits(CallRate(1, 0.1)))
     limited.enter()
     limited.refused()
-    limited.rules = replace(limited.rules, tiers={**TIERS, "one": TierLimits(CallRate(100, 10.0))})
+    limited.rules = limited.rules._replace(tiers={**TIERS, "one": TierLimits(CallRate(100, 10.0))})
     limited.clock.now += limited.refused().retry_after
     assert limited.clock.now == pytest.approx(1000.1)
     limited.enter()
     limited.clock.now += 1
-    limited.rules = replace(limited.rules, caps=(CallCap("tool", "*", CallRate(1, 0.1)),))
+    limited.rules = limited.rules._replace(caps=(CallCap("tool", "*", CallRate(1, 0.1)),))
     limited.enter()
     limited.refused()
-    limited.rules = replace(limited.rules, caps=())
+    limited.rules = limited.rules._replace(caps=())
     limited.enter()
 
 
@@ -301,7 +300,7 @@ def test_more_places_take_effect_when_the_next_call_ends() -> None:
     async def case() -> None:
         limited = Limited(one=places(1))
         turns = [limited.enter() for _ in range(4)]
-        limited.rules = replace(limited.rules, tiers={**TIERS, "one": places(3)})
+        limited.rules = limited.rules._replace(tiers={**TIERS, "one": places(3)})
         turns.append(limited.enter())
         turns[0].leave()
         for turn in turns[1:4]:

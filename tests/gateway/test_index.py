@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tabane.gateway.tools.index import Match, ToolIndex, ToolQuery
 from tabane.gateway.tools.tool import Tool
@@ -86,7 +86,7 @@ def test_a_tool_is_found_by_what_a_person_says_of_it(index: ToolIndex) -> None:
     index.replace("tracker", [about, tool("list_items", "List items.", server="tracker")])
     assert "tracker__create_item" not in found(index, "バグを報告する")
     assert found(index, "storefront is broken") == []
-    said = replace(about, examples=("バグを報告する",), notes="The storefront is broken.")
+    said = structs.replace(about, examples=("バグを報告する",), notes="The storefront is broken.")
     assert index.replace("tracker", [said, tool("list_items", "List items.", server="tracker")])
     assert found(index, "バグを報告したい")[0] == "tracker__create_item"
     assert found(index, "storefront is broken") == ["tracker__create_item"]
@@ -181,7 +181,7 @@ def test_a_server_that_did_not_change_is_not_indexed_again(index: ToolIndex) -> 
 
 
 def test_a_changed_tag_is_a_change(index: ToolIndex) -> None:
-    assert index.replace("files", [replace(read, tags=("new",)) for read in FILES])
+    assert index.replace("files", [structs.replace(read, tags=("new",)) for read in FILES])
     assert len(found(index, "file", tags=("new",))) == len(FILES)
 
 
@@ -234,7 +234,7 @@ def test_an_index_of_another_version_is_made_anew(tmp_path: Path) -> None:
 
 
 def test_a_change_that_fails_halfway_leaves_what_was(index: ToolIndex) -> None:
-    broken = replace(tool("new_tool", "New."), description=None)  # type: ignore[arg-type]
+    broken = structs.replace(tool("new_tool", "New."), description=None)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         index.replace("files", [tool("another", "Another."), broken])
     assert found(index, "read")[0] == "files__read_file"
@@ -257,7 +257,7 @@ def test_any_query_is_answered(index: ToolIndex, query: str, match: Match) -> No
 def test_any_tool_is_indexed_and_found_by_its_name(description: str, name: str, parameter: str) -> None:
     index = ToolIndex(":memory:")
     whatever = tool("placeholder", description, {parameter: {"description": description}})
-    index.replace("files", [replace(whatever, name=name)])
+    index.replace("files", [structs.replace(whatever, name=name)])
     assert found(index, "files__placeholder") == ["files__placeholder"]
     index.close()
 
@@ -265,7 +265,7 @@ def test_any_tool_is_indexed_and_found_by_its_name(description: str, name: str, 
 def test_lone_surrogates_are_searched_around() -> None:
     index = ToolIndex(":memory:")
     cut = tool("cut", "Cut an emoji \ud83d in half.", {"half\udc00": {}}, title="Cut \ud83d")
-    index.replace("files", [replace(cut, name="cut\udc00emoji")])
+    index.replace("files", [structs.replace(cut, name="cut\udc00emoji")])
     for query in ("half an emoji", "\ud83d emoji", "\ud83d"):
         assert found(index, query, tags=()) in (["files__cut"], [])
     assert found(index, "half an emoji") == ["files__cut"]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
 
 from tabane.documents import parameters as given
 from tabane.messages import Lang, Message, say
@@ -34,10 +35,10 @@ def documents_table(documents: Callable[[], DocumentLibrary], *, files: bool = T
             destructiveHint=True, idempotentHint=True,
         )  # fmt: skip
         # It reads any file that the hub's user can read.
-        found.append(replace(putting, source="admin"))
+        found.append(structs.replace(putting, source="admin"))
         what = "Save a file that is sent in base64 as a document: text, code, HTML, PDF, DOCX, up to 16 MB."
         sending = _put("put_upload", what, given.PutUpload, lambda c, p: documents().put_upload(c, p))
-        found.append(replace(sending, faces=PERSON))
+        found.append(structs.replace(sending, faces=PERSON))
     return found
 
 

@@ -22,6 +22,7 @@ from tabane.search.engine import (
     JoinedRecords,
     LexicalQuery,
     ListedKeys,
+    NearestRequest,
     Order,
     Ranks,
     SelectedPage,
@@ -146,7 +147,11 @@ class ReplicatedCollection:
         return await self._read(lambda asked: asked.nearest(query, where, limit, offset))
 
     async def together(
-        self, work: Callable[[JoinedRecords], Coroutine[Any, Any, T]], *, long: bool = False
+        self,
+        work: Callable[[JoinedRecords], Coroutine[Any, Any, T]],
+        *,
+        long: bool = False,
+        first: NearestRequest | None = None,
     ) -> T:
         return await work(self)
 

@@ -348,11 +348,11 @@ class Gateway:
 
     def provide(
         self,
-        tools: Iterable[Tool],
-        unlisted: Iterable[Tool] = (),
+        tools: Callable[[], Iterable[Tool]],
+        unlisted: Callable[[], Iterable[Tool]] = tuple,
         idle: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
-        """Offer the hub's own tools among those of servers. Call it before :meth:`open`.
+        """Offer the hub's own tools among those of servers; they are made at their first use.
 
         ``idle`` names those that a search leaves out at the moment, because they have nothing to work on.
         """

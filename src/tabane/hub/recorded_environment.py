@@ -15,8 +15,9 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from tabane.errors import ConfigurationError
 from tabane.gateway.processes.child_environment import has_credentials, is_withheld, passed_value
@@ -48,13 +49,15 @@ _OF_A_SHELL = ("TMPDIR", "TMP", "TEMP", "FNM_MULTISHELL_PATH")
 """Variables that belong to one shell or session, and mean nothing later."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedEnvironment:
+class RecordedEnvironment(Struct, frozen=True):
     """The variables of a terminal. ``credentials`` are names of variables whose values are not recorded."""
 
     path: str = ""
-    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    variables: Mapping[str, str] = field(default_factory=dict)
     credentials: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"RecordedEnvironment({list(self.variables)})"
 
     def stale(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """Return the recorded names that ``environ`` does not have."""

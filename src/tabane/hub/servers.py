@@ -147,7 +147,7 @@ def _inheriting(server: Server, patterns: tuple[str, ...], environment: Mapping[
         return server
     inherit = tuple(dict.fromkeys((*server.inherit, *patterns)))
     secrets = (*server.secrets, *environment_secrets(environment, server.env, inherit))
-    return replace(server, inherit=inherit, secrets=tuple(dict.fromkeys(secrets)))
+    return structs.replace(server, inherit=inherit, secrets=tuple(dict.fromkeys(secrets)))
 
 
 log = logging.getLogger(__name__)

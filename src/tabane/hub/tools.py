@@ -27,7 +27,7 @@ from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.hub.cages import cages_of
-from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_tools
+from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_names, own_tools
 from tabane.hub.clients.rounds import LARGEST as LARGEST_QUESTION
 from tabane.hub.clients.task_calls import TaskParts
 from tabane.hub.clients.tool_calls import as_failure, as_result, question_of
@@ -290,10 +290,11 @@ class HubTools:
 
         A search leaves out those that have nothing to work on.
         """
-        tools = own_tools(table)
-        names = [tool.name for tool in tools]
+        names = own_names(table)
         self._gateway.provide(
-            tools, old_names(table), lambda: idle(names, lambda of: held(of, stores, limits))
+            lambda: own_tools(table),
+            lambda: old_names(table),
+            lambda: idle(names, lambda of: held(of, stores, limits)),
         )
 
     def report_to(self, meter: UseMeter, questions_changed: Callable[[], None]) -> None:

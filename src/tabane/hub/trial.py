@@ -7,11 +7,10 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw, Struct, structs
 
 from tabane.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from tabane.gateway.definitions.definition_scans import DefinitionScans
@@ -92,7 +91,7 @@ class Trials:
         with tempfile.TemporaryDirectory(prefix="tabane-") as folder:
             if server.cwd == str(settings.servers.parent) and not settings.servers.parent.exists():
                 # Its working folder is created together with the file, when there is a server to keep.
-                server = replace(server, cwd=folder)
+                server = structs.replace(server, cwd=folder)
             connect = self._connector(Path(folder, "logs"), settings)
             kept: list[ServerListing] = []
             found = await try_server(server, connect, limits_of(settings), kept.append)

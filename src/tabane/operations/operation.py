@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from msgspec import Struct, field, structs
 
 from tabane.operations.access import CallTarget
 from tabane.operations.caller import Privilege
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 Kind = Literal["call", "stream", "job"]
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(Struct, frozen=True, dict=True):
     """One thing that Tabane can do, defined once for every face.
 
     ``params`` is a frozen msgspec.Struct. Its fields have limits and descriptions in ``msgspec.Meta``. MCP's
@@ -101,7 +100,7 @@ class Operation:
 
 def of_source(source: str, operations: Iterable[Operation]) -> list[Operation]:
     """Return the operations, as belonging to that source where they declare no other."""
-    return [each if each.source else replace(each, source=source) for each in operations]
+    return [each if each.source else structs.replace(each, source=source) for each in operations]
 
 
 class OperationTable:

@@ -50,6 +50,7 @@ from tabane.search.engine import (
     JoinedRecords,
     LexicalQuery,
     ListedKeys,
+    NearestRequest,
     Order,
     Ranks,
     SelectedPage,
@@ -262,7 +263,11 @@ class PostgresCollection:
         return await self._ask(lambda asking, _: asking.firsts(field, order, meant))
 
     async def together(
-        self, work: Callable[[JoinedRecords], Coroutine[Any, Any, T]], *, long: bool = False
+        self,
+        work: Callable[[JoinedRecords], Coroutine[Any, Any, T]],
+        *,
+        long: bool = False,
+        first: NearestRequest | None = None,
     ) -> T:
         return await work(self)
 

@@ -13,8 +13,16 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from tabane.posts.post import DUPLICATE_FIELD
-from tabane.search.engine import MOST_AT_ONCE, Collection, JoinedRecords, Order, VectorQuery, demanding
-from tabane.search.filters import EVERYTHING, And, Equal, Filter, In, Not
+from tabane.search.engine import (
+    MOST_AT_ONCE,
+    Collection,
+    JoinedRecords,
+    NearestRequest,
+    Order,
+    VectorQuery,
+    demanding,
+)
+from tabane.search.filters import NOTHING, And, Equal, Filter, In, Not
 from tabane.search.fusion import ScoreParts
 from tabane.search.hybrid import RankedRecord as Hit
 from tabane.search.hybrid import hybrid
@@ -71,6 +79,10 @@ class JoinedRanking(PostRanking, Protocol):
         """Return whether these take more than some milliseconds."""
         ...
 
+    def first(self, limit: int) -> NearestRequest | None:
+        """Return the request for the nearest records that the best ``limit`` posts begin with, if any."""
+        ...
+
 
 async def best_posts(
     collection: Collection, source: HybridPosts | JoinedRanking, own: Filter, wanted: int
@@ -79,7 +91,9 @@ async def best_posts(
     if isinstance(source, HybridPosts):
         return await without_duplicates(collection, source, own, wanted)
     return await collection.together(
-        lambda posts: without_duplicates(posts, source, own, wanted), long=source.long
+        lambda posts: without_duplicates(posts, source, own, wanted),
+        long=source.long,
+        first=source.first(_first_limit(wanted)),
     )
 
 
@@ -92,10 +106,9 @@ async def without_duplicates(
     """
     found: list[RankedPost] = []
     settled: set[str] = set()
-    limit = wanted + wanted // 8 + 8
+    limit = _first_limit(wanted)
     while True:
-        limit = min(limit, MOST_AT_ONCE)
-        seen = In(DUPLICATE_FIELD, tuple(settled)) if settled else Not(EVERYTHING)
+        seen = In(DUPLICATE_FIELD, tuple(settled)) if settled else NOTHING
         hits, more = await source.best(posts, seen, limit)
         found += await _older(posts, source, own, hits)
         settled.update(_duplicate_key(hit.record) for hit in hits)
@@ -105,7 +118,12 @@ async def without_duplicates(
             return sorted(certain)[:wanted]
         if len(settled) > MOST_SETTLED:
             return sorted(found)[:wanted]
-        limit *= 2
+        limit = min(2 * limit, MOST_AT_ONCE)
+
+
+def _first_limit(wanted: int) -> int:
+    """Return how many hits are requested at first: a few more, because some are duplicates."""
+    return min(wanted + wanted // 8 + 8, MOST_AT_ONCE)
 
 
 _BY_AGE = Order("at")
@@ -177,15 +195,23 @@ class NewestPosts:
     def long(self) -> bool:
         return demanding(None, self._where)
 
+    def first(self, limit: int) -> None:
+        return None
+
     async def best(self, posts: JoinedRecords, without: Filter, limit: int) -> PostCandidates:
-        where = And((self._where, Not(without)))
-        page = await posts.select(where, order=(Order("at", descending=True),), limit=limit)
+        page = await posts.select(
+            _outside(without, self._where), order=(Order("at", descending=True),), limit=limit
+        )
         return PostCandidates([_dated(each.record) for each in page.records], page.after is not None)
 
     async def placed(
         self, posts: JoinedRecords, records: Sequence[Record], best: Sequence[RankedPost]
     ) -> list[RankedPost | None]:
         return [_dated(record) for record in records]
+
+
+def _outside(without: Filter, where: Filter) -> Filter:
+    return where if without == NOTHING else And((where, Not(without)))
 
 
 def _dated(record: Record) -> RankedPost:
@@ -203,8 +229,11 @@ class NearestPosts:
     def long(self) -> bool:
         return demanding(self._query, self._where)
 
+    def first(self, limit: int) -> NearestRequest:
+        return NearestRequest(self._query, self._where, limit)
+
     async def best(self, posts: JoinedRecords, without: Filter, limit: int) -> PostCandidates:
-        hits = (await posts.nearest(self._query, And((self._where, Not(without))), limit)).hits
+        hits = (await posts.nearest(self._query, _outside(without, self._where), limit)).hits
         records = await posts.get([hit.key for hit in hits])
         there = [
             _scored(hit.score, record)
@@ -249,7 +278,7 @@ class HybridPosts:
         self._least = math.inf
 
     async def best(self, posts: JoinedRecords, without: Filter, limit: int) -> PostCandidates:
-        where = And((self._where, Not(without)))
+        where = _outside(without, self._where)
         query = self._query
         ranking = await hybrid(
             self._collection,

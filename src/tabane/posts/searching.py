@@ -40,7 +40,7 @@ from tabane.posts.statistics import Statistics
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.model_families import reads
 from tabane.search.engine import MOST_AT_ONCE, Collection, LexicalQuery, Order, VectorQuery
-from tabane.search.filters import EVERYTHING, LONGEST_NEEDLE, And, Equal, Filter, Not
+from tabane.search.filters import LONGEST_NEEDLE, NOTHING, And, Equal, Filter, Not
 from tabane.search.hybrid import RankedRecord
 from tabane.search.meaning import HybridQuery, Incomplete, Meaning, english_only, hybrid_query, meaning_of
 from tabane.search.models import Models
@@ -163,7 +163,7 @@ class PostSearch:
             return await _newest(collection, where)
         if options.mode == "hybrid":
             source, _ = await self._both(collection, typed(query.meaning), where)
-            hits = (await source.best(collection, Not(EVERYTHING), MOST_AT_ONCE)).hits
+            hits = (await source.best(collection, NOTHING, MOST_AT_ONCE)).hits
             return PostStream(len(hits), _once([(int(hit.record.key), hit.score) for hit in hits]))
         asked = await self._question(collection, options.mode, weights, query.meaning)
         blocks = collection.ranking(asked, where)

@@ -180,9 +180,9 @@ class SearchableRecords(Protocol):
     async def upsert(self, records: Sequence[Record], models: Mapping[str, str] | None = None) -> list[bool]:
         """Write records, each in place of that with its key. Return True for each that is new or different.
 
-        Up to 100 records and 1 MB are written together or not at all. More are split into parts of that
-        size, in order. After an error, the parts before it remain. If a key occurs twice, the last record
-        remains.
+        Up to 100 records and 1 MB are written together or not at all. More are written in order, in several
+        commits, so that others can write in between. After an error, some of the first ones remain. If a key
+        occurs twice, the last record remains.
 
         ``models``: space → the model that made its vectors, if known. If a space has another model by now, or
         does not exist any more, its vectors are left out.
@@ -190,7 +190,7 @@ class SearchableRecords(Protocol):
         ...
 
     async def delete(self, keys: Sequence[str]) -> int:
-        """Delete records, and return how many existed. They are split into parts as by upsert."""
+        """Delete records, and return how many existed. They are split into parts of 100."""
         ...
 
     async def exchange(
@@ -429,17 +429,30 @@ class JoinedRecords(Protocol):
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits: ...
 
 
+class NearestRequest(Struct, frozen=True):
+    """A request for the nearest records, from the first one on."""
+
+    query: VectorQuery
+    where: Filter
+    limit: int
+
+
 class JoinableRequests(Protocol):
     """Answers several requests as one."""
 
     async def together(
-        self, work: Callable[[JoinedRecords], Coroutine[Any, Any, T]], *, long: bool = False
+        self,
+        work: Callable[[JoinedRecords], Coroutine[Any, Any, T]],
+        *,
+        long: bool = False,
+        first: NearestRequest | None = None,
     ) -> T:
         """Return the result of ``work``, which makes several requests and awaits nothing else.
 
         An engine that can, answers all of them at one moment and in one turn of its reading thread, where
         ``work`` runs then. Others answer one after the other. ``long``: the requests take more than some
-        milliseconds, see :func:`demanding`.
+        milliseconds, see :func:`demanding`. ``first`` is the nearest request that ``work`` begins with: an
+        engine may have it answered elsewhere before, as of the moment of this call or later.
         """
         ...
 

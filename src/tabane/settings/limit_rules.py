@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 KIB, MIB = 1024, 1024 * 1024
 
@@ -12,16 +11,14 @@ LOCAL_TIER, LOOPBACK_TIER, DEFAULT_TIER = "local", "loopback", "default"
 """The tiers of the local user, of programs of this machine without an identity, and of everybody else."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallRate:
+class CallRate(NamedTuple):
     """``burst`` calls at once, and ``rate`` more each second: a token bucket."""
 
     burst: int
     rate: float
 
 
-@dataclass(frozen=True, slots=True)
-class TierLimits:
+class TierLimits(NamedTuple):
     """The limits of one caller of a tier. None is no limit.
 
     ``concurrency`` is the number of calls in flight, ``server_concurrency`` that of calls to one server.
@@ -42,8 +39,7 @@ class TierLimits:
         return self.calls is None and self.concurrency is None and self.server_concurrency is None
 
 
-@dataclass(frozen=True, slots=True)
-class CallCap:
+class CallCap(NamedTuple):
     """A limit of the tools or servers whose names match ``pattern``; they share it.
 
     ``per``: all callers together ("hub"), or each caller on its own ("key").
@@ -89,8 +85,7 @@ TIERS: Mapping[str, TierLimits] = {
 """The tiers that exist without any settings."""
 
 
-@dataclass(frozen=True, slots=True)
-class LimitRules:
+class LimitRules(NamedTuple):
     """All limits in force."""
 
     tiers: Mapping[str, TierLimits]

@@ -9,7 +9,6 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Literal, NoReturn, cast
 
 from tabane.errors import ConfigurationError
@@ -76,7 +75,7 @@ class LimitTables:
         base = TIERS.get(name) or TIERS[DEFAULT_TIER]
         table = self._table(given, at, (*_TIER_KEYS, "burst", "rate"))
         found = {key: read(self, table[key], (*at, key)) for key, read in _TIER_KEYS.items() if key in table}
-        return replace(base, calls=self._calls(table, at, base.calls), **found)
+        return base._replace(calls=self._calls(table, at, base.calls), **found)
 
     # -- tools and servers -----------------------------------------------------------------------
 

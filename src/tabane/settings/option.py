@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tabane.messages import Message, say
 from tabane.settings.files import home_folder
@@ -19,8 +19,7 @@ MIB = 1024 * KIB
 GIB = 1024 * MIB
 
 
-@dataclass(frozen=True, slots=True)
-class SettingOption:
+class SettingOption(NamedTuple):
     """The definition of a setting.
 
     ``default`` is the default value, or for a path the words for its default. ``also`` is another environment

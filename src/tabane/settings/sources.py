@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
@@ -61,8 +60,7 @@ def load_settings(
     return settings
 
 
-@dataclass(frozen=True, slots=True)
-class _SettingsFile:
+class _SettingsFile(NamedTuple):
     """The content of tabane.toml: its top-level values, and its text, in which their lines are found."""
 
     path: Path

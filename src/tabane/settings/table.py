@@ -8,9 +8,9 @@ The fields of :class:`Settings` are the only definition. Environment variables, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tabane.messages import Message, say
 from tabane.settings import option
@@ -27,16 +27,14 @@ READER_SITES = (
 LogLevel = Literal["trace", "debug", "info", "warning", "error", "silent"]
 
 
-@dataclass(frozen=True, slots=True)
-class SettingSource:
+class SettingSource(NamedTuple):
     """The source of a value. ``where`` is the flag, the variable, or file:line; empty for a default."""
 
     kind: Literal["flag", "environment", "file", "default"]
     where: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainedSetting:
+class ExplainedSetting(NamedTuple):
     """One setting in `tabane status --settings`."""
 
     name: str
@@ -46,7 +44,7 @@ class ExplainedSetting:
     unit: Message | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, eq=False, repr=False)
 class Settings:
     """All settings, checked: paths are absolute, and numbers within their limits.
 
@@ -945,9 +943,34 @@ class Settings:
             "stop refuses calls, drop serves them and records how many entries were lost."
         ),
     )
-    limits: LimitRules = field(default=DEFAULT_RULES, repr=False)
-    sources: Mapping[str, SettingSource] = field(default_factory=dict, repr=False, compare=False)
-    warnings: tuple[Message, ...] = field(default=(), repr=False, compare=False)
+    limits: LimitRules = DEFAULT_RULES
+    sources: Mapping[str, SettingSource] = field(default_factory=dict)
+    warnings: tuple[Message, ...] = ()
+
+    # Generated methods of more than a hundred fields take longer to make than twenty modules to import.
+
+    def __init__(self, **given: Any) -> None:
+        """Take the values given, and the defaults of all others. Raises TypeError if one is missing."""
+        for each in fields(self):
+            value = given.pop(each.name, each.default)
+            if value is MISSING and callable(each.default_factory):
+                value = each.default_factory()
+            if value is MISSING:
+                raise TypeError(f"no value for {each.name}")
+            object.__setattr__(self, each.name, value)
+        if given:
+            raise TypeError(f"no such settings: {', '.join(given)}")
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the values. Where they come from does not count."""
+        if not isinstance(other, Settings):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in _COMPARED)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Settings(home={str(self.home)!r})"
 
     def explain(self) -> tuple[ExplainedSetting, ...]:
         """Return every setting with its value and its source, in the order of the table."""
@@ -978,5 +1001,7 @@ def _argument(option: SettingOption, value: object) -> str:
 
 
 OPTIONS: tuple[SettingOption, ...] = tuple(
-    replace(entry.metadata["option"], name=entry.name) for entry in fields(Settings) if entry.metadata
+    entry.metadata["option"]._replace(name=entry.name) for entry in fields(Settings) if entry.metadata
 )
+
+_COMPARED = (*(option.name for option in OPTIONS), "limits")

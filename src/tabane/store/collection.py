@@ -1,11 +1,13 @@
 """A collection of the embedded engine: the protocols of :mod:`tabane.search.engine` over one table.
 
-Input of callers is checked here, cut into parts of 100 rows or 1 MB, and written by one thread.
+Input of callers is checked here, and written by one thread: a few records in one commit with others, many
+of them in turns with others.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -28,13 +30,14 @@ from tabane.search.engine import (
     Exchanged,
     JoinedRecords,
     LexicalQuery,
+    NearestRequest,
     Order,
     Ranks,
     SelectedPage,
     Similarities,
     VectorQuery,
 )
-from tabane.search.filters import EVERYTHING, Filter
+from tabane.search.filters import EVERYTHING, Filter, unconditional
 from tabane.search.records import (
     EmbeddingSpace,
     Record,
@@ -45,9 +48,10 @@ from tabane.search.records import (
 )
 from tabane.store.collection_table import CollectionTable, TableFollower
 from tabane.store.counts import CollectionCounts
-from tabane.store.joined_reads import JoinedReads, finished
+from tabane.store.joined_reads import ForeseenHits, JoinedReads, finished
 from tabane.store.masks import costly
 from tabane.store.vector_coverage import VectorCoverage
+from tabane.store.vector_process import VectorSearchProcess
 from tabane.store.vector_queries import VectorQueries
 
 T = TypeVar("T")
@@ -92,8 +96,15 @@ class LexicalFollower(TableFollower, Protocol):
 class StoredCollection(CollectionCounts):
     """An open collection. :class:`tabane.search.engine.Records` and ``Index`` document its methods."""
 
-    def __init__(self, table: CollectionTable, lexical: LexicalFollower | None = None) -> None:
+    def __init__(
+        self,
+        table: CollectionTable,
+        lexical: LexicalFollower | None = None,
+        process: VectorSearchProcess | None = None,
+    ) -> None:
+        """``process`` searches vectors while many questions wait. It is closed with the collection."""
         super().__init__(table)
+        self._process = process
         self.lexical = lexical
         if lexical is not None:
             table.follow(lexical)
@@ -128,16 +139,21 @@ class StoredCollection(CollectionCounts):
         known = models or {}
         ready = await input_checks.checked_records(records, self.shape, known)
         results: list[bool] = []
-        for part in input_checks.cut(ready):
+        for part in input_checks.cut(ready, input_checks.MOST_OF_LONG, input_checks.MOST_BYTES_OF_LONG):
             if self.lexical is not None and len(part) > _FEW:
                 await self.lexical.room()
             await self._room_for_vectors()
-            change = await self.table.write(
-                lambda connection, part=part: self.table.truth.upsert(connection, part, known),  # type: ignore[misc]
-                len(part),
-            )
-            results.extend(change.results)
+            results += await self._upserted(part, known)
         return results
+
+    async def _upserted(self, records: list[Record], models: Mapping[str, str]) -> list[bool]:
+        """Write checked records: a few in one commit with others, many in turns with others."""
+        if input_checks.is_long(records):
+            return await self.table.upsert(records, models)
+        change = await self.table.write(
+            lambda connection: self.table.truth.upsert(connection, records, models), len(records)
+        )
+        return change.results
 
     async def exchange(
         self,
@@ -286,14 +302,33 @@ class StoredCollection(CollectionCounts):
             yield block
 
     async def together(
-        self, work: Callable[[JoinedRecords], Coroutine[Any, Any, T]], *, long: bool = False
+        self,
+        work: Callable[[JoinedRecords], Coroutine[Any, Any, T]],
+        *,
+        long: bool = False,
+        first: NearestRequest | None = None,
     ) -> T:
-        sweeps = self.table.truth.strings.sweeps  # before the moment is chosen: see there
+        process = self._process if first is not None else None
+        with process.counted() if process is not None else contextlib.nullcontext():
+            foreseen = None
+            if process is not None and first is not None and process.is_wanted and not long:
+                foreseen = await self._foreseen(process, first)
+            sweeps = self.table.truth.strings.sweeps  # before the moment is chosen: see there
 
-        def reading(connection: sqlite3.Connection) -> T:
-            return finished(work(JoinedReads(self, self._vectors, connection, sweeps)))
+            def reading(connection: sqlite3.Connection) -> T:
+                return finished(work(JoinedReads(self, self._vectors, connection, sweeps, foreseen)))
 
-        return await self.table.database.read(reading, long=long)
+            return await self.table.database.read(reading, long=long)
+
+    async def _foreseen(self, process: VectorSearchProcess, first: NearestRequest) -> ForeseenHits | None:
+        """Return the hits of a request about all records, if the process finds them."""
+        vectors, snapshot = self.table.vectors, self.table.columns.snapshot()
+        moment = None if vectors is None else vectors.moment(snapshot.changes)
+        if moment is None or not unconditional(first.where):
+            return None
+        asked = checked_request(first.query, self.shape)
+        found = await process.search(snapshot, moment, asked, first.limit)
+        return None if found is None else ForeseenHits(first, found)
 
     def _vectors(self) -> VectorQueries:
         """Return the vector queries. The caller found a space in the shape, so there is an index."""
@@ -321,6 +356,8 @@ class StoredCollection(CollectionCounts):
         await self.table.compact()
 
     async def close(self) -> None:
+        if self._process is not None:
+            await self._process.close()
         await self.table.close()
         if self.lexical is not None:
             await self.lexical.close()

@@ -74,11 +74,12 @@ class Store:
     async def _opened(self, shape: Shape) -> StoredCollection:
         table = await self.table(shape)
         from tabane.store.collection import StoredCollection
+        from tabane.store.vector_process import search_process
 
         if self._lexical is None:
-            return StoredCollection(table)
+            return StoredCollection(table, process=search_process())
         folder = os.path.splitext(self.database.path)[0] + f".{shape.name}"
-        return StoredCollection(table, await self._lexical(folder, table))
+        return StoredCollection(table, await self._lexical(folder, table), search_process())
 
     async def table(self, shape: Shape) -> CollectionTable:
         """Open the table of a collection, without its index and maintenance. The caller closes it."""

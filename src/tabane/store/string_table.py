@@ -70,6 +70,11 @@ class StringTable:
         query = f"SELECT code FROM {self._table} WHERE field = ? AND text IN"
         return [code for (code,) in select_among(connection, query, list(texts), (field,))]
 
+    def named(self, connection: sqlite3.Connection, field: str, texts: Iterable[str]) -> dict[int, str]:
+        """Return those of the strings that have a code, by it."""
+        query = f"SELECT code, text FROM {self._table} WHERE field = ? AND text IN"
+        return dict(select_among(connection, query, list(texts), (field,)))
+
     def between(
         self,
         connection: sqlite3.Connection,

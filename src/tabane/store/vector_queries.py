@@ -102,7 +102,8 @@ class VectorQueries:
         """Return the nearest records of a moment, which is that of the connection's transaction. Blocks."""
         self._check(connection, moment, asked)
         found = _search(connection, asked, where, masks, moment).best(limit + offset)
-        hits = self._hits(connection, found, masks.snapshot.origin)
+        hits = self.hits_of(connection, found, masks.snapshot.origin)
+        assert hits is not None  # a match is live at its own moment
         exact = (found.whole or asked.threshold is None) and _whole(moment, asked)
         return EngineHits(tuple(hits[offset : offset + limit]), found.compared, exact)
 
@@ -127,9 +128,14 @@ class VectorQueries:
             if name not in moment or moment[name].dimension != len(vector):
                 self._index.truth.spaces(connection).fitting(name, vector.tobytes())
 
-    def _hits(self, connection: sqlite3.Connection, found: VectorMatches, origin: int) -> list[EngineHit]:
+    def hits_of(
+        self, connection: sqlite3.Connection, found: VectorMatches, origin: int
+    ) -> list[EngineHit] | None:
+        """Return matches as hits; None if some of their records were replaced or deleted. Blocks."""
         rows = (found.places + origin).tolist()
         keys = self._truth.keys_at(connection, rows)
+        if len(keys) < len(rows):
+            return None
         scored = zip(rows, found.scores.tolist(), strict=True)
         return sorted(
             (EngineHit(keys[row], row, score) for row, score in scored), key=lambda hit: (-hit.score, hit.key)

@@ -47,12 +47,16 @@ class LineSplitter:
         self.oversized: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        *lines, tail = chunk.split(b"\n")
+        lines = chunk.split(b"\n")
+        tail = lines.pop()
         if lines and (self._size or self._dropping or len(chunk) > self._limit):
             lines = [self._finish(line) for line in lines]
         if tail:
             self._keep(tail)
-        return [line for line in lines if line and not line.isspace()]
+        for line in lines:
+            if not line or line.isspace():
+                return [line for line in lines if line and not line.isspace()]
+        return lines
 
     def end(self) -> bytes:
         """Return the text after the last newline when the stream has ended; empty if it is blank."""
@@ -293,7 +297,9 @@ class LineChannel:
             return
         with self._batch:
             self._deliver()
-        self._go_on()
+        plain = self._reading and not (self._inbox or self._held or self._ended or self.closed)
+        if not plain or self._last_word is not None:
+            self._go_on()
 
     def _go_on(self) -> None:
         if self.closed:
@@ -329,21 +335,25 @@ class LineChannel:
         until = monotonic() + SLICE if len(inbox) > 1 else 0.0
         while inbox and not self.closed:
             line = inbox.popleft()
-            waits = self._call(self._on_line, line) if line else None
+            try:
+                waits = self._on_line(line) if line else None
+            except Exception as error:
+                self._report(error)
+                waits = None
             if waits is not None and not waits.done():
                 self._held = waits
                 waits.add_done_callback(self._release)
                 return
             if inbox and monotonic() > until:
                 return
-        self._tell_oversized()
+        if self._splitter.oversized:
+            self._tell_oversized()
 
     def _tell_oversized(self) -> None:
-        if self._splitter.oversized:
-            heads, self._splitter.oversized = self._splitter.oversized, []
-            for head in heads:
-                if self._on_oversized and not self.closed:
-                    self._call(self._on_oversized, head)
+        heads, self._splitter.oversized = self._splitter.oversized, []
+        for head in heads:
+            if self._on_oversized and not self.closed:
+                self._call(self._on_oversized, head)
 
     def _release(self, waited: asyncio.Future[None]) -> None:
         if not waited.cancelled() and (error := waited.exception()) is not None:
@@ -355,8 +365,11 @@ class LineChannel:
         try:
             return callback(value)
         except Exception as error:
-            self._loop.call_exception_handler({"message": "a line channel's callback", "exception": error})
+            self._report(error)
             return None
+
+    def _report(self, error: Exception) -> None:
+        self._loop.call_exception_handler({"message": "a line channel's callback", "exception": error})
 
     def _write(self) -> None:
         outbox = self._outbox

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tabane.errors import WorkerEnded, WorkerUnavailable
 from tabane.messages import say
@@ -18,8 +19,7 @@ from tabane.workers.turns import Capacity, FairTurns, Lane, WorkerTurn
 from tabane.workers.worker import STARTS, Program, RestartPolicy, Worker
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Struct, frozen=True):
     """Limits of one request: ``seconds`` of CPU time, ``deadline`` by the clock after it began.
 
     ``patience`` is the seconds it may wait for its turn, None for any. ``tries`` is how many processes it

@@ -6,8 +6,9 @@ import asyncio
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from enum import IntEnum, auto
+
+from msgspec import Struct
 
 from tabane.errors import WorkerBusy
 from tabane.messages import say
@@ -21,8 +22,7 @@ class Lane(IntEnum):
     SLOW = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
+class Capacity(Struct, frozen=True):
     """Limits of turns.
 
     ``turns`` are held at once, ``each`` by one key, and ``slow`` by slow requests (None: by any).
@@ -38,13 +38,12 @@ class Capacity:
     reserved: int = 0
 
 
-@dataclass(slots=True, eq=False)
-class WorkerTurn:
+class WorkerTurn(Struct, eq=False):
     """A turn that waits or is held."""
 
     key: str
     lane: Lane
-    granted: asyncio.Future[None] = field(repr=False)
+    granted: asyncio.Future[None]
 
 
 class FairTurns:

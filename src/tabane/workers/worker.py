@@ -12,8 +12,9 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from tabane.errors import WorkerEnded, WorkerSpent, WorkerUnavailable
 from tabane.messages import say
@@ -42,8 +43,7 @@ def module(name: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-m", name)
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """The program of a worker.
 
     ``memory`` is the bytes of address space it may have (Linux), 0 for any; mapped libraries count too, even

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from itertools import count
@@ -101,7 +101,7 @@ class Cages:
             return server
         private = self.private_folder(server.name)
         caches = {name: str(private / path) for name, path in _CACHES.items()}
-        return replace(server, env={**caches, **server.env})
+        return structs.replace(server, env={**caches, **server.env})
 
     def private_folder(self, name: str) -> Path:
         """Return the folder for the caches and temporary files of a caged server."""
@@ -192,7 +192,7 @@ class Cages:
         cwd = server.cwd if server.cwd_given else None
         profile = None if server.sandbox is None else self._wide(server, server.sandbox)
         args = container_arguments(server.image, command, sorted(server.env), cwd, profile)
-        return replace(server, command=engine, args=tuple(args), cwd=None, image="", sandbox=None)
+        return structs.replace(server, command=engine, args=tuple(args), cwd=None, image="", sandbox=None)
 
     def _files(self, server: Server, profile: SandboxProfile, env: Mapping[str, str]) -> CageFiles:
         paths = self._paths(server.name, limited=profile.reads is not None)

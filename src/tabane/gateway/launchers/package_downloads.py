@@ -9,11 +9,10 @@ import os
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from tabane.errors import UpstreamUnavailable
 from tabane.gateway.launchers import npx_cache
@@ -202,13 +201,15 @@ class PackageDownloads:
         if package.caged and package.entry is not None:
             program = installed_program(package.run, package.entry)
             if program is not None:
-                return PreparedStart(replace(server, command=str(program), args=package.run.arguments))
+                return PreparedStart(
+                    structs.replace(server, command=str(program), args=package.run.arguments)
+                )
         exact = package.run.runner == "npx" and is_exact(package.run)
         if runs_without_download(package) or not (fresh or exact or package.only_downloads_ask):
             return PreparedStart(server)
         addresses = package.addresses if package.has_secrets else {}
         args = tuple(offline_args(package.run))
-        return PreparedStart(replace(server, args=args, env={**addresses, **server.env}))
+        return PreparedStart(structs.replace(server, args=args, env={**addresses, **server.env}))
 
     async def _downloaded(
         self, server: Server, package: KeptPackage, on_progress: OnProgress

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
+from msgspec import structs
 
 from tabane import __version__
 from tabane.errors import TabaneError
@@ -103,7 +104,7 @@ class LoginHttp:
         await asyncio.to_thread(_import)
         import aiohttp
 
-        server = replace(self._server, cert=None, key=None)
+        server = structs.replace(self._server, cert=None, key=None)
         trusted = await asyncio.to_thread(context, server, self._network.environment)
         self._private = await self._is_private()
         self._session = aiohttp.ClientSession(

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace as with_changes
 
 from msgspec.structs import replace
 
@@ -66,7 +65,7 @@ class ServerLogin:
         options = self.server.login_options
         if options.client_metadata_url or not self._metadata_url():
             return options
-        return with_changes(options, client_metadata_url=self._metadata_url())
+        return replace(options, client_metadata_url=self._metadata_url())
 
     @property
     def acts_for_itself(self) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from tabane.gateway.processes.variable_names import BASIC, VariableKind, has_secret_word, kind_of
 from tabane.gateway.servers.redaction import is_secret_name
@@ -31,8 +32,7 @@ _NODE_OPTIONS = re.compile(
 """Options of Node.js about the network and memory. Others load code, or open a debugger."""
 
 
-@dataclass(frozen=True, slots=True)
-class EnvironmentNames:
+class EnvironmentNames(Struct, frozen=True):
     """Names of the hub's variables by who gets them, each sorted.
 
     ``passed``: the server and its download. ``download``: its download alone. ``withheld``: neither, because

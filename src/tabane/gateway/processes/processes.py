@@ -13,9 +13,10 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from tabane.errors import UpstreamUnavailable
 from tabane.gateway.processes import process_table
@@ -32,8 +33,7 @@ SLACK = 3.0
 """Seconds, beyond what the signals are given, in which a keeper has to report the end."""
 
 
-@dataclass(frozen=True)
-class ChildExit:
+class ChildExit(Struct, frozen=True):
     """The end of a child: its status, or the signal that killed it; neither if unknown."""
 
     code: int | None = None
@@ -84,8 +84,7 @@ class ChildProcess:
         self._processes.ask({"do": "kill", "key": self.key})
 
 
-@dataclass(frozen=True)
-class _SpawnRequest:
+class _SpawnRequest(Struct, frozen=True):
     """A start that was requested from the keeper, the hub's ends of the pipes, and the future."""
 
     argv: list[bytes]

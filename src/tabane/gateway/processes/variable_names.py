@@ -7,7 +7,7 @@ Sources: the manuals of npm (Config), pip (Configuration), uv (Environment varia
 from __future__ import annotations
 
 from enum import Enum
-from fnmatch import fnmatchcase
+from functools import lru_cache
 
 
 class VariableKind(Enum):
@@ -92,15 +92,20 @@ _PLAIN = (
 
 _CREDENTIALS = (
     *("NPM_TOKEN", "NODE_AUTH_TOKEN", "BUN_AUTH_TOKEN", "DENO_AUTH_TOKENS", "YARN_NPM_AUTH_TOKEN"),
-    *("UV_INDEX_*_PASSWORD", "COREPACK_NPM_TOKEN", "COREPACK_NPM_PASSWORD", "DOCKER_AUTH_CONFIG"),
+    *("COREPACK_NPM_TOKEN", "COREPACK_NPM_PASSWORD", "DOCKER_AUTH_CONFIG"),
 )
 
 _DOWNLOAD = (
     *("UV_KEYRING_PROVIDER", "UV_CREDENTIALS_DIR", "PIP_KEYRING_PROVIDER", "PIP_CLIENT_CERT"),
-    *("SSL_CLIENT_CERT", "NETRC", "GOAUTH", "UV_INDEX_*_USERNAME", "COREPACK_NPM_USERNAME"),
+    *("SSL_CLIENT_CERT", "NETRC", "GOAUTH", "COREPACK_NPM_USERNAME"),
 )
 
-_SESSION = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "DBUS_*", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK")
+_SESSION = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK")
+
+_UV_INDEX = "UV_INDEX_"
+"""Begins the names of a user and a password of each index: ``UV_INDEX_MINE_PASSWORD``."""
+
+_DBUS = "DBUS_"
 
 _NPM = "npm_config_"
 _NPM_ADDRESSES = ("registry", "proxy", "http_proxy", "https_proxy", "noproxy")
@@ -119,15 +124,17 @@ _KINDS: dict[str, VariableKind] = {
 }
 
 
+@lru_cache(maxsize=1024)
 def kind_of(name: str) -> VariableKind:
-    """Return what a variable of that name is for."""
-    if any(fnmatchcase(name, pattern) for pattern in _CREDENTIALS):
+    """Return what a variable of that name is for. Each server asks for all variables of the hub."""
+    of_index = name[len(_UV_INDEX) :] if name.startswith(_UV_INDEX) else ""
+    if name in _CREDENTIALS or of_index.endswith("_PASSWORD"):
         return VariableKind.CREDENTIAL
-    if any(fnmatchcase(name, pattern) for pattern in _DOWNLOAD):
+    if name in _DOWNLOAD or of_index.endswith("_USERNAME"):
         return VariableKind.DOWNLOAD
     if name.lower().startswith(_NPM):
         return _kind_of_npm(name[len(_NPM) :].lower().replace("-", "_"))
-    if any(fnmatchcase(name, pattern) for pattern in _SESSION):
+    if name in _SESSION or name.startswith(_DBUS):
         return VariableKind.SESSION
     if has_secret_word(name):
         return VariableKind.SECRET

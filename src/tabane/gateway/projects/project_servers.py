@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -43,7 +42,7 @@ def with_projects(found: ServersConfiguration, home: Path, variables: Variables)
         try:
             for server in _servers_of(file, variables):
                 name = _free_name(server.name, file.folder, servers)
-                servers[name] = replace(server, name=name)
+                servers[name] = structs.replace(server, name=name)
         except FileNotFoundError:
             continue
         except ConfigurationError as error:
@@ -74,7 +73,7 @@ def changed_since(file: TrustedFile) -> Message:
 
 def _in_project(server: Server, folder: str) -> Server:
     share = "hub" if server.needs_folder and server.share == "roots" else server.share
-    return replace(
+    return structs.replace(
         server.in_folder(folder),
         project=folder,
         # Its names could not be told from those of another server's tools, which all clients may see.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from msgspec import Struct, structs
 
 from tabane.gateway.servers.key_values import InvalidKeyValue, is_plain
 from tabane.messages import say
@@ -22,8 +23,7 @@ _LONGEST = 16_384
 _MOST_SCOPES = 100
 
 
-@dataclass(frozen=True)
-class OAuthOptions:
+class OAuthOptions(Struct, frozen=True):
     """The login at a server, as the user configured it. An empty text is one that is not given.
 
     ``asked``: the servers file says that the server needs a login. ``private_key`` is a PEM text, or the path
@@ -32,7 +32,7 @@ class OAuthOptions:
 
     asked: bool = True
     client_id: str = ""
-    client_secret: str = field(default="", repr=False)
+    client_secret: str = ""
     client_metadata_url: str = ""
     scopes: tuple[str, ...] | None = None
     grant: Grant = "authorization_code"
@@ -40,9 +40,12 @@ class OAuthOptions:
     audience: str = ""
     redirect_port: int = 0
     issuer: str = ""
-    private_key: str = field(default="", repr=False)
+    private_key: str = ""
     key_id: str = ""
     algorithm: str = ""
+
+    def __repr__(self) -> str:
+        return f"OAuthOptions(grant={self.grant!r}, issuer={self.issuer!r})"
 
     def texts(self) -> dict[str, str]:
         """Return the texts in which variables are expanded, by their keys."""
@@ -51,7 +54,7 @@ class OAuthOptions:
     def with_texts(self, texts: Mapping[str, str]) -> OAuthOptions:
         """Return the same options with other texts, given by their keys."""
         changed: dict[str, Any] = {_FIELDS[key]: text for key, text in texts.items()}
-        return replace(self, **changed)
+        return structs.replace(self, **changed)
 
     @property
     def secrets(self) -> tuple[str, ...]:

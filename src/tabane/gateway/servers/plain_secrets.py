@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from tabane.gateway.servers.secrets_file import NAME
 from tabane.gateway.servers.server_keys import SYNONYMS
@@ -37,8 +38,7 @@ Place = tuple[str | int, ...]
 """Keys and indexes that lead to a text of a definition."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlainSecret:
+class PlainSecret(Struct, frozen=True):
     """A secret in plain text: the text that has it, its position there, and its value.
 
     ``wanted`` is the name that suits its variable, such as API_KEY.
@@ -47,8 +47,11 @@ class PlainSecret:
     place: Place
     start: int
     end: int
-    value: str = field(repr=False)
+    value: str
     wanted: str
+
+    def __repr__(self) -> str:
+        return f"PlainSecret({self.key!r})"
 
     @property
     def key(self) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
 from tabane.access.flows.labels import NO_CHANGE, LabelChange
 from tabane.gateway.servers.oauth_keys import OAuthOptions
@@ -21,9 +20,14 @@ Transport = Literal["stdio", "http", "sse"]
 Share = Literal["hub", "roots", "client"]
 Run = Literal["hub", "group"]
 
+TIMEOUT = 30.0
+"""Seconds of a call, if the servers file says nothing else."""
 
-@dataclass(frozen=True)
-class Server:
+MAX_CONCURRENCY = 64
+"""Calls in flight, if the servers file says nothing else."""
+
+
+class Server(Struct, frozen=True):
     """One upstream server of mcp-servers.json, variables expanded.
 
     ``disabled`` is why it may not be started (by the user, a missing variable, a key that is not supported
@@ -67,17 +71,17 @@ class Server:
     name: str
     transport: Transport = "stdio"
     command: str = ""
-    args: tuple[str, ...] = field(default=(), repr=False)
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
     inherit: tuple[str, ...] = ()
     cwd: str | None = None
-    url: str = field(default="", repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
     ca: str | None = None
     cert: str | None = None
     key: str | None = None
     verify: bool = True
-    proxy: str = field(default="", repr=False)
+    proxy: str = ""
     transport_given: bool = False
     oauth: OAuthOptions | bool | None = None
     sandbox: SandboxProfile | None = None
@@ -99,19 +103,22 @@ class Server:
     share: Share = "hub"
     share_given: bool = False
     run: Run = "hub"
-    timeout: float = 30.0
-    max_concurrency: int = 64
+    timeout: float = TIMEOUT
+    max_concurrency: int = MAX_CONCURRENCY
     max_result_tokens: int | None = None
     credentials: Literal["off", "warn", "redact"] | None = None
     disabled: Message | None = None
     switched_off: bool = False
-    secrets: tuple[str, ...] = field(default=(), repr=False)
+    secrets: tuple[str, ...] = ()
     fingerprint: str = ""
     needs_folder: bool = False
     roots: tuple[str, ...] | None = None
     capabilities: bytes | None = None
     changes: str = ""
     project: str = ""
+
+    def __repr__(self) -> str:
+        return f"Server({self.name!r})"
 
     @property
     def namespace(self) -> str:
@@ -134,13 +141,13 @@ class Server:
     @property
     def login_options(self) -> OAuthOptions:
         """Return the options of a login; the default ones if the servers file says nothing about it."""
-        return self.oauth if isinstance(self.oauth, OAuthOptions) else OAuthOptions(asked=False)
+        return self.oauth if isinstance(self.oauth, OAuthOptions) else _NOT_ASKED
 
     def in_folder(self, folder: str) -> Server:
         """Return this server for clients that work in ``folder`` (an absolute path), without placeholders."""
         if not self.needs_folder:
             return self
-        return replace(
+        return structs.replace(
             self,
             command=with_folder(self.command, folder),
             args=tuple(with_folder(text, folder) for text in self.args),
@@ -164,7 +171,7 @@ class Server:
 
     def with_policy_of(self, other: Server) -> Server:
         """Return this server with the same process and the policy of another configuration of it."""
-        return replace(other, **{name: getattr(self, name) for name in _PROCESS})
+        return structs.replace(other, **{name: getattr(self, name) for name in _PROCESS})
 
 
 _PROCESS = (
@@ -184,6 +191,7 @@ _OURS = frozenset(
     ("connection", "content-length", "content-type", "accept", "transfer-encoding", "mcp-session-id")
 )
 
+_NOT_ASKED = OAuthOptions(asked=False)
 _HUB_PORT = 8765
 
 

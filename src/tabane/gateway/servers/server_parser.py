@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, cast
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from tabane.access.flows.labels import NO_CHANGE
 from tabane.gateway.servers.commented_json import JsonDocument, JsonMember
@@ -16,7 +15,7 @@ from tabane.gateway.servers.oauth_keys import OAuthOptions
 from tabane.gateway.servers.plain_secrets import plain_secrets
 from tabane.gateway.servers.redaction import fingerprint, written_secrets
 from tabane.gateway.servers.sandbox_keys import SandboxProfile, sandbox_of_editor
-from tabane.gateway.servers.server import Run, Server, Share, Transport, unusable
+from tabane.gateway.servers.server import MAX_CONCURRENCY, TIMEOUT, Run, Server, Share, Transport, unusable
 from tabane.gateway.servers.server_keys import (
     ELSEWHERE,
     KEYS,
@@ -73,7 +72,9 @@ def read_server(
         server, problem = _with_variables(server, found, variables)
     if problem is not None:
         off = found.switched_off() is not None
-        server = replace(server, disabled=found.disabled(problem), switched_off=off, needs_folder=False)
+        server = structs.replace(
+            server, disabled=found.disabled(problem), switched_off=off, needs_folder=False
+        )
     return server, tuple(found.warnings)
 
 
@@ -349,8 +350,8 @@ class _DefinitionReader(Struct):
             share_given="share" in values or values.get("run") == "group",
             run=cast("Run", values.get("run", "hub")),
             changes=values.get("changes", ""),
-            timeout=values.get("timeout", Server.timeout),
-            max_concurrency=values.get("maxConcurrency", Server.max_concurrency),
+            timeout=values.get("timeout", TIMEOUT),
+            max_concurrency=values.get("maxConcurrency", MAX_CONCURRENCY),
             max_result_tokens=values.get("maxResultTokens"),
             credentials=values.get("credentials"),
             secrets=self._secrets(),
@@ -388,7 +389,7 @@ def _with_variables(
     overrides, kept = with_variables(server.overrides, variables)
     found.warn_of_overrides(overrides, server.overrides)
     secrets = (*server.secrets, *(secret for part in every for secret in part.secrets), *kept)
-    filled = replace(
+    filled = structs.replace(
         server,
         command=_from_home("".join(done["command"]), keep(variables.home)),
         args=tuple(done["args"]),
@@ -470,7 +471,7 @@ def _by_roots(server: Server, found: _DefinitionReader) -> Server:
         found.warn("share", what)
     if server.run == "group":
         found.warn("run", _RUNS_AT_EACH)
-    return replace(server, share="roots", run="hub")
+    return structs.replace(server, share="roots", run="hub")
 
 
 def _from_home(path: str, home: str) -> str:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
-import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from tabane.gateway.servers.redaction import is_secret_name
 from tabane.gateway.servers.variables import Variables, expand
@@ -30,8 +28,7 @@ _TOOL_KEYS = ("name", "title", "description", "annotations", "hidden", "paramete
 _PARAMETER_KEYS = ("description", "hidden", "fixed", "default")
 
 
-@dataclass(frozen=True, slots=True)
-class ParameterOverride:
+class ParameterOverride(Struct, frozen=True):
     """What replaces one parameter of a tool. ``fixed`` and ``default`` are JSON; None if not given.
 
     ``fixed`` is always sent, ``default`` if the caller gives no value. ``shown_default``: the default may be
@@ -41,9 +38,12 @@ class ParameterOverride:
     name: str
     description: str | None = None
     hidden: bool = False
-    fixed: bytes | None = field(default=None, repr=False)
-    default: bytes | None = field(default=None, repr=False)
+    fixed: bytes | None = None
+    default: bytes | None = None
     shown_default: bool = True
+
+    def __repr__(self) -> str:
+        return f"ParameterOverride({self.name!r})"
 
     @property
     def withheld(self) -> bool:
@@ -62,7 +62,7 @@ class ToolOverride(Struct, frozen=True):
     name: str | None = None
     title: str | None = None
     description: str | None = None
-    annotations: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    annotations: Mapping[str, Any] = field(default_factory=dict)
     hidden: bool = False
     parameters: tuple[ParameterOverride, ...] = ()
     faults: tuple[Message, ...] = ()
@@ -251,7 +251,7 @@ def _expanded_tool(override: ToolOverride, variables: Variables, secrets: list[s
         if is_secret_name(given.name):
             secrets += [*fixed.texts, *default.texts]
         shown = not default.varies and not is_secret_name(given.name)
-        parameters.append(replace(given, fixed=fixed.json, default=default.json, shown_default=shown))
+        parameters.append(structs.replace(given, fixed=fixed.json, default=default.json, shown_default=shown))
     return structs.replace(
         override,
         parameters=tuple(parameters),

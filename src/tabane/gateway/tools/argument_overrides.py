@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from tabane.errors import BadArguments, CallerError
 from tabane.messages import Message, say
 from tabane.wire.json import InvalidJson, fields, join
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentOverrides:
+class ArgumentOverrides(Struct, frozen=True):
     """What the servers file decides about the arguments of a tool. Values are JSON.
 
     ``withheld`` are parameters that no caller may give. ``refused`` is why no call is made at all.
     """
 
-    fixed: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    defaults: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    fixed: Mapping[str, bytes] = field(default_factory=dict)
+    defaults: Mapping[str, bytes] = field(default_factory=dict)
     withheld: frozenset[str] = frozenset()
     refused: Message | None = None
+
+    def __repr__(self) -> str:
+        return f"ArgumentOverrides({list(self.fixed)}, {list(self.defaults)})"
 
     def applied(self, arguments: bytes, tool: str) -> bytes:
         """Return the arguments for the server. ``tool`` is the public name, for the error.

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import NamedTuple
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import AliasMap
@@ -21,6 +21,8 @@ from tabane.gateway.tools.overridden_tool import read_overridden, shown_names
 from tabane.gateway.tools.tool import Tool, original_name, read_tool
 
 log = logging.getLogger(__name__)
+
+_ToolMaker = Callable[[], Iterable[Tool]]
 
 PIN_UI = "ui"
 """What ``pin`` says for all tools with a page. A tool of this name is pinned by it as well."""
@@ -41,8 +43,8 @@ class ToolCatalog:
     def __init__(self, aliases: AliasMap) -> None:
         self.aliases = aliases
         self.version = 0
-        self.own: tuple[Tool, ...] = ()
-        self._unlisted: dict[str, Tool] = {}
+        self._own_tools: _ToolMaker = tuple
+        self._unlisted_tools: _ToolMaker = tuple
         self._by_server: dict[str, tuple[Tool, ...]] = {}
         self._by_alias: dict[str, Tool] = {}
         self._held: dict[str, tuple[Tool, ...]] = {}
@@ -95,15 +97,26 @@ class ToolCatalog:
         self._held[plan.server] = tuple(tool for tool in plan.tools if tool.name in held)
         return self._set(plan.server, tuple(tool for tool in plan.tools if tool.name not in held))
 
-    def provide(self, tools: Iterable[Tool], unlisted: Iterable[Tool] = ()) -> None:
-        """Take the hub's own tools, whose names are reserved. Call it before any server lists.
+    def provide(self, tools: _ToolMaker, unlisted: _ToolMaker = tuple) -> None:
+        """Take what makes the hub's own tools. Their names are reserved, so no server has them.
 
         Tools that are ``unlisted`` are found only by their exact names, if no server has a tool of that
-        name.
+        name. Both are made at their first use: most calls are of tools of servers.
         """
-        self.own = tuple(tools)
-        self._by_alias |= {tool.alias: tool for tool in self.own}
-        self._unlisted = {tool.alias: tool for tool in unlisted}
+        self._own_tools, self._unlisted_tools = tools, unlisted
+
+    @cached_property
+    def own(self) -> tuple[Tool, ...]:
+        """The hub's own tools."""
+        return tuple(self._own_tools())
+
+    @cached_property
+    def _own(self) -> Mapping[str, Tool]:
+        return {tool.alias: tool for tool in self.own}
+
+    @cached_property
+    def _unlisted(self) -> Mapping[str, Tool]:
+        return {tool.alias: tool for tool in self._unlisted_tools()}
 
     def remove(self, server: str) -> bool:
         """Remove the tools of a server. Its aliases stay reserved."""
@@ -122,11 +135,11 @@ class ToolCatalog:
         return next((tool for tools in self._held.values() for tool in tools if tool.alias in names), None)
 
     def get(self, alias: str) -> Tool | None:
-        return self._by_alias.get(alias)
+        return self._by_alias.get(alias) or self._own.get(alias)
 
     def find(self, name: str) -> Tool | None:
         """Return the tool of that name: an alias, or ``server.tool`` or ``server__tool`` with its name."""
-        tool = self._by_alias.get(name)
+        tool = self.get(name)
         if tool is None:
             tool = self._by_alias.get(self.aliases.resolve(name) or "")
         return tool or self._unlisted.get(name)
@@ -170,12 +183,12 @@ class ToolCatalog:
     @property
     def count(self) -> int:
         """Return how many tools the servers have."""
-        return len(self._by_alias) - len(self.own)
+        return len(self._by_alias)
 
     @property
     def names(self) -> list[str]:
         """Return all names that can be called, including those of the hub's own tools."""
-        return list(self._by_alias)
+        return [*self._own, *self._by_alias]
 
     @property
     def tools(self) -> list[Tool]:
@@ -247,7 +260,7 @@ def _read(
         digest = digests.get(name, b"").hex()
         if name in overrides:
             found = read_overridden(bytes(definition), server, alias, overrides[name], shown[name])
-            tool = replace(found.tool, digest=digest) if found else None
+            tool = structs.replace(found.tool, digest=digest) if found else None
         else:
             tool = read_tool(bytes(definition), server, alias, digest)
         if tool is not None:

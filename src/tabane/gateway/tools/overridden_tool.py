@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Raw, structs
@@ -77,12 +76,12 @@ def read_overridden(
     tool = read_tool(join(members), server, alias) or plain
     others = (*tool.target.others, *_original_names(server, plain.name, alias, shown))
     return OverriddenTool(
-        replace(
+        structs.replace(
             tool,
             renamed=shown if shown != plain.name else "",
             mirrored=mirrors(definition),
             target=structs.replace(tool.target, others=tuple(dict.fromkeys(others))),
-            arguments=replace(parameters, refused=override.refused or refused),
+            arguments=structs.replace(parameters, refused=override.refused or refused),
         ),
         (*faults, *_name_fault(override, shown)),
     )

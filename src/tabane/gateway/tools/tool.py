@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct, field, structs
 
 from tabane.errors import AnswerTooLong, BadArguments, CallerError, TabaneError
 from tabane.gateway.tools.aliases import other_names
@@ -35,8 +34,7 @@ _MOST_TITLE = 256
 _NOTHING = CallTarget("")
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """One tool, with its definition and the fields that are read from it.
 
     ``definition`` is the upstream's own JSON object with only ``name`` replaced by ``alias``, and the address
@@ -76,12 +74,12 @@ class Tool:
     renamed: str = ""
     arguments: ArgumentOverrides | None = None
     digest: str = ""
-    target: CallTarget = field(default=_NOTHING, compare=False, repr=False)
+    target: CallTarget = _NOTHING
 
     def __post_init__(self) -> None:
         if self.target is _NOTHING:
             target = CallTarget(self.alias, self.server, changes=not self.read_only)
-            object.__setattr__(self, "target", target)
+            structs.force_setattr(self, "target", target)
 
     @property
     def shown_name(self) -> str:

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-
-class ResponseHeaders(Protocol):
-    """Headers by name, in any case."""
-
-    def __contains__(self, name: object, /) -> bool: ...
-
-    def get(self, name: str, default: Any = None, /) -> Any:
-        """Return the first value of a header."""
-        ...
-
-    def getall(self, name: str, default: Any = None, /) -> Sequence[str]:
-        """Return all values of a header."""
-        ...
+if TYPE_CHECKING:
+    from multidict import MultiMapping
 
 
 class ResponseContent(Protocol):
@@ -39,7 +27,9 @@ class UpstreamHttpResponse(Protocol):
     def status(self) -> int: ...
 
     @property
-    def headers(self) -> ResponseHeaders: ...
+    def headers(self) -> MultiMapping[str]:
+        """Return the headers by name, in any case."""
+        ...
 
     @property
     def content(self) -> ResponseContent: ...

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import replace
 from typing import cast
+
+from msgspec import structs
 
 from tabane.errors import UpstreamOverloaded, UpstreamUnavailable
 from tabane.gateway.servers.server import Server, Share
@@ -160,9 +161,9 @@ def _is_local(caller: Caller) -> bool:
 def _with_folders(server: Server, caller: Caller | None) -> Server:
     """Return the server with its clients' folders, filled in wherever its texts name one."""
     if caller is not None and server.share != "hub":
-        server = replace(server, roots=_roots(caller))
+        server = structs.replace(server, roots=_roots(caller))
     if caller is not None and server.share == "client":
-        server = replace(server, capabilities=caller.capabilities)
+        server = structs.replace(server, capabilities=caller.capabilities)
     if not server.needs_folder:
         return server
     folder = _folder(caller)
@@ -209,7 +210,7 @@ class ServerSharing:
         learned = self.learned.get((server.name, server.fingerprint))
         if learned is None or server.share_given or server.share != "hub":
             return server
-        return replace(server, share=cast("Share", learned))
+        return structs.replace(server, share=cast("Share", learned))
 
     def learn(self, configured: Server | None, running: Server, method: str) -> None:
         """Note that a running server sent a request to its client. From now on it runs for that client."""

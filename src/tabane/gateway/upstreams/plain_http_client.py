@@ -137,8 +137,7 @@ class PlainHttpClient:
             raise HttpUnreachable(self._unreached(error)) from None
 
     async def _dialed(self) -> PlainHttpConnection:
-        if self._closed:
-            raise HttpConnectionBroken(say("the connection was closed"))
+        self._check_open()
         self._dialing += 1
         try:
             _, connection = await self._loop.create_connection(
@@ -150,10 +149,15 @@ class PlainHttpClient:
         finally:
             self._dialing -= 1
             self._wake(None)
-        if self._closed:
-            connection.abort()
-            raise HttpConnectionBroken(say("the connection was closed"))
+        self._check_open(connection)
         return connection
+
+    def _check_open(self, connection: PlainHttpConnection | None = None) -> None:
+        """Raise HttpConnectionBroken, and end a connection that was made, if the client was closed."""
+        if self._closed:
+            if connection is not None:
+                connection.abort()
+            raise HttpConnectionBroken(say("the connection was closed"))
 
     async def _freed(self) -> PlainHttpConnection | None:
         """Wait for a connection that is free; None if another one may be made now."""

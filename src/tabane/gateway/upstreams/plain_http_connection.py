@@ -10,7 +10,7 @@ import asyncio
 import socket
 import zlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from multidict import CIMultiDict
@@ -18,9 +18,6 @@ from multidict import CIMultiDict
 from tabane.gateway.upstreams.content_coding import UnknownCoding, Unpacker
 from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, system_text
 from tabane.messages import Message, say
-
-if TYPE_CHECKING:
-    from tabane.gateway.upstreams.http_response import ResponseHeaders
 
 READ_SIZE = 8 << 10
 """Bytes of one read: a server may send chunks of one byte, each of which takes work."""
@@ -132,7 +129,7 @@ class PlainHttpResponse:
         self,
         connection: PlainHttpConnection,
         status: int,
-        headers: ResponseHeaders,
+        headers: CIMultiDict[str],
         content: PlainHttpBody,
         content_length: int | None,
     ) -> None:

@@ -6,6 +6,7 @@ the command of the same name in :mod:`tabane.cli`, which reports the error.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -124,6 +125,7 @@ def _connector(
 def _standalone(
     read_fd: int, write_fd: int, request: BridgeOptions, environ: Mapping[str, str]
 ) -> int | None:
+    gc.disable()  # until the hub is open: a collection would only look at what was imported
     from tabane.errors import TabaneError  # only for a hub in this process; a bridge needs none of it
     from tabane.hub.process.serve import run_standalone
 

@@ -8,9 +8,11 @@ caches valid.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Mapping
+from functools import cached_property
 from typing import Any
+
+from msgspec import structs
 
 from tabane.code.table import RUN
 from tabane.gateway.gateway import Gateway
@@ -77,29 +79,44 @@ class Disclosure:
 
     def __init__(self, table: OperationTable, gateway: Gateway) -> None:
         self._gateway = gateway
-        operations = [each for each in table.with_face(Face.MCP) if not each.alias_of]
-        self._definitions = {each.name: json.encode(definition(each)) for each in operations}
-        self._listed = {
-            each.name: json.encode(definition(each, brief=True))
-            for each in operations
-            if each.name in LISTED or each.name in SCRIPTING
-        }
-        listed = self._listed | {
-            each.name: json.encode(definition(replace(each, description=_SEARCH_IN_SCRIPTS), brief=True))
-            for each in operations
-            if each.name == "search_tools"
-        }
-        self._scripting = {
-            name: (self._definitions if name == SCRIPTING[-1] else listed).get(name, b"")
-            for name in SCRIPTING
-        }
-        self._targets = {each.name: each.target for each in operations}
+        self._operations = {each.name: each for each in table.with_face(Face.MCP) if not each.alias_of}
         self._lists: dict[tuple[Hashable, ...], tuple[Access, bytes]] = {}
+
+    # Each list is made at its first use: the schemas of all operations cost as much as fifty modules.
+
+    @cached_property
+    def _definitions(self) -> Mapping[str, bytes]:
+        return {name: json.encode(definition(each)) for name, each in self._operations.items()}
+
+    @cached_property
+    def _listed(self) -> Mapping[str, bytes]:
+        """The definitions in mode search, by name."""
+        return {name: self._brief(name) for name in LISTED if name in self._operations}
+
+    @cached_property
+    def _scripting(self) -> Mapping[str, bytes]:
+        """The definitions in mode code, by name."""
+        operations = self._operations
+        found = {name: self._brief(name) for name in SCRIPTING[:-1] if name in operations}
+        last = SCRIPTING[-1]
+        if (searching := operations.get("search_tools")) is not None:
+            scripted = structs.replace(searching, description=_SEARCH_IN_SCRIPTS)
+            found["search_tools"] = json.encode(definition(scripted, brief=True))
+        if last in operations:
+            found[last] = json.encode(definition(operations[last]))
+        return {name: found.get(name, b"") for name in SCRIPTING}
+
+    def _brief(self, name: str) -> bytes:
+        return json.encode(definition(self._operations[name], brief=True))
 
     def built_in(self, name: str, access: Access) -> bytes | None:
         """Return the definition of a built-in tool; None if there is none of that name for this access."""
-        found = self._definitions.get(name)
-        return found if found is not None and access.allows(self._targets[name]) else None
+        return self._definitions[name] if self._may_call(name, access) else None
+
+    def _may_call(self, name: str, access: Access) -> bool:
+        """Return whether there is a built-in tool of that name for this access."""
+        found = self._operations.get(name)
+        return found is not None and access.allows(found.target)
 
     def instructions(self, mode: Mode, access: Access) -> str:
         """Return the instructions for a model: when and how to find tools, and which servers have them.
@@ -107,7 +124,7 @@ class Disclosure:
         A client may show only the first 512 characters. What comes last are names of servers.
         """
         shown = {name: how for name, how in _OWN.items() if mode != "code"}  # which calls them as functions
-        own = [how for name, how in shown.items() if self.built_in(name, access) is not None]
+        own = [how for name, how in shown.items() if self._may_call(name, access)]
         own_tools = f" {'; '.join(own)}." if own else ""
         return f"{_INSTRUCTIONS[mode]}{own_tools}{self._servers(access)}"
 
@@ -159,7 +176,7 @@ class Disclosure:
 
     def tool_count(self, mode: Mode) -> int:
         """Return the largest number of tools that the list can have."""
-        return len(self._definitions) + (0 if mode in FIXED else self._gateway.catalogue.count)
+        return len(self._operations) + (0 if mode in FIXED else self._gateway.catalogue.count)
 
     def tool_items(self, mode: Mode, access: Access, *, apps: bool = False) -> list[tuple[str, bytes]]:
         """Return the tools of the list: name and definition of each."""
@@ -176,7 +193,7 @@ class Disclosure:
             listed = [
                 (name, definitions[name])
                 for name in (SCRIPTING if mode == "code" else LISTED)
-                if name in definitions and access.allows(self._targets[name])
+                if name in definitions and self._may_call(name, access)
             ]
             if mode == "code":
                 return listed
@@ -194,7 +211,7 @@ class Disclosure:
             return list(self._scripting.values())
         if mode == "search":
             return [
-                *(self._listed[name] for name in LISTED if name in self._listed),
+                *self._listed.values(),
                 self._gateway.pinned(apps=apps),
             ]
         if mode == "light":
@@ -205,6 +222,12 @@ class Disclosure:
 def _introduced(server: Server) -> str:
     about = shortened(one_line(server.description), _ABOUT).rstrip(".")
     return f"{server.name} ({about})" if about else server.name
+
+
+def own_names(table: OperationTable) -> list[str]:
+    """Return the names of :func:`own_tools`, without making the tools."""
+    named = (each.name for each in table.with_face(Face.MCP) if not each.alias_of)
+    return [name for name in named if name not in DISCLOSING]
 
 
 def own_tools(table: OperationTable) -> list[Tool]:
@@ -224,7 +247,7 @@ def _tools(operations: Iterable[Operation]) -> list[Tool]:
         for operation in operations
         if operation.name not in DISCLOSING
     )
-    return [replace(tool, target=target) for tool, target in found if tool is not None]
+    return [structs.replace(tool, target=target) for tool, target in found if tool is not None]
 
 
 def definition(operation: Operation, *, brief: bool = False) -> dict[str, object]:

@@ -49,7 +49,10 @@ class ProjectAccess:
     def _settle(self, servers: Mapping[str, Server]) -> None:
         self._known, self._steps = servers, self._steps + 1
         projects = {server.project for server in servers.values() if server.project}
-        own = {nearest_project(folder, projects) for folder in self.folders} if projects else set()
+        if not projects:
+            self._hidden = frozenset()
+            return
+        own = {nearest_project(folder, projects) for folder in self.folders}
         self._hidden = frozenset(
             name for name, server in servers.items() if server.project and server.project not in own
         )

@@ -9,23 +9,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tabane.gateway.gateway import Gateway
+from tabane.hub.flows import TRAIL_FILE
 from tabane.hub.flows.table import flow_table
 from tabane.operations import Caller, CallTarget, Operation
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.access.flows.flow_rule import FlowRule
+    from tabane.access.flows.rules import FlowPolicy
     from tabane.access.flows.trails import Trail, TrailKey, Trails
     from tabane.hub.flows.labels import TargetLabels
     from tabane.hub.flows.operations import FlowOperations
     from tabane.hub.flows.pair_file import PairFile
     from tabane.hub.flows.trail_file import TrailFile
+    from tabane.operations.guarding import CallRule, CallVerdict
 
 log = logging.getLogger(__name__)
 
 
 class HubFlows:
-    """Makes the rule of flows if the settings want one. Without it, nothing is imported or kept.
+    """Makes the rule of flows with the first call, if the settings want one.
+
+    Without a call or a rule, nothing is imported or kept.
 
     ``changed`` is called when a trail or a pair has changed.
     """
@@ -37,25 +42,31 @@ class HubFlows:
         self._labels: TargetLabels | None = None
         self._pairs: PairFile | None = None
         self._file: TrailFile | None = None
-        self.rule: FlowRule | None = None
+        self._policy: FlowPolicy = "off"
+        self._rule: FlowRule | None = None
+
+    @property
+    def rule(self) -> FlowRule | None:
+        """Return the rule in force; None if the policy is off."""
+        if self._rule is None and self._policy != "off":
+            self._rule = self._begin(self._policy)
+        return self._rule
 
     @property
     def home(self) -> Path:
         return self._settings().home
 
-    def apply(self) -> FlowRule | None:
+    def apply(self) -> CallRule | None:
         """Return the rule that the settings want; None if the policy is off."""
-        policy = self._settings().flow_policy
+        policy = self._policy = self._settings().flow_policy
         if policy == "off":
             self._end()
-        elif self.rule is None:
-            self.rule = self._begin()
-        if self.rule is not None:
-            self.rule.policy = policy
-            self.rule.forget()
+        if self._rule is not None:
+            self._rule.policy = policy
+            self._rule.forget()
         if self._labels is not None:
             self._labels.forget()
-        return self.rule
+        return None if policy == "off" else _RuleOnDemand(lambda: self.rule)
 
     @property
     def labels(self) -> TargetLabels:
@@ -127,9 +138,9 @@ class HubFlows:
 
     def close(self) -> None:
         """Write when each trail was used last."""
-        if self.rule is not None and self._file is not None:
+        if self._rule is not None and self._file is not None:
             try:
-                self._file.write(self.rule.trails)
+                self._file.write(self._rule.trails)
             except OSError as error:
                 log.warning("the trails of the flow policy cannot be written: %s", error)
             self._file.close()
@@ -138,9 +149,9 @@ class HubFlows:
         """Write nothing more."""
         if self._file is not None:
             self._file.close()
-        self.rule = None
+        self._policy, self._rule = "off", None
 
-    def _begin(self) -> FlowRule:
+    def _begin(self, policy: FlowPolicy) -> FlowRule:
         from tabane.access.flows.flow_rule import FlowRule
         from tabane.access.flows.trails import Trails
         from tabane.hub.flows.trail_file import TrailFile
@@ -150,7 +161,7 @@ class HubFlows:
         for trail in file.read():
             trails.restore(trail)
         return FlowRule(
-            "ask",
+            policy,
             trails,
             self.labels,
             lambda holder: self.pairs.of(holder),
@@ -162,14 +173,33 @@ class HubFlows:
         self._changed()
 
     def _end(self) -> None:
-        self.rule = None
+        self._rule = None
         if self._file is None:
-            from tabane.hub.flows.trail_file import FILE
-
-            if not (self.home / FILE).exists():
+            if not (self.home / TRAIL_FILE).exists():
                 return
             from tabane.hub.flows.trail_file import TrailFile
 
             self._file = TrailFile(self.home)
         self._file.remove()
         self._file = None
+
+
+class _RuleOnDemand:
+    """The rule of flows, which is made with the first call."""
+
+    def __init__(self, find: Callable[[], FlowRule | None]) -> None:
+        self._find = find
+        self._rule: FlowRule | None = None
+
+    def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
+        rule = self._rule or self._made()
+        return rule.verdict(caller, target, arguments) if rule is not None else None
+
+    def answered(self, caller: Caller, target: CallTarget) -> None:
+        rule = self._rule or self._made()
+        if rule is not None:
+            rule.answered(caller, target)
+
+    def _made(self) -> FlowRule | None:
+        self._rule = self._find()
+        return self._rule

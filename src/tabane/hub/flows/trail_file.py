@@ -16,11 +16,11 @@ import msgspec
 
 from tabane.access.flows.trails import MOST_SOURCES, Trail, TrailKey
 from tabane.errors import ConfigurationError
+from tabane.hub.flows import TRAIL_FILE
 from tabane.settings.files import read_trusted
 
 log = logging.getLogger(__name__)
 
-FILE = "flow-trails.jsonl"
 LEAST_ROOM = 1 << 20
 """Bytes that are appended before the file is written again."""
 
@@ -71,7 +71,7 @@ class TrailFile:
     """Reads and writes the file. It is created with the first trail that has read something."""
 
     def __init__(self, home: Path) -> None:
-        self._path = home / FILE
+        self._path = home / TRAIL_FILE
         self._file: int | None = None
         self._room = LEAST_ROOM
         self._failed = False

@@ -14,6 +14,7 @@ from tabane.gateway.gateway import Gateway
 from tabane.gateway.parameters import ForgetTypes
 from tabane.gateway.tools.learned_result import LearnedResult
 from tabane.gateway.tools.tool import Tool
+from tabane.hub.result_types import TYPE_FILE
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Operation, Privilege
 from tabane.operations.caller import Face
@@ -42,9 +43,7 @@ class HubResultTypes:
 
     def open(self) -> None:
         """Read what was learned earlier, or remove it if nothing is to be learned."""
-        from tabane.hub.result_types.type_file import FILE
-
-        if (self._settings().home / FILE).exists():
+        if (self._settings().home / TYPE_FILE).exists():
             self.apply()
             if self._settings().learn_result_types:
                 self._begun()
@@ -100,7 +99,7 @@ class HubResultTypes:
             return {"forgotten": await self._begun().forget(name)}
         except OSError as error:
             raise StoreError(
-                say("{path} cannot be written: {detail}", path="learned-types.jsonl", detail=str(error))
+                say("{path} cannot be written: {detail}", path=TYPE_FILE, detail=str(error))
             ) from None
 
     def table(self) -> list[Operation]:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from tabane.code.result_types.learned_types import LearnedType, read_types
 from tabane.errors import ConfigurationError
+from tabane.hub.result_types import TYPE_FILE
 from tabane.settings.files import read_trusted
 
 log = logging.getLogger(__name__)
 
-FILE = "learned-types.jsonl"
 BROKEN = ".broken"
 
 LEAST_ROOM = 1 << 20
@@ -33,7 +33,7 @@ class TypeFile:
     """Reads and writes the file. It is created with the first type."""
 
     def __init__(self, home: Path) -> None:
-        self._path = home / FILE
+        self._path = home / TYPE_FILE
         self._room = LEAST_ROOM
 
     def read(self) -> list[LearnedType]:
@@ -84,7 +84,7 @@ class TypeFile:
 
     @property
     def _broken(self) -> Path:
-        return self._path.with_name(FILE + BROKEN)
+        return self._path.with_name(TYPE_FILE + BROKEN)
 
     def _set_aside(self, why: str) -> None:
         log.warning("the learned types of results are unreadable, and set aside as %s: %s", self._broken, why)

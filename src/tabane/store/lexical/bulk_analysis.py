@@ -1,7 +1,7 @@
 """Analysis of entries before they are put into the index: of few of them here, of many in a process.
 
 The process starts with the first bulk, and ends after half a minute without one. Two parts are under way at
-a time, so that it does not wait for the index, nor the index for it. If it fails, the texts are analyzed here.
+a time, so that it does not wait for the index, nor the index for it. If it fails, texts are analyzed here.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from tabane.search.records import Record
     from tabane.store.collection_state import CollectionChange
 
-COMMITTED_ROWS = 3000  # of a bulk: each commit has a price, and leaves segments that are to be merged
-MOST_BEHIND = 8_000  # rows that wait for the index before writers do
+COMMITTED_ROWS = 4000  # of a bulk: each commit has a price, and leaves segments that are to be merged
+MOST_BEHIND = 12_000  # rows that wait for the index before writers do
 _LOADED = 2_000  # rows that an opening reads into memory; more are indexed in the background
 _BATCH = 200
 _YIELDED = 8  # rows, some half a millisecond
