@@ -72,11 +72,9 @@ class Hub:
         self.stores = stores_of(settings, self.environment)
         self.jobs = Jobs(loop)
         self.models = HubModels(
-            lambda: self.settings,
-            self.environment,
-            lambda: self.stores.kept(self.settings.embedding_cache),
-            errors=2,
-        )
+            lambda: self.settings, self.environment,
+            lambda: self.stores.kept(self.settings.embedding_cache), errors=2,
+        )  # fmt: skip
         self.embedding = CollectionEmbedder(
             settings.home, self.stores, self.models, self.jobs, EMBEDDED, self._model_is_named
         )
