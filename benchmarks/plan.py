@@ -121,12 +121,12 @@ PARTS: tuple[Part, ...] = (
     Part("audit", Chapter.SAFETY, "benchmarks.access.audit_queries", (), 40),
     Part("neighbors", Chapter.SAFETY, "benchmarks.neighbors", (), 240, full=True),
     Part(
-        "search", Chapter.SEARCH, "benchmarks.search", (), 150, needs=(Need.PEERS,), makes_data=True,
+        "search", Chapter.SEARCH, "benchmarks.search", (), 180, needs=(Need.PEERS,), makes_data=True,
         check=("--only", "tabane", "--only", "tantivy alone"), check_seconds=90,
         headlines=("rows a second, bulk", "top 10, Japanese, p50"),
     ),
     Part(
-        "vectors", Chapter.SEARCH, "benchmarks.search.vectors", (), 230, needs=(Need.PEERS,), makes_data=True,
+        "vectors", Chapter.SEARCH, "benchmarks.search.vectors", (), 260, needs=(Need.PEERS,), makes_data=True,
         check=("--only", "tabane", "--only", "numpy, float32", "--only", "faiss, binary"), check_seconds=170,
         headlines=(
             "200,000 × 768: top 10, p50", "200,000 × 768: recall@10",
