@@ -108,6 +108,10 @@ PARTS: tuple[Part, ...] = (
     Part("hubs", Chapter.GATEWAY, "benchmarks.hubs", (), 120, full=True),
     Part("starts", Chapter.GATEWAY, "benchmarks.starts.cold", (), 300, full=True, needs=(Need.NODE,)),
     Part("versions", Chapter.GATEWAY, "benchmarks.gateway.versions", inputs="CHECKOUT"),
+    Part(
+        "first_search", Chapter.TOOLS, "benchmarks.tools.first_search", (), 45,
+        headlines=("first search after a restart",),
+    ),
     Part("disclosure", Chapter.TOOLS, "benchmarks.disclosure", inputs="--set SET.json"),
     Part("tools", Chapter.TOOLS, "benchmarks.tools", inputs="SET.json …"),
     Part("everything", Chapter.TOOLS, "benchmarks.everything", (), 20),
