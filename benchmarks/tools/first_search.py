@@ -142,8 +142,8 @@ def page(found: Sequence[Searches], tools: int, servers: int) -> list[Block | st
         machine("python -m benchmarks.tools.first_search"),
         goals([Goal("first search after a restart", again.ms[0], 300, " ms")]),
         table(head, [one.row for one in found]),
-        f"The tools are those of {servers} servers. In a new home, the first search starts the servers, and "
-        "waits for them for two seconds at most. A hub without its index of tools makes it in the background.",
+        f"The tools are those of {servers} servers. In a new home, the first search starts them, and waits "
+        "for two seconds at most. A hub without its index of tools makes it in the background.",
     ]
 
 
