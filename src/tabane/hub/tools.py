@@ -215,13 +215,13 @@ class UsedServersFile:
 
 
 class UseMeter(Protocol):
-    """Tells of each successful call, its target, its holder and a tool's result, and has the audit log.
+    """Tells of successful calls, their target, holder and number, and a tool's result, and has the audit log.
 
     ``answered`` is told what a caller reads.
     """
 
     recorder: AuditLog | None
-    used: Callable[[CallTarget, str], None] | None
+    used: Callable[[CallTarget, str, int], None] | None
     returned: Callable[[CallTarget, str, bytes | Raw], None] | None
     answered: Callable[[Caller, CallTarget], None] | None
 
