@@ -210,7 +210,7 @@ class UseMeter(Protocol):
     """
 
     recorder: AuditLog | None
-    used: Callable[[CallTarget, str], None] | None
+    used: Callable[[CallTarget, str, int], None] | None
     returned: Callable[[CallTarget, str, bytes | Raw], None] | None
     answered: Callable[[Caller, CallTarget], None] | None
 
