@@ -76,7 +76,7 @@ class ArgumentRedactor:
         if not size or not self._limit:
             return NOTHING
         if size <= AT_ONCE:
-            return PreparedArguments(b"", 0, partial(self._redact_short, arguments))
+            return PreparedArguments(b"", 0, partial(self._redact_short, arguments), short=True)
         if size <= CHECKED and size <= self._limit and self._is_harmless(arguments):
             return PreparedArguments(arguments)
         window = bytes(memoryview(arguments)[: self._limit + LOOKAHEAD])
