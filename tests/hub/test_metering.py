@@ -92,5 +92,15 @@ def test_arguments_are_recorded_without_their_secrets_before_the_answer_goes_out
     assert recorded[1:] == list(given[1:])
 
 
+@pytest.mark.parametrize(("length", "soon"), [(10, 1), (100_000, 0)])
+def test_only_short_arguments_are_redacted_on_the_loop(tmp_path: Path, length: int, soon: int) -> None:
+    works: list[Callable[[], object]] = []
+    told = Told(works.append)
+    with opened(tmp_path, AuditOptions()) as log:
+        told.meter.recorder = log
+        told.meter.begin(ALICE, READ, b'{"password":"%b"}' % (b"x" * length), "1")
+    assert len(works) == soon
+
+
 def _recorded(folder: Path) -> list[bytes]:
     return [bytes(entry.arguments) for entry in entries(folder) if entry.type == "call" and entry.arguments]

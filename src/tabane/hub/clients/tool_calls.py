@@ -145,7 +145,8 @@ class ToolCalls:
                 session.run(request_id, self._operate(session, request_id, inner.name, given, meta, through))
                 return
             tool = self._visible(session, inner.name)
-            if tool is None or self._waits_for_roots(session, tool):
+            due = session.questions is not None and session.questions.roots_due
+            if tool is None or (due and self._waits_for_roots(session, tool)):
                 session.run(request_id, self._forward_later(session, request_id, inner, meta, through=True))
             elif (judged := self._check(session, tool, inner)) is not None:
                 session.run(request_id, self._forward_judged(session, request_id, judged, tool, inner, meta))
@@ -225,7 +226,8 @@ class ToolCalls:
 
     def _check(self, session: Session, tool: Tool, inner: ToolCallRequest) -> Awaitable[None] | None:
         """Raise TabaneError if a call must not be made; the returned awaitable has to be awaited first."""
-        inner.check_marks(tool)
+        if inner.read_only:
+            inner.check_marks(tool)
         inner.check_model(tool)
         return self._gateway.validator.check(tool, inner.arguments)
 
