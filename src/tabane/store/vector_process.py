@@ -29,7 +29,10 @@ from tabane.workers.worker import Program, environment, module
 log = logging.getLogger(__name__)
 
 MANY = 4
-"""Questions under way from which on the process is started."""
+"""Questions under way at the same time that are too many for one core."""
+
+CROWDED = 16
+"""Questions within a second that met so many others, after which the process is started."""
 
 SMALLEST = 20_000
 """Vectors of a space from which on a search takes longer than a message to the process."""
@@ -37,7 +40,9 @@ SMALLEST = 20_000
 MOST_SENT = 4_000_000
 """Bytes of rows and of vectors in memory that are sent with a moment. With more, it is searched here."""
 
-_BETWEEN = 0.25  # seconds between two moments that are sent: while much is written, it is searched here
+BETWEEN = 0.25
+"""Seconds between two moments that are sent. While much is written, it is searched here."""
+
 _PENDING = 12  # questions that wait for the process; with more, some are sooner answered here
 _PAUSE = 60.0  # seconds after a failure in which the process is not used
 _SILENCE = 10.0  # seconds
@@ -90,11 +95,25 @@ def _same(one: Array, other: Array) -> bool:
 class VectorSearchProcess:
     """The process of one collection. Use it on one event loop only."""
 
-    def __init__(self, *, many: int = MANY, smallest: int = SMALLEST) -> None:
+    def __init__(
+        self,
+        *,
+        many: int = MANY,
+        crowded: int = CROWDED,
+        smallest: int = SMALLEST,
+        between: float = BETWEEN,
+    ) -> None:
+        """The parameters replace :data:`MANY`, :data:`CROWDED`, :data:`SMALLEST` and :data:`BETWEEN`."""
         program = Program(module("tabane.store.vectors.search_worker"), environment(os.environ), errors=2)
         self._resident = ResidentWorker(program, b"", silence=_SILENCE)
-        self._many, self._smallest = many, smallest
-        self._under_way = self._pending = 0
+        self._many, self._crowded, self._smallest, self._between = many, crowded, smallest, between
+        self.answered = 0
+        """Questions that the process answered."""
+        self.crowds = 0
+        """Times that so many questions were under way that the process was started."""
+        self._under_way = self._pending = self._met = 0
+        self._met_since = -1.0
+        self._closed = False
         self._starting: asyncio.Task[None] | None = None
         self._known = _KnownMoment()
         self._pid: int | None = None
@@ -108,8 +127,8 @@ class VectorSearchProcess:
     @property
     def is_wanted(self) -> bool:
         """Return whether so many questions are under way that the process may take some."""
-        enough = 2 if self._resident.is_ready else self._many
-        return self._under_way >= enough and _now() >= self._not_before
+        enough = min(2, self._many) if self._resident.is_ready else self._many
+        return self._under_way >= enough and _now() >= self._not_before and not self._closed
 
     @contextmanager
     def counted(self) -> Iterator[None]:
@@ -129,7 +148,7 @@ class VectorSearchProcess:
         if not self._worth_it(moment, request):
             return None
         if not self._resident.is_ready:
-            self._start()
+            self._crowd()
             return None
         if self._pending >= _PENDING:
             return None
@@ -138,6 +157,7 @@ class VectorSearchProcess:
 
     async def close(self) -> None:
         """End the process. Questions that wait for it are answered by their callers."""
+        self._closed = True
         await self._resident.close()
         if self._starting is not None:
             await asyncio.wait({self._starting})
@@ -153,17 +173,25 @@ class VectorSearchProcess:
             return False
         return any(view is not None and len(view.data) >= self._smallest for view in spaces)
 
-    def _start(self) -> None:
-        if self._starting is None or self._starting.done():
-            self._starting = asyncio.get_running_loop().create_task(self._started())
-
-    async def _started(self) -> None:
+    async def start(self) -> None:
+        """Start the process, unless it runs, and wait until it is ready. If it cannot be, it is not used."""
         try:
             await self._resident.ask(b"", urgent=True)
         except (WorkerError, RequestRefused) as error:
             self._failed(error)
 
+    def _crowd(self) -> None:
+        """Count a question that met many others, and start the process after enough of them in a second."""
+        if _now() - self._met_since > 1.0:
+            self._met, self._met_since = 0, _now()
+        self._met += 1
+        if self._met >= self._crowded and (self._starting is None or self._starting.done()):
+            self.crowds += 1
+            self._starting = asyncio.get_running_loop().create_task(self.start())
+
     def _failed(self, error: Exception) -> None:
+        if self._closed:
+            return
         log.warning("vectors are searched without a process of their own: %s", error)
         self._not_before = _now() + _PAUSE
 
@@ -174,7 +202,7 @@ class VectorSearchProcess:
         spaces, sent = {name: moment[name] for name in request.vectors}, None
         met = self._pid == self._resident.pid
         if not met or not self._known.has(snapshot, spaces):
-            if met and _now() - self._sent_at < _BETWEEN:
+            if met and _now() - self._sent_at < self._between:
                 return None
             others = {name: moment[name] for name in self._known.spaces if name in moment}
             sent = sent_moment(snapshot.origin, snapshot.alive, others | spaces, MOST_SENT)
@@ -198,6 +226,7 @@ class VectorSearchProcess:
         if found is None:  # another process, which was sent no moment yet
             self._pid = None
             return None
+        self.answered += 1
         exact = found.whole or request.threshold is None
         return ForeseenMatches(found.matches, snapshot.origin, exact)
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from tabane.errors import TabaneError
-from tabane.gateway.logins.kept_login import KeptLogin
 from tabane.gateway.logins.login_file import LoginFile
 from tabane.messages import Message
+
+if TYPE_CHECKING:
+    from tabane.gateway.logins.kept_login import KeptLogin
+
 
 log = logging.getLogger(__name__)
 

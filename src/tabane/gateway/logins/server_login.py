@@ -13,9 +13,10 @@ from tabane.errors import LoginRequired, UpstreamUnavailable
 from tabane.gateway.logins.challenges import BearerChallenge, bearer_challenge
 from tabane.gateway.logins.clients import configured_client
 from tabane.gateway.logins.discovery import LoginPlace, discover, offers_login
-from tabane.gateway.logins.fetching import LoginHttp, LoginNetwork, LoginRequestFailed
+from tabane.gateway.logins.fetching import LoginHttp, LoginRequestFailed
 from tabane.gateway.logins.kept_login import KeptClient, KeptLogin, KeptTokens, url_hash
 from tabane.gateway.logins.login_book import LoginBook
+from tabane.gateway.logins.login_network import LoginNetwork
 from tabane.gateway.logins.metadata import scopes_for
 from tabane.gateway.logins.oauth_messages import own_form, refresh_form
 from tabane.gateway.logins.token_requests import TokensRefused, request_tokens, resource_fields
