@@ -67,10 +67,9 @@ class HubMeter:
         recorder: AuditLog | None = None,
         count: Count | None = None,
         trace: CallTracing | None = None,
-        later: Later = _at_once,
     ) -> None:
         self._limits, self.recorder, self._count, self._trace = limits, recorder, count, trace
-        self._later = later
+        self.later: Later = _at_once
         self._ended: list[MeteredCall] = []
         self.watch: CallWatch | None = None
         self.used: Callable[[CallTarget, str, int], None] | None = None
@@ -88,7 +87,7 @@ class HubMeter:
                 call.end("refused", reason=str(error))
                 raise
             if prepared.is_due:
-                self._later(prepared.finish)
+                self.later(prepared.finish)
         limits = self._limits(caller.access.tier)
         if limits is not None:
             call.most = limits.result_size(caller.access.tier)
@@ -133,7 +132,7 @@ class HubMeter:
             call.marks.ended(outcome, call.size, call.saved, call.reason)
         self._ended.append(call)
         if len(self._ended) == 1:
-            self._later(self._note_ended)
+            self.later(self._note_ended)
         if self.recorder is None or call.arguments is None:
             return None
         return self.recorder.record(

@@ -28,6 +28,10 @@ SLICE = 0.002
 """Seconds for which the lines of one peer are handled before the loop turns to the others."""
 
 
+MOST_LATER = 64
+"""Pieces of work that a batch may put off: they are short, but not counted in the slice."""
+
+
 class LineSplitter:
     """Splits bytes into whole lines; pure.
 
@@ -134,6 +138,11 @@ class LineBatch:
             self._later.append(work)
         else:
             work()
+
+    @property
+    def is_behind(self) -> bool:
+        """Return whether so much work waits that it should be done before more lines are handled."""
+        return len(self._later) >= MOST_LATER
 
     def _catch_up(self) -> None:
         while self._later:
@@ -344,7 +353,7 @@ class LineChannel:
                 self._held = waits
                 waits.add_done_callback(self._release)
                 return
-            if inbox and monotonic() > until:
+            if inbox and (monotonic() > until or self._batch.is_behind):
                 return
         if self._splitter.oversized:
             self._tell_oversized()

@@ -53,7 +53,7 @@ def is_readable(frame: JsonRpcFrame) -> bool:
 
 def is_object(raw: Raw) -> bool:
     """Return whether a JSON value is an object."""
-    return memoryview(raw)[:1] == b"{" or _begins(raw, b"{")
+    return bytes(memoryview(raw)[:1]) == b"{" or _begins(raw, b"{")
 
 
 def subscription_of(params: Raw) -> int | None:
