@@ -69,7 +69,7 @@ def with_process(
 
 def eager(between: float = 0.0) -> Process:
     """A process that takes every question."""
-    return VectorSearchProcess(many=1, crowded=1, smallest=1, between=between)
+    return VectorSearchProcess(many=1, crowded=1, smallest=1, between=between, rest=0.0)
 
 
 def test_the_process_answers_as_the_hub_does() -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tabane.engines.vector_request import VectorRequest
-from tabane.errors import WorkerError
+from tabane.errors import WorkerEnded, WorkerError
 from tabane.store.columns import Array, ColumnSnapshot
 from tabane.store.vectors.search_requests import packed_question, read_matches, sent_moment
 from tabane.store.vectors.space_index import SpaceSnapshot
@@ -39,6 +39,9 @@ SMALLEST = 20_000
 
 MOST_SENT = 4_000_000
 """Bytes of rows and of vectors in memory that are sent with a moment. With more, it is searched here."""
+
+REST = 1.0
+"""Seconds after the process died in which it is not started again."""
 
 BETWEEN = 0.25
 """Seconds between two moments that are sent. While much is written, it is searched here."""
@@ -102,11 +105,13 @@ class VectorSearchProcess:
         crowded: int = CROWDED,
         smallest: int = SMALLEST,
         between: float = BETWEEN,
+        rest: float = REST,
     ) -> None:
-        """The parameters replace :data:`MANY`, :data:`CROWDED`, :data:`SMALLEST` and :data:`BETWEEN`."""
+        """The parameters replace the constants of the same names."""
         program = Program(module("tabane.store.vectors.search_worker"), environment(os.environ), errors=2)
         self._resident = ResidentWorker(program, b"", silence=_SILENCE)
         self._many, self._crowded, self._smallest, self._between = many, crowded, smallest, between
+        self._rest = rest
         self.answered = 0
         """Questions that the process answered."""
         self.crowds = 0
@@ -190,10 +195,11 @@ class VectorSearchProcess:
             self._starting = asyncio.get_running_loop().create_task(self.start())
 
     def _failed(self, error: Exception) -> None:
-        if self._closed:
+        """Search here for some time: a moment if the process died, so that it is started again."""
+        if self._closed or _now() < self._not_before:
             return
         log.warning("vectors are searched without a process of their own: %s", error)
-        self._not_before = _now() + _PAUSE
+        self._not_before = _now() + (self._rest if isinstance(error, WorkerEnded) else _PAUSE)
 
     def _question(
         self, snapshot: ColumnSnapshot, moment: Moment, request: VectorRequest, wanted: int
@@ -217,7 +223,7 @@ class VectorSearchProcess:
     ) -> ForeseenMatches | None:
         self._pending += 1
         try:
-            found = read_matches(await self._resident.ask(body, urgent=True))
+            found = read_matches(await self._resident.ask(body, urgent=True, again=False))
         except (WorkerError, RequestRefused, msgspec.MsgspecError) as error:
             self._failed(error)
             return None
