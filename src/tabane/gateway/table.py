@@ -142,7 +142,7 @@ def _tool_operations(
             given.DescribeTools, lambda c, p: tools().describe(c, p), MODEL, _text,
         ),
         Operation(
-            "call_tool", "Call a tool by its name, server__tool.",
+            "call_tool", "Call a tool by name, server__tool.",
             given.CallTool, lambda c, p: tools().call(c, p), MODEL, Privilege.CALL,
             annotations={"destructiveHint": True}, source="hub", relays=True,
         ),
