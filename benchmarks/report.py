@@ -1,135 +1,96 @@
-"""The sections of docs/performance.md, each written by its own run: tables, goals, units."""
+"""What a part of the benchmarks reports: its section of docs/performance.md, with tables, goals, units."""
 
 from __future__ import annotations
 
-import re
+import os
 import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import psutil
+from benchmarks.machine import BUSY
+from benchmarks.sections.blocks import Block, Goals, Table, Text, as_blocks
+from benchmarks.sections.figure import Better, Figure
+from benchmarks.sections.page import write_page
+from benchmarks.sections.section import FIGURES, Section, figures_folder, write_section
 
-PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
-ORDER = (
-    *(
-        "gateway",
-        "skill",
-        "disclosure",
-        "tools",
-        "everything",
-        "versions",
-        "http",
-        "questions",
-        "scripts",
-        "result_types",
-        "codetasks",
-        "scanning",
-        "logins",
-        "neighbors",
-        "starts",
-        "cages",
-        "access",
-        "door",
-        "flows",
-        "keys",
-        "audit",
-        "search",
-        "vectors",
-        "postgres",
-        "migration",
-        "approximate",
-        "growth",
-        "milvus",
-        "chroma",
-        "hubs",
-        "embedding",
-        "models",
-        "hybrid",
-        "posts",
-        "backfill",
-        "documents",
-        "web",
-    ),
-    "other_reads",
-    "reader",
-    "pdf",
-)
-_TITLE = "# Performance"
-_SECTION = re.compile(r"<!-- (\w+) -->\n(.*?)\n<!-- /\1 -->", re.DOTALL)
+_BEFORE = psutil.getloadavg()[0]
+"""The load average before anything is measured: parts import this module first."""
 
 
-def publish(section: str, parts: Iterable[str], *, write: bool) -> None:
-    """Print a section, and replace what its last run wrote to the page if ``write`` is set."""
-    text = "\n\n".join(parts)
-    print(text)
+def publish(name: str, parts: Iterable[Block | str], *, write: bool) -> None:
+    """Print a section. If ``write`` is set, keep its figures, and render the page.
+
+    The first part is the title, with or without ``##``. With another folder for the figures, which
+    ``make bench-check`` has, the page stays as it is.
+    """
+    title, *blocks = as_blocks(parts)
+    assert isinstance(title, Text)
+    section = Section(
+        name,
+        title.text.removeprefix("## "),
+        f"{date.today():%Y-%m-%d}",
+        (_BEFORE, psutil.getloadavg()[0]),
+        tuple(blocks),
+    )
+    print("\n\n".join([f"## {section.title}", *map(str, section.blocks)]))
     if not write:
         return
-    sections = dict(_SECTION.findall(PAGE.read_text(encoding="utf-8"))) if PAGE.exists() else {}
-    sections[section] = text
-    blocks = [f"<!-- {name} -->\n{sections[name]}\n<!-- /{name} -->" for name in ORDER if name in sections]
-    PAGE.write_text("\n\n".join([_TITLE, *blocks]) + "\n", encoding="utf-8")
-    print(f"\nwritten to {PAGE}", file=sys.stderr)
+    folder = figures_folder()
+    print(f"\nwritten to {write_section(section, folder)}", file=sys.stderr)
+    if folder == FIGURES:
+        write_page()
 
 
 def machine(command: str) -> str:
-    """Return what was run, when, and on what machine."""
+    """Return what was run, when, on what machine, and how busy that was before and after."""
     memory = psutil.virtual_memory().total / 2**30
-    load = psutil.getloadavg()[0]
     return (
         f"Measured on {date.today():%Y-%m-%d} with `{command}` on {psutil.cpu_count()} cores, "
-        f"{memory:.0f} GiB, Python {sys.version.split()[0]}; load average {load:.2f} at the end."
+        f"{memory:.0f} GiB, Python {sys.version.split()[0]}; {loads()}."
     )
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table that also reads well in a terminal."""
-    lines = [list(head), *map(list, rows)]
-    widths = [max(len(line[n]) for line in lines) for n in range(len(head))]
-    lines.insert(1, ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])])
-    return "\n".join(f"| {' | '.join(_aligned(line, widths))} |" for line in lines)
+def loads() -> str:
+    """Return the load average before and now, and how busy the cores were before, if that is known."""
+    busy = os.environ.get(BUSY)
+    share = f" ({busy}% of the cores busy)" if busy else ""
+    return f"load average {_BEFORE:.2f} before{share}, {psutil.getloadavg()[0]:.2f} at the end"
 
 
-def _aligned(line: Sequence[str], widths: Sequence[int]) -> list[str]:
-    first, *rest = line
-    return [
-        first.ljust(widths[0]),
-        *(text.rjust(width) for text, width in zip(rest, widths[1:], strict=True)),
-    ]
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Return a table that also reads well in a terminal."""
+    return Table(tuple(head), tuple(tuple(row) for row in rows))
 
 
 @dataclass(frozen=True)
 class Goal:
     """A figure and its goal: at most ``limit``, or at least ``limit`` if ``least`` is set.
 
-    ``limit_digits`` are the digits of the goal, if they are not those of the figure.
+    ``limit_digits`` are the digits of the goal, if they are not those of the figure. ``limit`` is None for a
+    figure without a goal. Figures with the unit ``" ×"`` are compared by ``make bench-check``.
     """
 
     what: str
     value: float
-    limit: float
+    limit: float | None
     unit: str = ""
     digits: int = 0
     least: bool = False
     limit_digits: int | None = None
 
     @property
-    def met(self) -> bool:
-        return self.value >= self.limit if self.least else self.value <= self.limit
-
-    @property
-    def row(self) -> tuple[str, str, str, str]:
-        digits = self.digits if self.limit_digits is None else self.limit_digits
-        limit = f"{'≥' if self.least else '≤'} {self.limit:,.{digits}f}{self.unit}"
-        return self.what, f"{self.value:,.{self.digits}f}{self.unit}", limit, "met" if self.met else "missed"
+    def figure(self) -> Figure:
+        better = Better.MORE if self.least else Better.LESS
+        return Figure(self.what, self.value, self.unit, self.digits, self.limit, better, self.limit_digits)
 
 
-def goals(several: Iterable[Goal]) -> str:
+def goals(several: Iterable[Goal]) -> Goals:
     """Return the table of goals."""
-    return table(("", "measured", "goal", ""), (goal.row for goal in several))
+    return Goals(tuple(goal.figure for goal in several))
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -141,7 +102,7 @@ def spread(values: Sequence[float]) -> tuple[float, float, float]:
     return statistics.median(values), quantile(values, 0.95), max(values)
 
 
-def latencies(names: Mapping[str, str], figures: Mapping[str, Mapping[str, Any]]) -> str:
+def latencies(names: Mapping[str, str], figures: Mapping[str, Mapping[str, Any]]) -> Table:
     """Return the table of requests by kind: their ``ms``, and the ``cpu`` of one, in milliseconds."""
     rows = (
         (name, *(f"{each:.2f}" for each in (*spread(figures[kind]["ms"]), figures[kind]["cpu"])))

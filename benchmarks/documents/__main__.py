@@ -31,10 +31,13 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.documents")
     parser.add_argument("--documents", type=int, default=DOCUMENTS)
     parser.add_argument("--files", type=int, default=FILES)
+    parser.add_argument("--prepare", action="store_true", help="make the documents, and measure nothing")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     _say("making what is put, where it is not there")
     sources = made(options.documents, options.files)
+    if options.prepare:
+        return
     publish("documents", page(measured(sources)), write=options.write)
 
 

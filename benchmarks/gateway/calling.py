@@ -11,6 +11,7 @@ from statistics import mean, median, quantiles
 
 from benchmarks.gateway.client import PATIENCE, Client, Failed, Json
 from benchmarks.gateway.home import Running
+from benchmarks.gateway.other_gateways import OtherGateway
 from benchmarks.gateway.processes import on_one_core, own_cpu
 from benchmarks.gateway.ways import BRIDGE, BY_NAME, DIRECT, EXPECTED, PLAIN, STANDALONE, THROUGH
 
@@ -25,13 +26,14 @@ class Calls:
     """What one way gave, round by round: milliseconds of each call, and calls a second by width.
 
     ``cpu`` is by width (1 is one after the other) the milliseconds of CPU that a call costs the
-    processes that are no upstream's.
+    processes that are no upstream's. It is called ``fewer`` times less often than the others.
     """
 
     way: str
     kind: str
     running: Running
     params: Json
+    fewer: int = 1
     ms: list[list[float]] = field(default_factory=list)
     rates: dict[int, list[float]] = field(default_factory=lambda: {width: [] for width in (1, *WIDTHS)})
     cpu: dict[int, list[float]] = field(default_factory=lambda: {width: [] for width in (1, *WIDTHS)})
@@ -61,24 +63,37 @@ class Calls:
 
 
 async def calls(
-    ways: dict[str, Running], rounds: int, count: int, widths: Sequence[int] = WIDTHS
+    ways: dict[str, Running],
+    rounds: int,
+    count: int,
+    widths: Sequence[int] = WIDTHS,
+    others: Sequence[tuple[OtherGateway, Running]] = (),
 ) -> list[Calls]:
-    """All ways in turns, round by round, so that what else the machine does falls on each alike."""
+    """All ways in turns, round by round, so that what else the machine does falls on each alike.
+
+    Other gateways come after ours.
+    """
     taken = [
         Calls(DIRECT, "its own name", ways[DIRECT], PLAIN),
         Calls(STANDALONE, "call_tool", ways[STANDALONE], THROUGH),
         Calls(STANDALONE, "its own name", ways[STANDALONE], BY_NAME),
         Calls(BRIDGE, "call_tool", ways[BRIDGE], THROUGH),
         Calls(BRIDGE, "its own name", ways[BRIDGE], BY_NAME),
+        *(Calls(other.name, "", running, other.params, other.fewer) for other, running in others),
     ]
+    await in_turns(taken, rounds, count, widths)
+    return taken
+
+
+async def in_turns(taken: Sequence[Calls], rounds: int, count: int, widths: Sequence[int] = WIDTHS) -> None:
+    """Measure several ways round by round; each is the first of a round in turn."""
     for one in taken:
-        await _one_by_one(one.running.client, one.params, WARM)
+        await _one_by_one(one.running.client, one.params, WARM // one.fewer)
     for number in range(rounds):
         first = number % len(taken)
         for one in (*taken[first:], *taken[:first]):
             async with asyncio.timeout(PATIENCE):
                 await _round(one, count, widths)
-    return taken
 
 
 async def calls_on_one_core(ways: dict[str, Running], rounds: int, count: int) -> list[Calls]:
@@ -96,7 +111,7 @@ async def calls_on_one_core(ways: dict[str, Running], rounds: int, count: int) -
 
 
 async def _round(one: Calls, count: int, widths: Sequence[int]) -> None:
-    client, params = one.running.client, one.params
+    client, params, count = one.running.client, one.params, max(count // one.fewer, 1)
     own = one.running.processes
     began, cpu = time.perf_counter(), own_cpu(own)
     one.ms.append(await _one_by_one(client, params, count))

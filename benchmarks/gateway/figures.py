@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from benchmarks.gateway.calling import Calls
 from benchmarks.gateway.counting import CROWD, Sizes
-from benchmarks.gateway.starting import Start
+from benchmarks.gateway.other_gateways import OtherFigures
+from benchmarks.gateway.starting import LIBRARIES, Start
 from benchmarks.gateway.ways import BRIDGE, STANDALONE
 from benchmarks.gateway.weighing import Crowd, Weight
 from benchmarks.report import Goal
@@ -17,7 +18,7 @@ BIG = 1000
 
 @dataclass(frozen=True)
 class Figures:
-    """What one run measured. ``load`` is the machine's load average before and after."""
+    """What one run measured."""
 
     starts: dict[str, Start]
     calls: list[Calls]
@@ -27,7 +28,8 @@ class Figures:
     crowds: list[Crowd]
     big_list_ms: tuple[float, float]
     sizes: Sizes
-    load: tuple[float, float]
+    others: dict[str, OtherFigures]
+    libraries_cpu: float
 
     def calls_of(self, way: str, kind: str) -> Calls:
         return _of(self.calls, way, kind)
@@ -52,7 +54,40 @@ def _of(calls: list[Calls], way: str, kind: str) -> Calls:
 
 def goals(figures: Figures) -> list[Goal]:
     """The goals in order, each with its figure."""
-    return [*_tokens(figures), *_speed(figures), *_memory(figures)]
+    return [
+        *_tokens(figures),
+        *_calls(figures),
+        *_speed(figures),
+        *_memory(figures),
+    ]
+
+
+def _calls(figures: Figures) -> list[Goal]:
+    alone = figures.calls_of(STANDALONE, "call_tool")
+    return [
+        Goal(
+            "call p50, standalone, against direct",
+            figures.slower(STANDALONE, "call_tool"), 1.9, " ×", 2, limit_digits=1,
+        ),
+        Goal(
+            "call p50, bridge and daemon, against direct",
+            figures.slower(BRIDGE, "call_tool"), 2.5, " ×", 2, limit_digits=1,
+        ),
+        *core_goals(figures.one_core),
+        Goal("calls a second, 16 at once, standalone", alone.rate(16), 25_000, least=True),
+    ]  # fmt: skip
+
+
+def core_goals(one_core: list[Calls]) -> list[Goal]:
+    """The ratios of calls on one core, where nothing is left to the scheduler; none where that cannot be."""
+    return [
+        Goal(
+            f"call p50 on one core, {way}, against direct",
+            _of(one_core, way, "call_tool").slower(one_core[0]), None, " ×", 2,
+        )
+        for way in (STANDALONE, BRIDGE)
+        if one_core
+    ]  # fmt: skip
 
 
 def _tokens(figures: Figures) -> list[Goal]:
@@ -66,13 +101,22 @@ def _tokens(figures: Figures) -> list[Goal]:
     ]
 
 
+def start_goal(start: Start, libraries_cpu: float) -> Goal:
+    """The CPU to the first answer, beside that of importing some libraries and no more."""
+    return Goal(
+        f"CPU to the first answer, against importing {LIBRARIES}",
+        start.answer_cpu / libraries_cpu,
+        1.6,
+        " ×",
+        2,
+    )
+
+
 def _speed(figures: Figures) -> list[Goal]:
-    alone, starts = figures.calls_of(STANDALONE, "call_tool"), figures.starts
+    starts = figures.starts
     return [
-        Goal("call p50, standalone, against direct", figures.slower(STANDALONE, "call_tool"), 2.2, " ×", 1),
-        Goal("call p50, bridge and daemon, against direct", figures.slower(BRIDGE, "call_tool"), 4, " ×", 1),
-        Goal("calls a second, 16 at once, standalone", alone.rate(16), 15_000, least=True),
         Goal("CPU to the first answer, standalone", starts[STANDALONE].answer_cpu, 0.25, " s", 2),
+        start_goal(starts[STANDALONE], figures.libraries_cpu),
         Goal("CPU to the first answer, bridge with the daemon up", starts[BRIDGE].answer_cpu, 0.05, " s", 2),
         Goal(f"tools/list of {BIG:,} tools, mode full", figures.big_list_ms[1], 10, " ms", 1),
     ]

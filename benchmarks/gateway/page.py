@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from datetime import date
 from importlib.metadata import version
+from itertools import zip_longest
 from pathlib import Path
 from statistics import median
 
@@ -12,20 +13,29 @@ import psutil
 from benchmarks.gateway.calling import WIDTHS, Calls
 from benchmarks.gateway.counting import CROWD, Sizes
 from benchmarks.gateway.figures import BIG, Figures, goals
+from benchmarks.gateway.other_gateways import versions
+from benchmarks.gateway.plots import beside_others, calls_plot, memory_plot, rates_plot, starts_plot
 from benchmarks.gateway.starting import NEW, Start
 from benchmarks.gateway.tokens import Tokens
 from benchmarks.gateway.ways import BRIDGE, DIRECT, STANDALONE
+from benchmarks.report import Goal, loads, machine, table
 from benchmarks.report import goals as goals_table
-from benchmarks.report import table
+from benchmarks.sections.blocks import Block, Table
 
+TITLE = "## The gateway, over stdio"
 PARTS = ("hub", "keeper", "bridge", "upstream")
 
 
-def page(figures: Figures, command: str) -> list[str]:
-    """Its section of docs/performance.md: goals, tables, how it was measured."""
+def ratios_page(found: list[Goal], command: str) -> list[Block | str]:
+    """Ratios alone, for ``make bench-check``."""
+    return [TITLE, machine(command), goals_table(found)]
+
+
+def page(figures: Figures, command: str) -> list[Block | str]:
+    """Its section of docs/performance.md: goals, tables, plots, how it was measured."""
     return [
-        "## The gateway, over stdio",
-        _head(figures, command),
+        TITLE,
+        _head(command),
         "### Against the goals",
         goals_table(goals(figures)),
         "### Tokens",
@@ -35,11 +45,18 @@ def page(figures: Figures, command: str) -> list[str]:
         "### Calling",
         "One after the other, at the scheduler's pleasure and with all processes on one core:",
         table(("", "p50", "p95", "× direct", "CPU a call", "one core: p50", "× direct"), _calls(figures)),
+        calls_plot(figures),
         "Side by side:",
         table(
             ("", *(f"{width} at once" for width in (1, *WIDTHS)), "of direct", "CPU a call"),
             (_rates(one, figures.direct) for one in figures.calls),
         ),
+        rates_plot(figures),
+        "### Beside other gateways",
+        f"In front of the same four servers, standalone, over stdio: {versions()}.",
+        beside_others(figures),
+        starts_plot(figures),
+        memory_plot(figures),
         "### Memory",
         table(("", *PARTS, "without the servers"), _weights(figures)),
         table(("servers configured, none used", "first answer", "CPU", "memory"), _crowds(figures)),
@@ -48,15 +65,14 @@ def page(figures: Figures, command: str) -> list[str]:
     ]
 
 
-def _head(figures: Figures, command: str) -> str:
+def _head(command: str) -> str:
     memory = psutil.virtual_memory().total / 2**30
     packages = ", ".join(f"{name} {version(name)}" for name in ("tabane", "msgspec", "jsonschema-rs"))
-    before, after = figures.load
     return (
         f"Measured on {date.today():%Y-%m-%d} with `{command}`: {processor()}, {psutil.cpu_count()} cores, "
         f"{memory:.0f} GiB, {platform.system()} {platform.release()}; "
-        f"{platform.python_implementation()} {platform.python_version()}, {packages}. "
-        f"Load average before {before:.2f}, after {after:.2f}."
+        f"{platform.python_implementation()} {platform.python_version()}, {packages}; "
+        f"{loads()}."
     )
 
 
@@ -79,7 +95,7 @@ def _counted(what: str, tokens: Tokens) -> tuple[str, ...]:
     return (what, estimate) if tokens.exact is None else (what, f"{tokens.exact:,.0f}", estimate)
 
 
-def tokens_table(sizes: Sizes) -> str:
+def tokens_table(sizes: Sizes) -> Table:
     """The table of tokens alone."""
     return table(("", *_units(sizes.task)), _tokens(sizes))
 
@@ -116,7 +132,7 @@ def _calls(figures: Figures) -> list[tuple[str, ...]]:
         )
         for one in figures.calls
     ]
-    return [(*row, *cells) for row, cells in zip(rows, _one_core(figures), strict=True)]
+    return [(*row, *cells) for row, cells in zip_longest(rows, _one_core(figures), fillvalue=("–", "–"))]
 
 
 def _one_core(figures: Figures) -> list[tuple[str, str]]:
@@ -133,7 +149,7 @@ def _rates(one: Calls, direct: Calls) -> tuple[str, ...]:
 
 
 def _way(one: Calls, direct: Calls) -> str:
-    return one.way if one is direct else f"{one.way}, {one.kind}"
+    return f"{one.way}, {one.kind}" if one.kind and one is not direct else one.way
 
 
 def _cpu(one: Calls, width: int, direct: Calls) -> str:

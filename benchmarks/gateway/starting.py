@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import astuple, dataclass
@@ -23,6 +26,8 @@ from benchmarks.gateway.ways import (
 )
 
 NEW = "standalone, new home"
+LIBRARIES = "asyncio, msgspec, sqlite3"
+"""What the CPU to the first answer is compared with: importing them takes less than any hub does."""
 
 Open = Callable[[], Awaitable[Running]]
 
@@ -80,6 +85,19 @@ async def _start(open_one: Open, params: Json, hub: int | None) -> Start:
     finally:
         await running.client.close()
     return Start(answer_ms, answer_cpu - before, result_ms, result_cpu - before)
+
+
+async def libraries_cpu(rounds: int) -> float:
+    """Return the median CPU seconds of a process that only imports what any hub in Python needs."""
+    return median([await asyncio.to_thread(_imported) for _ in range(rounds + 1)][1:])
+
+
+def _imported() -> float:
+    command = [sys.executable, "-c", f"import {LIBRARIES}"]
+    process = os.posix_spawn(sys.executable, command, os.environ)
+    _, status, used = os.wait4(process, 0)
+    assert not status, command
+    return used.ru_utime + used.ru_stime
 
 
 def _medians(several: list[Start]) -> Start:

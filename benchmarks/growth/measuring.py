@@ -21,7 +21,7 @@ from pathlib import Path
 from benchmarks.growth.corpus import SHAPE, TOGETHER, Corpus
 from benchmarks.postgres.migration import DOMAIN, migrated
 from benchmarks.report import quantile
-from benchmarks.search.engine_runs import memory
+from benchmarks.search.engine_steps import memory
 from msgspec import structs
 from tests.harness.patience import until
 

@@ -28,10 +28,13 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.posts")
     parser.add_argument("--posts", type=int, default=220_000)
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--prepare", action="store_true", help="make the posts, and measure nothing")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     print("posts: making what is imported, where it is not there", file=sys.stderr)
     sources = made(options.posts)
+    if options.prepare:
+        return
     cache = sources.folder.parent
     with tempfile.TemporaryDirectory(prefix="bench-", dir=cache) as one:
         folder = options.keep or Path(one)

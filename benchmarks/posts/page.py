@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.report import Goal, goals, latencies, machine, megabytes, spread, table
+from benchmarks.sections.blocks import Block, Plot
+from benchmarks.sections.plots import bars
 
 _KINDS = {
     "content": "search_similar",
@@ -73,7 +75,7 @@ class Measured:
     disk: float
 
 
-def page(found: Measured, posts: int, users: int, dimension: int) -> list[str]:
+def page(found: Measured, posts: int, users: int, dimension: int) -> list[Block | str]:
     return [
         "## The archive of posts",
         machine("python -m benchmarks.posts"),
@@ -81,6 +83,7 @@ def page(found: Measured, posts: int, users: int, dimension: int) -> list[str]:
         goals(_goals(found)),
         "### Questions, one after the other",
         latencies(_KINDS, found.asked),
+        questions_plot(found.asked),
         "### All similarities, and many clients",
         table(("", "p50", "p95"), _streams(found.asked)),
         _together(found.asked["together"]),
@@ -89,6 +92,18 @@ def page(found: Measured, posts: int, users: int, dimension: int) -> list[str]:
         "### How it was measured",
         _METHOD.format(posts=posts, users=users, dimension=dimension),
     ]
+
+
+def questions_plot(asked: Mapping[str, Any]) -> Plot:
+    """Return the median of each kind of question, and the hub's CPU for one."""
+    names = {kind: name.replace("\\|", "|") for kind, name in _KINDS.items()}
+    time, cpu = "time, p50", "CPU of the hub"
+    values = {
+        time: {name: statistics.median(asked[kind]["ms"]) for kind, name in names.items()},
+        cpu: {name: asked[kind]["cpu"] for kind, name in names.items()},
+    }
+    title = "Questions to the archive of posts"
+    return bars("posts-questions", title, "ms (less is better)", values, (time, cpu), logarithmic=True)
 
 
 def _goals(found: Measured) -> Iterator[Goal]:
@@ -123,7 +138,8 @@ def _streams(asked: Mapping[str, Any]) -> list[tuple[str, ...]]:
 def _together(together: Mapping[str, Any]) -> str:
     errors = f"{together['errors']} errors" + (f" ({together['error'][0]})" if together["error"] else "")
     return (
-        f"64 clients: {together['rate']:,.0f} queries a second, {errors}; CPU {together['cpu']:.2f} ms each."
+        f"64 clients: {together['rate']:,.0f} queries a second, {errors}; CPU {together['cpu']:.2f} ms each. "
+        f"The processes that the hub starts for them take {together['helpers']:.0f} MB."
     )
 
 

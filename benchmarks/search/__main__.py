@@ -1,7 +1,7 @@
 """The store beside other engines: ``python -m benchmarks.search [--records 200000] [--write]``.
 
-The engines compared need packages that nothing else here does; ``make bench`` puts them into an environment
-of their own. Where one is not there, its column says so. ``--only NAME`` leaves the others out.
+The engines compared need packages that nothing else here does: ``make bench-peers`` puts them into an
+environment of their own. ``--only NAME`` leaves the others out.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import benchmarks.search.generator
+from benchmarks.made_data import linked, made_data
 from benchmarks.report import publish
 from benchmarks.search.engine_runs import EngineProcess, EngineRun
 from benchmarks.search.engines import MODULES
@@ -19,6 +21,7 @@ from benchmarks.search.generator import Asked, Entry, Generator
 from benchmarks.search.measuring import SECONDS, store_corpus
 from benchmarks.search.page import page
 
+MAKERS = (Path(__file__), Path(str(benchmarks.search.generator.__file__)))
 OWN = ("tabane", "tantivy alone", "SQLite FTS5 trigram")  # need no others than the project's own
 
 
@@ -26,20 +29,26 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.search")
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--only", action="append", choices=list(MODULES))
+    parser.add_argument("--prepare", action="store_true", help="make the data, and measure nothing")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="tabane-bench-") as folder:
-        characters = _prepare(Path(folder), options.records)
-        measured = {name: _measured(name, Path(folder)) for name in options.only or MODULES}
+    made = made_data(f"store-{options.records}", MAKERS, lambda folder: _prepare(folder, options.records))
+    if options.prepare:
+        return
+    characters = float((made / "characters.txt").read_text())
+    with tempfile.TemporaryDirectory(prefix="tabane-bench-") as temporary:
+        folder = linked(made, Path(temporary) / "store")
+        measured = {name: _measured(name, folder) for name in options.only or MODULES}
     publish("search", page(measured, options.records, characters, SECONDS), write=options.write)
 
 
-def _prepare(folder: Path, records: int) -> float:
-    """Write what all engines are given; the answer is how long a text is on average."""
+def _prepare(folder: Path, records: int) -> None:
+    """Write what all engines are given, and how many characters a text has on average."""
+    folder.mkdir()
     generator = Generator()
     entries = list(generator.entries(records))
     store_corpus(folder, entries, questions(generator, entries))
-    return sum(len(entry.text) for entry in entries) / records
+    (folder / "characters.txt").write_text(str(sum(len(entry.text) for entry in entries) / records))
 
 
 def questions(generator: Generator, entries: Sequence[Entry]) -> dict[str, list[Asked]]:
@@ -59,8 +68,8 @@ def _limited(asked: Asked, days: tuple[int, int]) -> Asked:
     return Asked(asked.words, since=days[0], until=days[1])
 
 
-def _measured(name: str, folder: Path) -> EngineRun | None:
-    """Return an engine's figures; None if it is not installed."""
+def _measured(name: str, folder: Path) -> EngineRun:
+    """Return an engine's figures. Raises EngineMissing if it is not installed."""
     process = EngineProcess("benchmarks.search.measuring", name in OWN)
     return process.run(name, f"benchmarks.search.{MODULES[name]}", folder)
 

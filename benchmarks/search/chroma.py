@@ -17,6 +17,7 @@ from benchmarks.search.generator import Asked, Entry
 
 class Measured:
     batch = 5_000
+    most = 20_000  # it takes minutes for more
     version = version("chromadb")
 
     async def open(self, folder: Path) -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import compared, number
+from benchmarks.search.engine_steps import Figures
 from benchmarks.search.sizes import sizes
+from benchmarks.sections.blocks import Comparison, Row
+from benchmarks.sections.figure import Better
 
 ROOT = Path(__file__).parents[2]
 PEERS = ROOT / "build" / "bench" / "bin" / "python"
@@ -22,7 +23,9 @@ PEERS = ROOT / "build" / "bench" / "bin" / "python"
 
 OURS = "tabane"
 
-Figures = dict[str, Any]
+
+class EngineMissing(Exception):
+    """An engine that is compared is not installed: there is no comparison without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,13 @@ class EngineRun:
     filled: Mapping[str, Any]
     asked: Mapping[str, Any]
     sizes: Mapping[str, int]
+
+
+Runs = Mapping[str, EngineRun]
+"""By the name of the engine."""
+
+Value = Callable[[EngineRun], float | None]
+"""A figure of an engine; None if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +55,15 @@ class EngineProcess:
     def _python(self) -> str:
         return sys.executable if self.own else str(PEERS)
 
-    def installed(self, engine: str) -> bool:
+    def require(self, engine: str) -> None:
+        """Raise EngineMissing if the packages of an engine cannot be imported."""
+        if not Path(self._python).exists():
+            raise EngineMissing(f"{engine}: {PEERS} is missing. Run: make bench-peers")
         probe = [self._python, "-c", f"import {engine}"]
-        return (
-            Path(self._python).exists()
-            and not subprocess.run(probe, cwd=ROOT, capture_output=True).returncode
-        )
+        done = subprocess.run(probe, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode:
+            why = done.stderr.strip().splitlines()[-1:]
+            raise EngineMissing(f"{engine}: {''.join(why)}. Run: rm -r build/bench && make bench-peers")
 
     def step(self, name: str, step: str, folder: Path) -> Figures:
         print(f"{name}: {step}", file=sys.stderr)
@@ -60,65 +73,60 @@ class EngineProcess:
         figures: Figures = json.loads(ended.stdout.splitlines()[-1])
         return figures
 
-    def run(self, name: str, engine: str, folder: Path) -> EngineRun | None:
-        """Return the figures of an engine in that module; None if it is not installed."""
-        if not self.installed(engine):
-            return None
+    def run(self, name: str, engine: str, folder: Path) -> EngineRun:
+        """Return the figures of an engine in that module. Raises EngineMissing if it is not installed."""
+        self.require(engine)
         filled = self.step(name, "fill", folder)
         return EngineRun(filled, self.step(name, "ask", folder), sizes(folder / engine.rpartition(".")[2]))
 
 
-def print_figures(engine: Callable[[], Any], step: Callable[[Any], Awaitable[Figures]]) -> None:
-    """Import an engine, run a step of it, and print the figures as JSON."""
-    began = time.perf_counter()
-    made = engine()
-    imported = time.perf_counter() - began
-    figures = asyncio.run(_awaited(step(made)))
-    print(json.dumps(figures | {"import": imported * 1e3, "version": made.version}))
+def engines_comparison(title: str, runs: Runs, rows: Iterable[Row]) -> Comparison:
+    """Return the comparison of some rows, which :func:`engine_row` made of the same runs."""
+    return Comparison(columns(runs), tuple(rows), title)
 
 
-async def _awaited(figures: Awaitable[Figures]) -> Figures:
-    return await figures
+def columns(runs: Runs) -> tuple[str, ...]:
+    """Return the engines, ours first."""
+    return (OURS, *(name for name in runs if name != OURS))
 
 
-def memory() -> dict[str, float | None]:
-    """Return the anonymous, mapped and resident memory of this process in MB, if the system says."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        return dict.fromkeys(("anonymous", "mapped", "resident"))
-    kilobytes = {
-        line.split(":")[0]: int(line.split()[1]) for line in lines if "Rss" in line or "VmRSS" in line
-    }
-    names = {"anonymous": "RssAnon", "mapped": "RssFile", "resident": "VmRSS"}
-    return {name: kilobytes[field] * 1024 / 1e6 for name, field in names.items()}
-
-
-def compared_row(
-    name: str, runs: Mapping[str, EngineRun | None], value: Callable[[EngineRun], float | None]
-) -> list[str]:
-    """Return a row of milliseconds by engine, each with how many times ours it is."""
-    ours = runs.get(OURS)
-    base = value(ours) if ours else None
-    return [name, *("not installed" if run is None else compared(value(run), base) for run in runs.values())]
-
-
-def totals_row(
+def engine_row(
     name: str,
-    runs: Mapping[str, EngineRun | None],
-    value: Callable[[EngineRun], float | None],
-    form: str = ",.0f",
-) -> list[str]:
-    return [name, *(number(None if run is None else value(run), form) for run in runs.values())]
+    runs: Runs,
+    value: Value,
+    *,
+    digits: int = 2,
+    unit: str = "",
+    better: Better = Better.LESS,
+    with_ratios: bool = True,
+    recall: Value | None = None,
+) -> Row:
+    """Return one figure of each engine, and with ``recall`` what share of the right hits it found."""
+    return Row(
+        name,
+        _values(runs, value),
+        digits,
+        unit,
+        better,
+        with_ratios=with_ratios,
+        recalls=_values(runs, recall) if recall else (),
+    )
 
 
-def totals(runs: Mapping[str, EngineRun | None]) -> list[list[str]]:
+def _values(runs: Runs, value: Value) -> tuple[float | None, ...]:
+    found = (runs.get(name) for name in columns(runs))
+    return tuple(None if run is None else value(run) for run in found)
+
+
+def totals(runs: Runs) -> list[Row]:
     """Return the rows that both comparisons have: filling, opening, memory, disk."""
+    total = partial(engine_row, runs=runs, digits=0, with_ratios=False)
+    more = partial(total, better=Better.MORE)
     return [
-        totals_row("rows a second, acknowledged", runs, lambda run: run.filled.get("rows")),
-        totals_row("rows a second, index complete", runs, lambda run: run.filled.get("settled")),
-        totals_row("opening, ms", runs, lambda run: run.asked["open"]),
-        totals_row("importing before that, ms", runs, lambda run: run.asked["import"]),
-        totals_row("anonymous memory, MB", runs, lambda run: run.asked["anonymous"]),
-        totals_row("on disk, MB", runs, lambda run: sum(run.sizes.values()) / 1e6 or None),
+        more("rows a second, acknowledged", value=lambda run: run.filled.get("rows")),
+        more("rows a second, index complete", value=lambda run: run.filled.get("settled")),
+        total("opening, ms", value=lambda run: run.asked["open"]),
+        total("importing before that, ms", value=lambda run: run.asked["import"]),
+        total("anonymous memory, MB", value=lambda run: run.asked["anonymous"]),
+        total("on disk, MB", value=lambda run: sum(run.sizes.values()) / 1e6 or None),
     ]

@@ -1,7 +1,8 @@
 """The package as a stranger gets it: ``python -m tests.package``, or ``make package``.
 
-Builds sdist and wheel, looks into them, installs the wheel into an empty environment of each Python of this
+Builds sdist and wheels, looks into them, installs a wheel into an empty environment of each Python of this
 machine, and runs commands there; with the last one, the demo on real servers through ``uvx --from WHEEL``.
+There is a wheel without compiled code, for every platform, and one with it if there is a compiler here.
 Extras are resolved on each Python. The small ones are installed too; the others take up to 5.6 GB.
 """
 
@@ -49,13 +50,13 @@ def main() -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tabane-package-") as made:
         folder = Path(made)
-        run(uv(), "build", "--quiet", "--out-dir", str(folder / "dist"), str(ROOT))
-        wheel = next((folder / "dist").glob("*.whl"))
-        look_into(wheel, next((folder / "dist").glob("*.tar.gz")))
+        pure = built(folder / "pure", "0")
+        wheel = built(folder / "compiled", "1") if shutil.which("cc") else pure
         (folder / "tabane.toml").touch(mode=0o600)
         pythons = usable_pythons()
         for python in pythons:
             minimal(wheel, python, folder)
+        minimal(pure, pythons[-1], folder)
         together(lambda pair: resolved(wheel, *pair, folder), product(pythons, extras()))
         together(lambda pair: installed(wheel, pythons[-1], *pair, folder), INSTALLED.items())
         demo(wheel, pythons[-1], folder)
@@ -70,11 +71,22 @@ def together(work: Callable[[Pair], None], pairs: Iterable[Pair]) -> None:
             pass
 
 
-def look_into(wheel: Path, source: Path) -> None:
+def built(folder: Path, compiled: str) -> Path:
+    """Return a wheel without ("0") or with ("1") the compiled kernel, made from the source package."""
+    run(uv(), "build", "--quiet", "--out-dir", str(folder), str(ROOT), compiled=compiled)
+    wheel = next(folder.glob("*.whl"))
+    tag = "py3-none-any" if compiled == "0" else "cp311-abi3-"
+    assert wheel.name.startswith(f"tabane-{__version__}-{tag}"), wheel.name
+    look_into(wheel, next(folder.glob("*.tar.gz")), compiled == "1")
+    return wheel
+
+
+def look_into(wheel: Path, source: Path, compiled: bool) -> None:
     """Exit if a file is missing, or one is there that should not be."""
-    assert wheel.name == f"tabane-{__version__}-py3-none-any.whl", wheel.name
     with zipfile.ZipFile(wheel) as file:
         names = set(file.namelist())
+    kernels = [name for name in names if name.endswith((".so", ".pyd"))]
+    assert len(kernels) == compiled, f"compiled code in {wheel.name}: {kernels}"
     missing = [name for name in NEEDED if name not in names]
     extra = [name for name in names if name.startswith("tests/")]
     assert not missing, f"not in the wheel: {missing}"
@@ -116,9 +128,12 @@ def minimal(wheel: Path, python: str, folder: Path) -> None:
     assert "ExecStart" in run(tabane, "service", "install", "--print", home=home) or sys.platform == "darwin"
     run(tabane, "docs", "put", "-", "--id", "a", home=home, text="The caretaker keeps the spare key.")
     assert "caretaker" in run(tabane, "docs", "search", "spare key", home=home)
+    kernel = "from tabane.store.vectors.vector_kernel import KERNEL; print(type(KERNEL).__name__)"
+    used = run(str(environment / "bin" / "python"), "-c", kernel).strip()
+    assert used == ("CompiledKernel" if "-abi3-" in wheel.name else "NumpyKernel"), used
     run(tabane, "stop", home=home)
     version = run(python, "--version").split()[1]
-    print(f"package: Python {version}: {size:.0f} MB installed")
+    print(f"package: Python {version}: {size:.0f} MB installed, {used}")
     assert size <= MOST_MB, f"more than {MOST_MB} MB"
 
 
@@ -163,14 +178,16 @@ def uv() -> str:
     return str(beside) if beside.exists() else shutil.which("uv") or sys.exit("package: uv is missing")
 
 
-def run(*command: str, home: Path | None = None, text: str = "") -> str:
-    """Return the output of a command. Exits with its errors if it fails."""
+def run(*command: str, home: Path | None = None, text: str = "", compiled: str = "") -> str:
+    """Return the output of a command. Exits with its errors if it fails. ``compiled``: for a build."""
     environ = {
         name: value for name, value in os.environ.items() if not name.startswith(("TABANE_", "VIRTUAL_"))
     }
     if home is not None:
         environ |= {"TABANE_HOME": str(home), "TABANE_HTTP": "false", "TABANE_LANG": "en"}
         environ["TABANE_CONFIG"] = str(home.with_name("tabane.toml"))
+    if compiled:
+        environ["TABANE_COMPILED"] = compiled
     done = subprocess.run(
         command, env=environ, cwd=ROOT.parent, input=text, capture_output=True, text=True, check=False
     )

@@ -53,11 +53,16 @@ def _record(chance: random.Random, lane: int, number: int) -> Record:
 
 
 def outcomes(model: Model, operation: Operation) -> list[Model]:
-    """What the lane may hold when the process died in the operation: before it, and after each part."""
+    """What the lane may hold when the process died in the operation: before it, and after each part.
+
+    Of more records than go in whole, any number of the first ones may be there.
+    """
     found = [model]
-    for first in range(0, max(len(operation.records), len(operation.keys)), _PART):
+    records = 1 if len(operation.records) > _PART else _PART
+    for first in range(0, len(operation.records), records):
+        found.append(found[-1] | {each.key: each for each in operation.records[first : first + records]})
+    for first in range(0, len(operation.keys), _PART):
         part = dict(found[-1])
-        part.update({record.key: record for record in operation.records[first : first + _PART]})
         for key in operation.keys[first : first + _PART]:
             part.pop(key, None)
         found.append(part)

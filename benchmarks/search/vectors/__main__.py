@@ -1,27 +1,42 @@
-"""Search by vectors: ``python -m benchmarks.search.vectors [--write]``.
+"""Search by vectors: ``python -m benchmarks.search.vectors [--corpus NAME] [--write]``.
 
-Three corpora: 200,000 × 768 in three spaces, clustered; real texts with MiniLM's vectors; a million × 384,
-clustered. ``--leave-out million`` and so on for less; ``--only NAME`` for some of the engines. Engines that
-nothing else here needs are installed by ``make bench`` into an environment of their own.
+Three corpora: ``clustered``, 200,000 × 768 in three spaces; ``minilm``, real texts with MiniLM's vectors;
+and ``million``, a million × 384, clustered, with a section of its own. Without ``--corpus`` it is the first
+two; ``--only NAME`` chooses engines. ``make bench-peers`` installs engines that nothing else here needs into
+an environment of their own.
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import benchmarks.search.generator
+import benchmarks.search.vectors.corpus
+import benchmarks.search.vectors.texts
+from benchmarks.made_data import linked, made_data
 from benchmarks.report import publish
 from benchmarks.search.engine_runs import EngineProcess
-from benchmarks.search.vectors.corpus import Corpus, Matrix, clustered, entries_of, write
+from benchmarks.search.vectors.corpus import Corpus, clustered, entries_of, write
 from benchmarks.search.vectors.engines import MODULES, MOST_OF_A_MILLION, MOST_RECORDS, NO_TEXTS
 from benchmarks.search.vectors.page import Part, page
 from benchmarks.search.vectors.texts import embedded
 
 OWN = ("tabane", NO_TEXTS, "numpy, float32")  # need no others than the project's own
+MAKERS = tuple(
+    Path(str(module.__file__))
+    for module in (
+        benchmarks.search.generator,
+        benchmarks.search.vectors.corpus,
+        benchmarks.search.vectors.texts,
+    )
+)
+MILLION = "million"
 
 
 def main(arguments: list[str]) -> None:
@@ -29,59 +44,63 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--million", type=int, default=1_000_000, help="how many those are")
     parser.add_argument("--only", action="append", choices=list(MODULES))
-    parser.add_argument(
-        "--leave-out", action="append", choices=["clustered", "minilm", "million"], default=[]
-    )
+    parser.add_argument("--corpus", action="append", choices=["clustered", "minilm", MILLION])
+    parser.add_argument("--prepare", action="store_true", help="make the corpora, and measure nothing")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     began = time.monotonic()
-    corpora: dict[str, tuple[int, Callable[[Path], Corpus | None]]] = {
+    corpora: dict[str, tuple[int, Callable[[Path], object]]] = {
         "clustered": (options.records, lambda folder: _clustered(folder, options.records, 768, 3)),
         "minilm": (0, _real),
-        "million": (options.million, lambda folder: _clustered(folder, options.million, 384, 1)),
+        MILLION: (options.million, lambda folder: _clustered(folder, options.million, 384, 1)),
     }
-    parts = []
-    for name, (records, making) in corpora.items():
-        if name not in options.leave_out:
-            engines = [
-                engine
-                for engine in options.only or MODULES
-                if records <= MOST_RECORDS.get(engine, records)
-                and (name != "million" or engine in MOST_OF_A_MILLION)
-            ]
-            parts += _part(name, making, engines)
-    publish("vectors", page(parts, time.monotonic() - began), write=options.write)
+    names = options.corpus or ["clustered", "minilm"]
+    made = {name: made_data(f"{name}-{corpora[name][0]}", MAKERS, corpora[name][1]) for name in names}
+    if options.prepare:
+        return
+    parts = [_part(name, folder, options.only) for name, folder in made.items()]
+    section, title = (
+        (MILLION, "Search by vectors, a million") if names == [MILLION] else ("vectors", "Search by vectors")
+    )
+    given = [word for word in arguments if word != "--write"]
+    command = shlex.join(["python", "-m", "benchmarks.search.vectors", *given])
+    publish(section, page(parts, title, command, time.monotonic() - began), write=options.write)
 
 
-def _part(name: str, making: Callable[[Path], Corpus | None], engines: Sequence[str]) -> Iterator[Part]:
-    """What was measured over one corpus; nothing where it cannot be made."""
+def _engines(name: str, records: int, only: Sequence[str] | None) -> list[str]:
+    return [
+        engine
+        for engine in only or MODULES
+        if records <= MOST_RECORDS.get(engine, records) and (name != MILLION or engine in MOST_OF_A_MILLION)
+    ]
+
+
+def _part(name: str, made: Path, only: Sequence[str] | None) -> Part:
+    """Measure the engines over one corpus. Raises EngineMissing."""
     with tempfile.TemporaryDirectory(prefix="tabane-bench-") as temporary:
-        folder = Path(temporary) / "corpus"
-        print(f"{name}: making the corpus", file=sys.stderr)
-        corpus = making(folder)
-        if corpus is None:
-            return
-        bare = _process(NO_TEXTS).step(NO_TEXTS, "fill", folder) if name == "clustered" else None
+        folder = linked(made, Path(temporary) / "corpus")
+        corpus = Corpus.open(folder)
+        bare = None
+        if name == "clustered" and not only:
+            bare = _process(NO_TEXTS).step(NO_TEXTS, "fill", folder)
         runs = {
             engine: _process(engine).run(engine, f"benchmarks.search.vectors.{MODULES[engine]}", folder)
-            for engine in engines
+            for engine in _engines(name, len(corpus), only)
         }
-        yield Part(name, len(corpus), corpus.dimension, len(corpus.spaces), runs, bare)
+        return Part(name, len(corpus), corpus.dimension, len(corpus.spaces), runs, bare)
 
 
-def _clustered(folder: Path, records: int, dimension: int, spaces: int) -> Corpus:
-    made: list[Matrix] = [clustered(records, dimension, seed) for seed in range(spaces)]
-    return write(folder, made, *entries_of(records))
+def _clustered(folder: Path, records: int, dimension: int, spaces: int) -> None:
+    write(folder, [clustered(records, dimension, seed) for seed in range(spaces)], *entries_of(records))
 
 
-def _real(folder: Path) -> Corpus | None:
+def _real(folder: Path) -> None:
     """Real texts and vectors; the words that are asked for stand in the generator's texts beside them."""
     found = embedded()
     if found is None:
-        print("minilm: not installed", file=sys.stderr)
-        return None
+        raise SystemExit("minilm: the package of the model is not installed. Run: make env")
     texts, vectors = found
-    return write(folder, [vectors], *entries_of(len(texts)))
+    write(folder, [vectors], *entries_of(len(texts)))
 
 
 def _process(name: str) -> EngineProcess:

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import benchmarks.search.vectors.engines as engines
-from benchmarks.search.engine_runs import Figures, memory, print_figures
+from benchmarks.search.engine_steps import Figures, memory, print_figures
 from benchmarks.search.vectors.corpus import WARM, Corpus, Question
 
-SECONDS = 4.0  # of one kind of question: slow engines are asked fewer
+SECONDS = 2.0  # of one kind of question: slow engines are asked fewer
 _FEWEST = 20
 _SCANS = 7
 

@@ -9,9 +9,19 @@ from functools import partial
 from typing import Any
 
 from benchmarks.report import Goal, goals, machine, number, quantile, table
-from benchmarks.search.engine_runs import OURS, EngineRun, compared_row, totals, totals_row
-from benchmarks.search.vectors.corpus import COMBINATIONS, OF_SEVERAL, ONE, QUESTIONS
+from benchmarks.search.engine_runs import (
+    OURS,
+    EngineRun,
+    Runs,
+    engine_row,
+    engines_comparison,
+    totals,
+)
+from benchmarks.search.vectors.corpus import COMBINATIONS, OF_SEVERAL, QUESTIONS
 from benchmarks.search.vectors.measuring import SECONDS
+from benchmarks.sections.blocks import Axis, Block, Comparison, Mark, Plot, Row, Series
+from benchmarks.sections.figure import Better
+from benchmarks.sections.plots import curves, row_bars
 
 _KINDS = {
     "nearest": "top 10",
@@ -67,7 +77,7 @@ class Part:
     records: int
     dimension: int
     spaces: int
-    runs: Mapping[str, EngineRun | None]
+    runs: Runs
     bare: Mapping[str, Any] | None
 
     @property
@@ -75,10 +85,10 @@ class Part:
         return _TITLES[self.name].format(records=self.records, dimension=self.dimension)
 
 
-def page(parts: Sequence[Part], seconds: float) -> list[str]:
-    versions = {name: run.asked["version"] for part in parts for name, run in part.runs.items() if run}
+def page(parts: Sequence[Part], title: str, command: str, seconds: float) -> list[Block | str]:
+    versions = {name: run.asked["version"] for part in parts for name, run in part.runs.items()}
     listed = ", ".join(f"{name} {version}" for name, version in versions.items())
-    text = ["## Search by vectors", f"{machine('python -m benchmarks.search.vectors')} {listed}."]
+    text: list[Block | str] = [title, f"{machine(command)} {listed}."]
     reached = [goal for part in parts for goal in _goals(part)]
     text += ["### Against the goals", goals(reached)] if reached else []
     for part in parts:
@@ -129,25 +139,62 @@ def _other_goals(part: Part, ours: EngineRun) -> Iterator[Goal]:
         yield Goal("anonymous memory", memory, 150, " MB")
 
 
-def _section(part: Part) -> list[str]:
-    text = [f"### {part.title}"]
+def _section(part: Part) -> list[Block | str]:
+    text: list[Block | str] = [f"### {part.title}"]
     runs, ours = part.runs, part.runs.get(OURS)
     if ours is not None:
         text += ["Milliseconds of ours:", table(("", "p50", "p95", "processor", "recall@10"), _spread(ours))]
-    kinds = [kind for kind in _KINDS if any(run and _spent(kind, run) for run in runs.values())]
-    recalled = [kind for kind in (*ONE, *COMBINATIONS) if kind in kinds]
+    kinds = [kind for kind in _KINDS if any(_spent(kind, run) for run in runs.values())]
+    times = engines_comparison(part.title, runs, (_times(kind, runs) for kind in kinds))
+    recalled = [row for row in times.rows if any(share is not None for share in row.recalls)]
+    filling = engines_comparison(part.title, runs, [*totals(runs), *_more_totals(part)])
     return [
         *text,
         "Milliseconds at the median, and how many times ours that is:",
-        table(("", *runs), (compared_row(_KINDS[kind], runs, partial(_spent, kind)) for kind in kinds)),
+        times,
         "Recall@10:",
         table(
-            ("", *runs),
-            (totals_row(_KINDS[kind], runs, partial(_recall, kind), ".4f") for kind in recalled),
+            ("", *times.columns), ([row.name, *(number(it, ".4f") for it in row.recalls)] for row in recalled)
         ),
+        *_recall_plots(part, times),
         "Filling, opening, memory, disk:",
-        table(("", *runs), [*totals(runs), *_more_totals(part)]),
+        filling,
+        row_bars(
+            f"{part.name}-ingest",
+            f"Filling {part.records:,} × {part.dimension}",
+            "rows a second",
+            filling,
+            filling.rows[:2],
+            logarithmic=True,
+        ),
     ]
+
+
+def _times(kind: str, runs: Runs) -> Row:
+    return engine_row(_KINDS[kind], runs, partial(_spent, kind), unit=" ms", recall=partial(_recall, kind))
+
+
+def _recall_plots(part: Part, times: Comparison) -> Iterator[Plot]:
+    """Yield time against recall, without a filter and with one, and the time of all kinds of search."""
+    for kind, words in (("nearest", "Top 10 of all"), ("dates", "Top 10 in 10 % of the dates")):
+        row = next((row for row in times.rows if row.name == _KINDS[kind]), None)
+        if row is not None:
+            yield curves(
+                f"{part.name}-{kind}",
+                f"{words}, {part.records:,} × {part.dimension}",
+                Axis("recall@10"),
+                Axis("ms, median", logarithmic=True),
+                [
+                    Series(name, (share,), (value,), is_ours=name == OURS)
+                    for name, value, share in zip(times.columns, row.values, row.recalls, strict=True)
+                    if value is not None and share is not None
+                ],
+                mark=Mark.POINTS,
+            )
+    several = [row for row in times.rows if row.name in map(_KINDS.get, ("nearest", "hybrid", *COMBINATIONS))]
+    if len(several) > 1:
+        title = f"One space, hybrid, several spaces, {part.records:,} × {part.dimension}"
+        yield row_bars(f"{part.name}-kinds", title, "ms, median", times, several, logarithmic=True)
 
 
 def _spread(ours: EngineRun) -> list[tuple[str, ...]]:
@@ -164,11 +211,15 @@ def _spread(ours: EngineRun) -> list[tuple[str, ...]]:
     ]
 
 
-def _more_totals(part: Part) -> Iterator[list[str]]:
-    runs = part.runs
-    yield totals_row("rows for each second of the processor", runs, lambda run: run.filled.get("processor"))
-    yield totals_row("mapped files in memory, MB", runs, lambda run: run.asked["mapped"])
+def _more_totals(part: Part) -> Iterator[Row]:
+    total = partial(engine_row, runs=part.runs, digits=0, with_ratios=False)
+    yield total(
+        "rows for each second of the processor",
+        value=lambda run: run.filled.get("processor"),
+        better=Better.MORE,
+    )
+    yield total("mapped files in memory, MB", value=lambda run: run.asked["mapped"])
     spaces = {"all similarities": "nearest"} | ({"of three spaces": "average"} if part.spaces > 1 else {})
     for words, kind in spaces.items():
         for place, end in enumerate(("first", "all")):
-            yield totals_row(f"{words}: {end}, ms", runs, partial(_scan, kind, place))
+            yield total(f"{words}: {end}, ms", value=partial(_scan, kind, place))

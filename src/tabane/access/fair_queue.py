@@ -15,14 +15,14 @@ class FairQueue(Generic[Waiting]):
     All methods take constant time.
     """
 
-    __slots__ = ("_count", "_lines")
+    __slots__ = ("_lines", "count")
 
     def __init__(self) -> None:
         self._lines: OrderedDict[str, OrderedDict[Waiting, None]] = OrderedDict()
-        self._count = 0
+        self.count = 0
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     def __iter__(self) -> Iterator[Waiting]:
         """Iterate over all entries, holder by holder."""
@@ -38,7 +38,7 @@ class FairQueue(Generic[Waiting]):
         if line is None:
             line = self._lines[holder] = OrderedDict()
         line[entry] = None
-        self._count += 1
+        self.count += 1
 
     def add_first(self, holder: str, entry: Waiting) -> None:
         """Add an entry that comes before all others."""
@@ -48,7 +48,7 @@ class FairQueue(Generic[Waiting]):
         line[entry] = None
         line.move_to_end(entry, last=False)
         self._lines.move_to_end(holder, last=False)
-        self._count += 1
+        self.count += 1
 
     def waiting(self, holder: str) -> int:
         """Return the number of entries of a holder."""
@@ -60,13 +60,13 @@ class FairQueue(Generic[Waiting]):
         There is room for ``most`` entries, and beyond them for a holder that has less than its share of them:
         so one that fills the queue keeps nobody else out.
         """
-        return self._count >= most and self.waiting(holder) * len(self._lines) >= most
+        return self.count >= most and self.waiting(holder) * len(self._lines) >= most
 
     def pop(self) -> Waiting:
         """Remove and return the first entry of the holder whose turn it is. Raises KeyError if empty."""
         holder, line = self._lines.popitem(last=False)
         entry, _ = line.popitem(last=False)
-        self._count -= 1
+        self.count -= 1
         if line:
             self._lines[holder] = line  # behind all others
         return entry
@@ -77,7 +77,7 @@ class FairQueue(Generic[Waiting]):
         if line is None or entry not in line:
             return False
         del line[entry]
-        self._count -= 1
+        self.count -= 1
         if not line:
             del self._lines[holder]
         return True

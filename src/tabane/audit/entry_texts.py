@@ -63,9 +63,19 @@ class EntryTexts:
     def __init__(self) -> None:
         self._callers: dict[tuple[str, ...], bytes] = {}
         self._targets: dict[tuple[str, ...], bytes] = {}
-        self._second, self._time = -1, ""
+        self._second, self._time = -1, b""
+        self._last: tuple[AuditedCaller, str, bytes] | None = None
 
     def caller(self, caller: AuditedCaller) -> bytes:
+        access, last = caller.access, self._last
+        # A record never changes, but its key may get another label.
+        if last is not None and last[0] is caller and last[1] == access.label:
+            return last[2]
+        text = self._text_of(caller)
+        self._last = caller, access.label, text
+        return text
+
+    def _text_of(self, caller: AuditedCaller) -> bytes:
         access = caller.access
         key = (access.holder, access.label, caller.client, caller.face._value_, caller.session)
         text = self._callers.get(key)
@@ -82,13 +92,13 @@ class EntryTexts:
             _remembered(self._targets, key, text)
         return text
 
-    def time(self, now: float) -> str:
+    def time(self, now: float) -> bytes:
         """Return a time, in seconds since 1970, as RFC 3339 in UTC with milliseconds."""
         second = int(now)
         if second != self._second:
             self._second = second
-            self._time = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S.")
-        return f"{self._time}{int((now - second) * 1000):03d}Z"
+            self._time = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S.").encode()
+        return b"%b%03dZ" % (self._time, int((now - second) * 1000))
 
 
 def members(**values: str | int | float) -> bytes:

@@ -155,27 +155,27 @@ class AuditLog:
         if self._options.mode == "off":
             return None
         json, sent = arguments.take()
-        self._append(
-            "call",
-            b"".join(
-                (
-                    self._texts.caller(caller),
-                    _word("request", request) if request else b"",
-                    _word("script", caller.script) if caller.script else b"",
-                    member("approval", caller.approval) if caller.approval else b"",
-                    self._texts.target(target),
-                    b',"arguments":' + json if json else b"",
-                    b',"arguments_size":%d' % sent if sent else b"",
-                    b',"code":"%b","code_size":%d,"calls":%d' % (script.code.encode(), *script[1:])
-                    if script is not None
-                    else b"",
-                    _OUTCOMES[outcome],
-                    member("reason", reason) if reason else b"",
-                    f',"ms":{seconds * 1000:.3f},"bytes":{size}'.encode(),
-                    b',"saved":%d' % saved if saved else b"",
-                )
-            ),
-        )
+        parts = [self._texts.caller(caller)]
+        if request:
+            parts.append(_word("request", request))
+        if caller.script:
+            parts.append(_word("script", caller.script))
+        if caller.approval:
+            parts.append(member("approval", caller.approval))
+        parts.append(self._texts.target(target))
+        if json:
+            parts += (b',"arguments":', json)
+        if sent:
+            parts.append(b',"arguments_size":%d' % sent)
+        if script is not None:
+            parts.append(b',"code":"%b","code_size":%d,"calls":%d' % (script.code.encode(), *script[1:]))
+        parts.append(_OUTCOMES[outcome])
+        if reason:
+            parts.append(member("reason", reason))
+        parts.append(b',"ms":%.3f,"bytes":%d' % (seconds * 1000, size))
+        if saved:
+            parts.append(b',"saved":%d' % saved)
+        self._append("call", b"".join(parts))
         return self._sync.on_disk(self._seq) if self._sync.strict else None
 
     def event(
@@ -229,9 +229,9 @@ class AuditLog:
         now = self._clock()
         if self._size >= self._options.size or now >= self._next_day:
             self._tend(now)
-        if self._problem is not None:
-            self._lose(self._problem)
-            return
+            if self._problem is not None:
+                self._lose(self._problem)
+                return
         try:
             self._write(type, now, members)
         except OSError as error:
@@ -240,9 +240,9 @@ class AuditLog:
     def _write(self, type: EntryType, now: float, members: bytes) -> None:
         """Write an entry to the open file. Raises OSError; then nothing of it is in the file."""
         seq = self._seq + 1
-        body = f'{{"seq":{seq},"time":"{self._texts.time(now)}","type":"{type}"'.encode() + members
+        body = b'{"seq":%d,"time":"%b","type":"%b"%b' % (seq, self._texts.time(now), type.encode(), members)
         mac = self._chain.mac(self._mac, body)
-        line = body + MAC_MEMBER + hexlify(mac) + b'"}\n'
+        line = b'%b%b%b"}\n' % (body, MAC_MEMBER, hexlify(mac))
         if os.write(self._fd, line) != len(line):
             self._finish_torn(line)
         self._size += len(line)
@@ -415,7 +415,7 @@ class AuditLog:
 def _word(name: str, text: str) -> bytes:
     """Return a member. An id of letters and digits needs no escapes."""
     if text.isascii() and text.isalnum() and len(text) < 100:
-        return f',"{name}":"{text}"'.encode()
+        return b',"%b":"%b"' % (name.encode(), text.encode())
     return member(name, text)
 
 

@@ -16,6 +16,11 @@ class PreparedArguments:
     def __init__(self, text: bytes, size: int = 0, work: RedactionWork | None = None) -> None:
         self._text, self._size, self._work = text, size, work
 
+    @property
+    def is_due(self) -> bool:
+        """Return whether there is work left."""
+        return self._work is not None
+
     def take(self) -> tuple[bytes, int]:
         """Return the JSON, empty for none, and the number of bytes that were sent if it is not all of them.
 

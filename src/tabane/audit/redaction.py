@@ -67,20 +67,28 @@ class ArgumentRedactor:
         self._short = tuple(value for value in known if not has_run(value.encode("utf-8", "replace")))
 
     def prepare(self, arguments: bytes) -> PreparedArguments:
-        """Return the arguments of a call that begins. Never raises; long ones are redacted in a thread."""
+        """Return the arguments of a call that begins. Never raises.
+
+        Short ones are redacted when they are taken, or before if there is time; long ones in a thread.
+        """
         size = len(arguments)
         if not size or not self._limit:
             return NOTHING
+        if size <= AT_ONCE:
+            return PreparedArguments(b"", 0, lambda: self._redact_short(arguments))
         if size <= CHECKED and size <= self._limit and self._is_harmless(arguments):
             return PreparedArguments(arguments)
-        if size <= AT_ONCE:
-            return PreparedArguments(*self.redact(arguments))
         window = bytes(memoryview(arguments)[: self._limit + LOOKAHEAD])
         prepared = PreparedArguments(b"", size, lambda: self._redact(window, size))
         if self._thread is None:
             self._thread = _RedactionThread()
         self._thread.add(prepared)
         return prepared
+
+    def _redact_short(self, arguments: bytes) -> tuple[bytes, int]:
+        if len(arguments) <= self._limit and self._is_harmless(arguments):
+            return arguments, 0
+        return self.redact(arguments)
 
     def redact(self, arguments: bytes, size: int = 0) -> tuple[bytes, int]:
         """Return the redacted JSON, and the number of bytes of the arguments if it is not all of them.

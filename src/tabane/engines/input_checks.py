@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -31,14 +32,21 @@ async def checked_records(records: Sequence[Record], shape: Shape, models: Mappi
 
     def slice_from(first: int) -> list[Record]:
         part = [_without(record, passed) for record in records[first : first + _CHECKED_AT_ONCE]]
-        return [checked(record, shape, checked_vector) for record in part]
+        valid = {space.name for space in shape.spaces if _all_valid(part, space)}
 
-    if len(records) <= _CHECKED_AT_ONCE:
-        return slice_from(0)
-    ready: list[Record] = []
-    for first in range(0, len(records), _CHECKED_AT_ONCE):
-        ready += await asyncio.to_thread(slice_from, first)
-    return ready
+        def fit(vector: bytes, space: EmbeddingSpace) -> bytes:
+            return vector if space.name in valid else checked_vector(vector, space)
+
+        return [checked(record, shape, fit) for record in part]
+
+    def slices() -> list[Record]:
+        ready: list[Record] = []
+        for first in range(0, len(records), _CHECKED_AT_ONCE):
+            ready += slice_from(first)
+            time.sleep(0)  # a thread that waits for the interpreter gets it now, not 5 ms later
+        return ready
+
+    return slice_from(0) if len(records) <= _CHECKED_AT_ONCE else await asyncio.to_thread(slices)
 
 
 async def checked_exchange(records: Sequence[Record], gone: Sequence[str]) -> tuple[list[str], int]:
@@ -60,6 +68,19 @@ def _without(record: Record, spaces: set[str]) -> Record:
 def _sized(records: Sequence[Record], gone: Sequence[str]) -> tuple[list[str], int]:
     keys = [checked_key(key) for key in gone]
     return keys, rows_of_exchange(records, keys)
+
+
+def _all_valid(records: Sequence[Record], space: EmbeddingSpace) -> bool:
+    """Return whether all vectors of a space pass the quick check of :func:`checked_vector`."""
+    vectors = [record.vectors[space.name] for record in records if space.name in record.vectors]
+    if not vectors or any(type(each) is not bytes or len(each) != 4 * space.dimension for each in vectors):
+        return False
+    import numpy as np  # a store without vectors does without it
+
+    numbers = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), space.dimension)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("ij,ij->i", numbers, numbers)
+    return bool(((squares > 0) & (squares < np.inf)).all())
 
 
 def checked_vector(vector: bytes, space: EmbeddingSpace) -> bytes:
@@ -97,19 +118,37 @@ def checked_attachment(
 MOST_BYTES = 1_000_000  # of a commit that others share
 
 
-def cut(records: Sequence[Record]) -> Iterator[list[Record]]:
-    """Yield the records in order, in parts of at most 100 rows and 1 MB. A larger record is its own part."""
+MOST_OF_LONG = 1000  # records that are written in turns with others, before there must be room again
+MOST_BYTES_OF_LONG = 16_000_000
+
+
+def is_long(records: Sequence[Record]) -> bool:
+    """Return whether records are too many, or too large, for a commit that others share."""
+    return len(records) > MOST_ROWS or sum(map(_weight, records)) > MOST_BYTES
+
+
+def cut(
+    records: Sequence[Record], rows: int = MOST_ROWS, size_of_part: int = MOST_BYTES
+) -> Iterator[list[Record]]:
+    """Yield the records in order, in parts of at most so many rows and bytes: by default 100 and 1 MB.
+
+    A larger record is its own part.
+    """
     part: list[Record] = []
     size = 0
     for record in records:
-        weight = len(record.payload) + sum(map(len, record.texts.values())) + _vectors(record)
-        if part and (len(part) == MOST_ROWS or size + weight > MOST_BYTES):
+        weight = _weight(record)
+        if part and (len(part) == rows or size + weight > size_of_part):
             yield part
             part, size = [], 0
         part.append(record)
         size += weight
     if part:
         yield part
+
+
+def _weight(record: Record) -> int:
+    return len(record.payload) + sum(map(len, record.texts.values())) + _vectors(record)
 
 
 def check_count(records: Sequence[Record], gone: Sequence[str]) -> None:

@@ -8,8 +8,8 @@ the truth cannot be reached, the replica answers with what it has.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
 from tabane.engines.collection_replica import CollectionReplica
 from tabane.errors import StoreBusy, StoreError
@@ -19,8 +19,10 @@ from tabane.search.engine import (
     Collection,
     EngineHits,
     Exchanged,
+    JoinedRecords,
     LexicalQuery,
     ListedKeys,
+    NearestRequest,
     Order,
     Ranks,
     SelectedPage,
@@ -143,6 +145,15 @@ class ReplicatedCollection:
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         return await self._read(lambda asked: asked.nearest(query, where, limit, offset))
+
+    async def together(
+        self,
+        work: Callable[[JoinedRecords], Coroutine[Any, Any, T]],
+        *,
+        long: bool = False,
+        first: NearestRequest | None = None,
+    ) -> T:
+        return await work(self)
 
     async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
         async for block in self._blocks(lambda asked: asked.listing(order, where)):

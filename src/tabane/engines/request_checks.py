@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 from tabane.errors import BadArguments
 from tabane.messages import say
+from tabane.search.engine import MOST_AT_ONCE
 from tabane.search.records import MOST_FIELDS, EmbeddingSpace, Field, Kind
 
 MOST_BOUNDS = 100_000  # of a histogram
@@ -15,6 +17,12 @@ def check_bounded(name: str, value: int, least: int, most: int) -> None:
     """Raise unless the value is within these limits, both included."""
     if not least <= value <= most:
         raise BadArguments(say("{field} must be {least} to {most}", field=name, least=least, most=most), name)
+
+
+def checked_keys(keys: Sequence[str]) -> list[str]:
+    """Return the keys as they are stored. Raise if there are too many for one request."""
+    check_bounded("keys", len(keys), 0, MOST_AT_ONCE)
+    return [unicodedata.normalize("NFC", key) for key in keys]
 
 
 def check_bounds(bounds: Sequence[float]) -> None:

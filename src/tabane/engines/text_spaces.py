@@ -13,6 +13,9 @@ from tabane.search.substrings import substring_tokens
 Analysis = Mapping[str, list[str]]
 """Space → its tokens in order, with gaps. Without pairs, which the memory segment rarely needs."""
 
+JoinedAnalysis = Mapping[str, str]
+"""Space → its tokens in order, with gaps and joined by spaces. With pairs: the whole text of an index."""
+
 VERSION = 1  # of the analysis: an index with another version is rebuilt
 
 
@@ -20,6 +23,7 @@ class RecordAnalyzer:
     """Analyzes texts for the spaces of a shape. Pure; any thread may use it."""
 
     def __init__(self, shape: Shape, japanese: Japanese | None) -> None:
+        self.shape = shape
         self._texts = tuple(text.name for text in shape.texts)
         self._cutters: dict[str, Callable[[str], list[str]]] = {TOKENS: positioned, UNITS: units}
         if japanese is not None:
@@ -37,6 +41,14 @@ class RecordAnalyzer:
             if name in texts
             for kind, cut in self._cutters.items()
         }
+
+    def joined(self, texts: Mapping[str, str], known: Analysis | None = None) -> JoinedAnalysis:
+        """Return the tokens of every space. ``known``: the analysis of the texts, if it was made already."""
+        found = {space: " ".join(tokens) for space, tokens in (known or self.analysis(texts)).items()}
+        for name in self._texts:
+            if name in texts:
+                found[f"{PAIRS}_{name}"] = " ".join(self.pairs(texts[name]))
+        return found
 
     def whole(self, texts: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
         """Yield the tokens of each space, with the pairs of texts that have some that are searched for.

@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from msgspec import Raw, structs
 
+from tabane.gateway.catalog_index import CatalogIndex
 from tabane.gateway.definitions.changes import DefinitionHeld
 from tabane.gateway.definitions.definition import KINDS, Kind, name_in
 from tabane.gateway.definitions.review import DefinitionReview, ReviewedList
@@ -31,21 +32,16 @@ from tabane.wire.extensions import SKILLS
 from tabane.wire.json import join
 
 if TYPE_CHECKING:
-    from tabane.gateway.tools.index import ToolHits, ToolIndex, ToolQuery
-    from tabane.gateway.tools.vector_table import ToolGist
+    from tabane.gateway.tools.index import ToolHits, ToolQuery
     from tabane.gateway.upstreams.handshake import Peer
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _TRIES = 5
 _MOST_TRIED = 20
 
 _MOST_TIED = 5  # hits beyond those asked for, which may be in a tie with the last of these
 _USE_SAVED = 60.0  # seconds after a call
-
-_OWN = ""  # the hub's own tools in the index: no server has this name
 
 
 class ServerCatalogs:
@@ -64,7 +60,7 @@ class ServerCatalogs:
         review: DefinitionReview,
         embedding: Callable[[], ToolEmbedding] | None = None,
     ) -> None:
-        self._folder, self._loop, self._review = folder, loop, review
+        self._loop, self._review = loop, review
         self._listings = ListingsFile(folder / "catalogue.db")
         self.tools = ToolCatalog(AliasMap(self._listings.aliases(), reserved))
         self.prompts = PromptCatalog(AliasMap(self._listings.aliases("prompts")))
@@ -78,12 +74,10 @@ class ServerCatalogs:
         self._kept = {of: len(entries) for of, entries in self._aliases().items()}
         self.use = ToolUse(self._listings.used())
         self._use_saving: asyncio.TimerHandle | None = None
-        self._idle: Callable[[], frozenset[str]] = frozenset
-        self._indexed_without: frozenset[str] = frozenset()
         self._worker = ThreadPoolExecutor(1, "catalogue")
-        self._index: ToolIndex | None = None
+        self._index = CatalogIndex(folder / "tools.db", self.tools, self._worker, loop)
         self._planning = asyncio.Lock()
-        self._meaning = ToolMeaning(embedding, _IndexVectors(self))
+        self._meaning = ToolMeaning(embedding, self._index.vectors)
 
     # -- what is known ---------------------------------------------------------------------------
 
@@ -104,7 +98,7 @@ class ServerCatalogs:
     ) -> None:
         """Offer the hub's own tools too. ``idle`` names those that a search leaves out at the moment."""
         self.tools.provide(tools, unlisted)
-        self._idle = idle
+        self._index.idle = idle
 
     def listing(self, server: str) -> ServerListing | None:
         """Return the last listing of a server: from now, an earlier run of the hub, or its trial."""
@@ -148,21 +142,22 @@ class ServerCatalogs:
 
     async def search(self, query: ToolQuery, holder: str = "") -> ToolHits:
         """Return ranked tools for a query. Tools that this holder used more come first in a tie."""
-        idle, more = self._idle(), query
+        idle, more = self._index.idle(), query
         if query.match == "relevance":
             more = replace(query, limit=query.limit + _MOST_TIED)
         compares = query.match == "relevance" and query.keywords is None
+        self._index.prepare(idle)  # while a model makes the vectors of the query
         asked = await self._meaning.of_query(query.query) if compares else QueryMeaning()
-        found = await self.with_index(lambda index: index.search(more, asked.vectors), idle)
+        found = await self._index.run(lambda index: index.search(more, asked.vectors), idle)
         hits = ties_broken(found.hits, self.use.of(holder), {tool.alias for tool in self.tools.own})
         if found.incomplete:
             self._meaning.changed()
         starting = asked.available and (found.incomplete or not found.compared)
         return structs.replace(found, hits=hits[: query.limit], starting=starting)
 
-    def note_use(self, holder: str, tool: str, *, kept: bool) -> None:
-        """Count a call of a tool by its public name. ``kept``: the count is to outlive the hub."""
-        self.use.note(holder, tool, time.time(), told=kept)
+    def note_use(self, holder: str, tool: str, times: int, *, kept: bool) -> None:
+        """Count calls of a tool by its public name. ``kept``: the count is to outlive the hub."""
+        self.use.note(holder, tool, time.time(), times, told=kept)
         if kept and self._use_saving is None:
             self._use_saving = self._loop.call_later(_USE_SAVED, self._save_use)
 
@@ -261,6 +256,7 @@ class ServerCatalogs:
 
     async def close(self) -> None:
         """Write what is pending, and close the files."""
+        self._index.end()
         await self._meaning.close()
         if self._use_saving is not None:
             self._use_saving.cancel()
@@ -318,66 +314,16 @@ class ServerCatalogs:
                 self._kept[of] = len(entries)
                 self._later(partial(self._listings.keep_aliases, entries, of))
 
-    async def with_index(self, work: Callable[[ToolIndex], T], idle: frozenset[str] | None = None) -> T:
-        """Run work on the index in its thread, and return the result."""
-        return await self._loop.run_in_executor(self._worker, lambda: work(self._ready_index(idle)))
-
-    def _ready_index(self, idle: frozenset[str] | None = None) -> ToolIndex:
-        from tabane.gateway.tools.index import ToolIndex
-
-        if idle is None:
-            idle = self._indexed_without
-        if self._index is None:
-            self._index = ToolIndex(str(self._folder / "tools.db"))
-            self._index_own(self._index, idle)
-            for name in self._index.servers():
-                if not self.tools.has(name) and name != _OWN:
-                    self._index.remove(name)
-            for name in list(self._known):
-                if self.tools.has(name):
-                    self._index.replace(name, self.tools.for_models(name))
-        elif idle != self._indexed_without:
-            self._index_own(self._index, idle)
-        return self._index
-
-    def _index_own(self, index: ToolIndex, idle: frozenset[str]) -> None:
-        """Index the hub's own tools without the idle ones, so that these do not count as documents either."""
-        index.replace(_OWN, [tool for tool in self.tools.own if tool.name not in idle])
-        self._indexed_without = idle
-
     def _index_later(self, name: str) -> None:
-        # Before the first search there is no index to update: it is built from the catalog.
         self._meaning.changed()
-        if self._index is not None:
-            tools = self.tools.for_models(name)
-            if self.tools.has(name):
-                self._later(lambda: self._ready_index().replace(name, tools))
-            else:
-                self._later(lambda: self._ready_index().remove(name))
+        self._index.note(name)
 
     def _later(self, work: Callable[[], object]) -> None:
         self._worker.submit(work).add_done_callback(_log_failure)
 
     def _close_files(self) -> None:
-        if self._index:
-            self._index.close()
+        self._index.close()
         self._listings.close()
-
-
-class _IndexVectors:
-    """Vectors in the index's file, in the thread that owns it."""
-
-    def __init__(self, catalogs: ServerCatalogs) -> None:
-        self._catalogs = catalogs
-
-    async def missing(self, model: str, most: int) -> list[ToolGist]:
-        return await self._catalogs.with_index(lambda index: index.vectors.missing(model, most))
-
-    async def put(self, model: str, vectors: Sequence[tuple[bytes, bytes]]) -> None:
-        await self._catalogs.with_index(lambda index: index.vectors.put(model, vectors))
-
-    async def clear(self, models: Sequence[str]) -> None:
-        await self._catalogs.with_index(lambda index: index.vectors.clear(models))
 
 
 def _log_failure(future) -> None:  # type: ignore[no-untyped-def]

@@ -287,16 +287,20 @@ class Gateway:
 
     def route(self, caller: Caller, tool: Tool) -> Upstream:
         """Return the instance that serves this caller's calls of the tool. Raises TabaneError if none can."""
-        if tool.server not in self.servers:
+        configured = self.servers.get(tool.server)
+        if configured is None:
             raise self._lookup.unknown(caller, tool.alias)
-        return self.instance_for(caller, tool.server)
+        return self._instance(caller, configured)
 
     def instance_for(self, caller: Caller, server: str) -> Upstream:
         """Return the instance of a server that serves this caller. Raises TabaneError if none can."""
-        configured = self.server(server)
+        return self._instance(caller, self.server(server))
+
+    def _instance(self, caller: Caller, configured: Server) -> Upstream:
         if configured.disabled:
             raise UpstreamUnavailable(configured.disabled)
-        return self._instances.get(self.sharing.shared(configured), caller)
+        shared = self.sharing.shared(configured) if self.sharing.learned else configured
+        return self._instances.get(shared, caller)
 
     async def adopt(self, server: str, fingerprint: str) -> AdoptedCall:
         """Return a connection for a call that an earlier hub has made. Raises UpstreamUnavailable.
@@ -336,9 +340,9 @@ class Gateway:
         """Return how much each caller used each tool."""
         return self._catalogs.use
 
-    def note_use(self, holder: str, tool: str, *, kept: bool) -> None:
-        """Count a call of a tool, as :meth:`ServerCatalogs.note_use` does."""
-        self._catalogs.note_use(holder, tool, kept=kept)
+    def note_use(self, holder: str, tool: str, times: int = 1, *, kept: bool) -> None:
+        """Count calls of a tool, as :meth:`ServerCatalogs.note_use` does."""
+        self._catalogs.note_use(holder, tool, times, kept=kept)
 
     def remember(self, listing: ServerListing) -> None:
         """Remember the listing of a server from its trial, so that it need not start again."""

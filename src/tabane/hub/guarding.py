@@ -25,9 +25,7 @@ class HubGuard:
     def judge(
         self, caller: Caller, target: CallTarget, arguments: bytes, request: str
     ) -> OpenApproval | None:
-        if not self.rules:
-            return None
-        asking = self.check(caller, target, arguments)
+        asking = self.check(caller, target, arguments) if self.rules else ()
         return self._ask(asking, caller, target, arguments, request) if asking else None
 
     def answered(self, caller: Caller, target: CallTarget) -> None:

@@ -72,11 +72,9 @@ class Hub:
         self.stores = stores_of(settings, self.environment)
         self.jobs = Jobs(loop)
         self.models = HubModels(
-            lambda: self.settings,
-            self.environment,
-            lambda: self.stores.kept(self.settings.embedding_cache),
-            errors=2,
-        )
+            lambda: self.settings, self.environment,
+            lambda: self.stores.kept(self.settings.embedding_cache), errors=2,
+        )  # fmt: skip
         self.embedding = CollectionEmbedder(
             settings.home, self.stores, self.models, self.jobs, _embedded, self._model_is_named
         )
@@ -101,6 +99,7 @@ class Hub:
         )  # fmt: skip
         self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)
         self.audit = HubAudit(loop, self.access, settings, self.environment, self.gateway, self.jobs)
+        self.audit.meter.later = self.batch.later
         self.gateway.screening.note = self.audit.credentials_found
         self.tools.read_more_of(self.long_results)
         self.tools.report_to(self.audit.meter, self.audit.live.questions_changed)

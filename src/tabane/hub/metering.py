@@ -26,6 +26,14 @@ Count = Callable[[CallTarget, str, Outcome, float, int, int, str], None]
 """Counts a call: target, holder, outcome, seconds, bytes of the result, tokens saved, reason of a failure."""
 
 
+Later = Callable[[Callable[[], object]], object]
+"""Does some work soon."""
+
+
+def _at_once(work: Callable[[], object]) -> None:
+    work()
+
+
 class WatchedCall(CallMarks, Protocol):
     """A call that is watched."""
 
@@ -46,9 +54,11 @@ class HubMeter:
     """The meter of a hub. Each part may be None: then it does not apply.
 
     ``limits`` returns the limits of calls of a tier; None if it has none. ``watch`` is set when somebody
-    begins to watch the calls. ``used`` is told of each successful call: its target, and the holder.
-    ``answered`` is told of each call whose caller gets an answer, before the answer goes out. ``returned`` is
-    given the result of each successful call of a tool.
+    begins to watch the calls. ``used`` is told of successful calls: their target, the holder, and how many
+    they were. ``answered`` is told of each call whose caller gets an answer, before the answer goes out.
+    ``returned`` is given the result of each successful call of a tool.
+
+    ``later`` does work that neither a request nor an answer has to wait for, before the next message is read.
     """
 
     def __init__(
@@ -59,21 +69,25 @@ class HubMeter:
         trace: CallTracing | None = None,
     ) -> None:
         self._limits, self.recorder, self._count, self._trace = limits, recorder, count, trace
+        self.later: Later = _at_once
+        self._ended: list[MeteredCall] = []
         self.watch: CallWatch | None = None
-        self.used: Callable[[CallTarget, str], None] | None = None
+        self.used: Callable[[CallTarget, str, int], None] | None = None
         self.answered: Callable[[Caller, CallTarget], None] | None = None
         self.returned: Callable[[CallTarget, str, bytes | Raw], None] | None = None
 
     def begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:
-        if _only_looks(caller, target):
+        if caller.face is Face.WEB and _only_looks(caller, target):
             return UNMETERED
         call = self._opened(caller, target, arguments, request)
         if self.recorder is not None:
             try:
-                call.arguments = self.recorder.prepare(arguments)
+                prepared = call.arguments = self.recorder.prepare(arguments)
             except AuditError as error:
                 call.end("refused", reason=str(error))
                 raise
+            if prepared.is_due:
+                self.later(prepared.finish)
         limits = self._limits(caller.access.tier)
         if limits is not None:
             call.most = limits.result_size(caller.access.tier)
@@ -105,43 +119,55 @@ class HubMeter:
             call.marks = self.watch.began(caller, target, arguments, call.request)
         return call
 
-    def ended(
-        self,
-        call: MeteredCall,
-        outcome: Outcome,
-        size: int,
-        saved: int,
-        reason: str,
-        result: bytes | Raw | None,
-    ) -> Awaitable[None] | None:
-        """Count and record a call that has ended."""
-        seconds = time.perf_counter() - call.started
-        if self._count is not None:
-            self._count(call.target, call.caller.access.holder, outcome, seconds, size, saved, reason)
-        if self.answered is not None and (outcome == "ok" or (outcome == "failed" and call.target.server)):
+    def ended(self, call: MeteredCall) -> Awaitable[None] | None:
+        """Record a call that has ended, and have it counted."""
+        call.seconds = time.perf_counter() - call.started
+        caller, target, outcome = call.caller, call.target, call.outcome
+        if self.answered is not None and (outcome == "ok" or (outcome == "failed" and target.server)):
             # The text of an error is its server's. One of the hub's own shows nothing of what was to be read.
-            self.answered(call.caller, call.target)
-        if self.used is not None and outcome == "ok":
-            self.used(call.target, call.caller.access.holder)
-        if self.returned is not None and result is not None and outcome == "ok":
-            self.returned(call.target, call.caller.access.holder, result)
+            self.answered(caller, target)
         if call.span is not None:
-            call.span.end(outcome, size, reason=reason)
+            call.span.end(outcome, call.size, reason=call.reason)
         if call.marks is not None:
-            call.marks.ended(outcome, size, saved, reason)
+            call.marks.ended(outcome, call.size, call.saved, call.reason)
+        self._ended.append(call)
+        if len(self._ended) == 1:
+            self.later(self._note_ended)
         if self.recorder is None or call.arguments is None:
             return None
         return self.recorder.record(
-            call.caller,
-            call.target,
+            caller,
+            target,
             call.arguments,
             call.request,
             outcome,
-            seconds,
-            size,
-            saved,
-            reason[:LONGEST_REASON],
+            call.seconds,
+            call.size,
+            call.saved,
+            call.reason[:LONGEST_REASON] if call.reason else "",
         )
+
+    def _note_ended(self) -> None:
+        """Count the calls that have ended, and tell who wants to know."""
+        ended, self._ended = self._ended, []
+        count, returned, used = self._count, self.returned, self.used
+        last: MeteredCall | None = None
+        times = 0
+        for call in ended:
+            target, holder, outcome = call.target, call.holder, call.outcome
+            if count is not None:
+                count(target, holder, outcome, call.seconds, call.size, call.saved, call.reason)
+            if outcome != "ok":
+                continue
+            if returned is not None and call.result is not None:
+                returned(target, holder, call.result)
+            if last is not None and (last.target is not target or last.holder != holder):
+                if used is not None:
+                    used(last.target, last.holder, times)
+                times = 0
+            last, times = call, times + 1
+        if last is not None and used is not None:
+            used(last.target, last.holder, times)
 
 
 def _only_looks(caller: Caller, target: CallTarget) -> bool:
@@ -156,15 +182,22 @@ def _only_looks(caller: Caller, target: CallTarget) -> bool:
 
 
 class MeteredCall:
-    """A call of a hub that has begun."""
+    """A call of a hub that has begun. ``outcome`` and what follows it are set when it has ended."""
 
     __slots__ = (
-        "_ended", "_meter", "arguments", "caller", "marks", "meta", "most", "request", "span", "started",
-        "target", "turn", "waits",
+        "_ended", "_meter", "arguments", "caller", "holder", "marks", "meta", "most", "outcome", "reason",
+        "request", "result", "saved", "seconds", "size", "span", "started", "target", "turn", "waits",
     )  # fmt: skip
+    outcome: Outcome
+    seconds: float
+    size: int
+    saved: int
+    reason: str
+    result: bytes | Raw | None
 
     def __init__(self, meter: HubMeter, caller: Caller, target: CallTarget, request: str) -> None:
         self._meter, self.caller, self.target, self.request = meter, caller, target, request
+        self.holder = caller.access.holder
         self.started = time.perf_counter()
         self.arguments: PreparedArguments | None = None
         self.waits: Awaitable[None] | None = None
@@ -194,4 +227,5 @@ class MeteredCall:
         self._ended = True
         if self.turn is not None:
             self.turn.leave()
-        return self._meter.ended(self, outcome, size, saved, reason, result)
+        self.outcome, self.size, self.saved, self.reason, self.result = outcome, size, saved, reason, result
+        return self._meter.ended(self)

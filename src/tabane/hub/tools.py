@@ -156,6 +156,7 @@ def gateway_of(
         scans=definition_scans(environment, errors=2),
         hold=hold_of(settings),
     )
+    gateway.screening.later = batch.later
     _screen(gateway, settings, servers)
     return gateway
 
@@ -214,13 +215,13 @@ class UsedServersFile:
 
 
 class UseMeter(Protocol):
-    """Tells of each successful call, its target, its holder and a tool's result, and has the audit log.
+    """Tells of successful calls, their target, holder and number, and a tool's result, and has the audit log.
 
     ``answered`` is told what a caller reads.
     """
 
     recorder: AuditLog | None
-    used: Callable[[CallTarget, str], None] | None
+    used: Callable[[CallTarget, str, int], None] | None
     returned: Callable[[CallTarget, str, bytes | Raw], None] | None
     answered: Callable[[Caller, CallTarget], None] | None
 
@@ -326,10 +327,10 @@ class HubTools:
         if self._meter is not None and self._meter.answered is not None:
             self._meter.answered(caller, origin)
 
-    def note_use(self, target: CallTarget, holder: str) -> None:
-        """Count a call of a server's tool. The counts outlive the hub unless calls are not to be recorded."""
+    def note_use(self, target: CallTarget, holder: str, times: int) -> None:
+        """Count calls of a server's tool. The counts outlive the hub unless calls are not to be recorded."""
         if target.server and target.kind == "tool":
-            self._gateway.note_use(holder, target.name, kept=self._settings().audit != "off")
+            self._gateway.note_use(holder, target.name, times, kept=self._settings().audit != "off")
 
     async def _perform(self, caller: Caller, name: str, arguments: dict[str, Any]) -> Raw:
         """Call a tool for a script, as call_tool does, or as call_readonly_tool if it was called by that."""

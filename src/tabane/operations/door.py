@@ -79,13 +79,15 @@ class Door:
         call that the guard has let begin. Raises Forbidden and RateLimited.
         """
         try:
-            self.check(caller, target)
+            if caller.looks or not caller.access.allows(target):
+                self.check(caller, target)
+            approval = None if judged else self._guard.judge(caller, target, arguments, request)
         except Forbidden as error:
             self._meter.refuse(caller, target, arguments, request, error)
             raise
-        if judged:
-            return self._meter.begin(caller, target, arguments, request)
-        return self._begin(caller, target, arguments, request)
+        if approval is not None:
+            return self._guarded(approval, caller, target, arguments, request)
+        return self._meter.begin(caller, target, arguments, request)
 
     def _begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:
         """Judge a call that the caller may make, and begin it. Raises Forbidden and RateLimited."""

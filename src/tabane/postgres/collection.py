@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import unicodedata
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
 import psycopg
 from msgspec import structs
@@ -47,8 +47,10 @@ from tabane.search.engine import (
     Capability,
     EngineHits,
     Exchanged,
+    JoinedRecords,
     LexicalQuery,
     ListedKeys,
+    NearestRequest,
     Order,
     Ranks,
     SelectedPage,
@@ -259,6 +261,15 @@ class PostgresCollection:
         check_numeric(self._shape.field(order.field), "order")
         meant = self._condition(where)
         return await self._ask(lambda asking, _: asking.firsts(field, order, meant))
+
+    async def together(
+        self,
+        work: Callable[[JoinedRecords], Coroutine[Any, Any, T]],
+        *,
+        long: bool = False,
+        first: NearestRequest | None = None,
+    ) -> T:
+        return await work(self)
 
     async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
         check_numeric(self._shape.field(order.field), "order")

@@ -13,8 +13,16 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from tabane.posts.post import DUPLICATE_FIELD
-from tabane.search.engine import MOST_AT_ONCE, Collection, Order, VectorQuery
-from tabane.search.filters import EVERYTHING, And, Equal, Filter, In, Not
+from tabane.search.engine import (
+    MOST_AT_ONCE,
+    Collection,
+    JoinedRecords,
+    NearestRequest,
+    Order,
+    VectorQuery,
+    demanding,
+)
+from tabane.search.filters import NOTHING, And, Equal, Filter, In, Not
 from tabane.search.fusion import ScoreParts
 from tabane.search.hybrid import RankedRecord as Hit
 from tabane.search.hybrid import hybrid
@@ -47,13 +55,15 @@ class PostCandidates(NamedTuple):
 
 
 class PostRanking(Protocol):
-    """A ranking of posts."""
+    """A ranking of posts. ``posts`` answers the requests for records that it makes."""
 
-    async def best(self, without: Filter, limit: int) -> PostCandidates:
+    async def best(self, posts: JoinedRecords, without: Filter, limit: int) -> PostCandidates:
         """Return the best posts that do not match ``without``. ``limit`` is at most 1,000."""
         ...
 
-    async def placed(self, records: Sequence[Record], best: Sequence[RankedPost]) -> list[RankedPost | None]:
+    async def placed(
+        self, posts: JoinedRecords, records: Sequence[Record], best: Sequence[RankedPost]
+    ) -> list[RankedPost | None]:
         """Return other posts with their places, None for a post that cannot be ranked.
 
         ``best``: for each post, its best-ranked duplicate.
@@ -61,8 +71,34 @@ class PostRanking(Protocol):
         ...
 
 
+class JoinedRanking(PostRanking, Protocol):
+    """A ranking that waits for nothing but its requests for records."""
+
+    @property
+    def long(self) -> bool:
+        """Return whether these take more than some milliseconds."""
+        ...
+
+    def first(self, limit: int) -> NearestRequest | None:
+        """Return the request for the nearest records that the best ``limit`` posts begin with, if any."""
+        ...
+
+
+async def best_posts(
+    collection: Collection, source: HybridPosts | JoinedRanking, own: Filter, wanted: int
+) -> list[RankedPost]:
+    """Return the best posts :func:`without_duplicates`, by joined requests if the ranking allows it."""
+    if isinstance(source, HybridPosts):
+        return await without_duplicates(collection, source, own, wanted)
+    return await collection.together(
+        lambda posts: without_duplicates(posts, source, own, wanted),
+        long=source.long,
+        first=source.first(_first_limit(wanted)),
+    )
+
+
 async def without_duplicates(
-    collection: Collection, source: PostRanking, own: Filter, wanted: int
+    posts: JoinedRecords, source: PostRanking, own: Filter, wanted: int
 ) -> list[RankedPost]:
     """Return the best posts, none of which has an older duplicate that matches too.
 
@@ -70,12 +106,11 @@ async def without_duplicates(
     """
     found: list[RankedPost] = []
     settled: set[str] = set()
-    limit = wanted + wanted // 8 + 8
+    limit = _first_limit(wanted)
     while True:
-        limit = min(limit, MOST_AT_ONCE)
-        seen = In(DUPLICATE_FIELD, tuple(settled)) if settled else Not(EVERYTHING)
-        hits, more = await source.best(seen, limit)
-        found += await _older(collection, source, own, hits)
+        seen = In(DUPLICATE_FIELD, tuple(settled)) if settled else NOTHING
+        hits, more = await source.best(posts, seen, limit)
+        found += await _older(posts, source, own, hits)
         settled.update(_duplicate_key(hit.record) for hit in hits)
         # Posts that are not known yet rank after the last hit.
         certain = [each for each in found if not more or (hits and each.place <= hits[-1].place)]
@@ -83,7 +118,12 @@ async def without_duplicates(
             return sorted(certain)[:wanted]
         if len(settled) > MOST_SETTLED:
             return sorted(found)[:wanted]
-        limit *= 2
+        limit = min(2 * limit, MOST_AT_ONCE)
+
+
+def _first_limit(wanted: int) -> int:
+    """Return how many hits are requested at first: a few more, because some are duplicates."""
+    return min(wanted + wanted // 8 + 8, MOST_AT_ONCE)
 
 
 _BY_AGE = Order("at")
@@ -100,7 +140,7 @@ def _age(record: Record) -> tuple[float, str]:
 
 
 async def _older(
-    collection: Collection, source: PostRanking, own: Filter, hits: Sequence[RankedPost]
+    posts: JoinedRecords, source: PostRanking, own: Filter, hits: Sequence[RankedPost]
 ) -> list[RankedPost]:
     """Return the oldest post of each group that has a hit."""
     groups: dict[str, list[RankedPost]] = {}
@@ -110,7 +150,7 @@ async def _older(
     if not groups:
         return []
     where = And((In(DUPLICATE_FIELD, tuple(groups)), own))
-    firsts = await collection.firsts(DUPLICATE_FIELD, _BY_AGE, where)
+    firsts = await posts.firsts(DUPLICATE_FIELD, _BY_AGE, where)
     elsewhere = {
         str(group): key
         for group, key in firsts.items()
@@ -118,26 +158,26 @@ async def _older(
     }
     if not elsewhere:
         return list(oldest.values())
-    records = [each for each in await collection.get(list(elsewhere.values())) if each is not None]
+    records = [each for each in await posts.get(list(elsewhere.values())) if each is not None]
     best = [groups[_duplicate_key(record)][0] for record in records]
-    for record, placed in zip(records, await source.placed(records, best), strict=True):
+    for record, placed in zip(records, await source.placed(posts, records, best), strict=True):
         group = _duplicate_key(record)
         if placed is None:
-            placed = await _oldest(collection, source, own, groups[group][0], oldest[group])
+            placed = await _oldest(posts, source, own, groups[group][0], oldest[group])
         oldest[group] = placed
     return list(oldest.values())
 
 
 async def _oldest(
-    collection: Collection, source: PostRanking, own: Filter, best: RankedPost, known: RankedPost
+    posts: JoinedRecords, source: PostRanking, own: Filter, best: RankedPost, known: RankedPost
 ) -> RankedPost:
     """Return the oldest duplicate that can be ranked. Tries them from the oldest to the known one."""
     where, after = And((Equal(DUPLICATE_FIELD, _duplicate_key(best.record)), own)), None
     while True:
-        page = await collection.select(where, order=(_BY_AGE,), after=after, limit=MOST_AT_ONCE)
+        page = await posts.select(where, order=(_BY_AGE,), after=after, limit=MOST_AT_ONCE)
         records = [each.record for each in page.records]
         older = [record for record in records if _age(record) < _age(known.record)]
-        for placed in await source.placed(older, [best] * len(older)):
+        for placed in await source.placed(posts, older, [best] * len(older)):
             if placed is not None:
                 return placed
         after = page.after
@@ -148,16 +188,30 @@ async def _oldest(
 class NewestPosts:
     """Matching posts, newest first, those without a time last. All have the same score."""
 
-    def __init__(self, collection: Collection, where: Filter) -> None:
-        self._collection, self._where = collection, where
+    def __init__(self, where: Filter) -> None:
+        self._where = where
 
-    async def best(self, without: Filter, limit: int) -> PostCandidates:
-        where = And((self._where, Not(without)))
-        page = await self._collection.select(where, order=(Order("at", descending=True),), limit=limit)
+    @property
+    def long(self) -> bool:
+        return demanding(None, self._where)
+
+    def first(self, limit: int) -> None:
+        return None
+
+    async def best(self, posts: JoinedRecords, without: Filter, limit: int) -> PostCandidates:
+        page = await posts.select(
+            _outside(without, self._where), order=(Order("at", descending=True),), limit=limit
+        )
         return PostCandidates([_dated(each.record) for each in page.records], page.after is not None)
 
-    async def placed(self, records: Sequence[Record], best: Sequence[RankedPost]) -> list[RankedPost | None]:
+    async def placed(
+        self, posts: JoinedRecords, records: Sequence[Record], best: Sequence[RankedPost]
+    ) -> list[RankedPost | None]:
         return [_dated(record) for record in records]
+
+
+def _outside(without: Filter, where: Filter) -> Filter:
+    return where if without == NOTHING else And((where, Not(without)))
 
 
 def _dated(record: Record) -> RankedPost:
@@ -168,12 +222,19 @@ def _dated(record: Record) -> RankedPost:
 class NearestPosts:
     """Matching posts, the most similar first."""
 
-    def __init__(self, collection: Collection, query: VectorQuery, where: Filter) -> None:
-        self._collection, self._query, self._where = collection, query, where
+    def __init__(self, query: VectorQuery, where: Filter) -> None:
+        self._query, self._where = query, where
 
-    async def best(self, without: Filter, limit: int) -> PostCandidates:
-        hits = (await self._collection.nearest(self._query, And((self._where, Not(without))), limit)).hits
-        records = await self._collection.get([hit.key for hit in hits])
+    @property
+    def long(self) -> bool:
+        return demanding(self._query, self._where)
+
+    def first(self, limit: int) -> NearestRequest:
+        return NearestRequest(self._query, self._where, limit)
+
+    async def best(self, posts: JoinedRecords, without: Filter, limit: int) -> PostCandidates:
+        hits = (await posts.nearest(self._query, _outside(without, self._where), limit)).hits
+        records = await posts.get([hit.key for hit in hits])
         there = [
             _scored(hit.score, record)
             for hit, record in zip(hits, records, strict=True)
@@ -181,8 +242,10 @@ class NearestPosts:
         ]
         return PostCandidates(there, len(hits) == limit)
 
-    async def placed(self, records: Sequence[Record], best: Sequence[RankedPost]) -> list[RankedPost | None]:
-        scores = await self._collection.similarities(self._query, [record.key for record in records])
+    async def placed(
+        self, posts: JoinedRecords, records: Sequence[Record], best: Sequence[RankedPost]
+    ) -> list[RankedPost | None]:
+        scores = await posts.similarities(self._query, [record.key for record in records])
         return [
             None if score is None else _scored(score, record)
             for score, record in zip(scores, records, strict=True)
@@ -214,8 +277,8 @@ class HybridPosts:
         self._round = 0
         self._least = math.inf
 
-    async def best(self, without: Filter, limit: int) -> PostCandidates:
-        where = And((self._where, Not(without)))
+    async def best(self, posts: JoinedRecords, without: Filter, limit: int) -> PostCandidates:
+        where = _outside(without, self._where)
         query = self._query
         ranking = await hybrid(
             self._collection,
@@ -228,7 +291,7 @@ class HybridPosts:
             weight=query.weight,
         )
         hits: Sequence[Hit] = ranking.hits
-        records = await self._collection.get([hit.key for hit in hits])
+        records = await posts.get([hit.key for hit in hits])
         # Hits of a second round are not reranked: they come after the first ones.
         if self._reranks and not self._round:
             hits, records = await self._judged(hits, records)
@@ -250,5 +313,7 @@ class HybridPosts:
         order = await judged(self._models, asked, hits, texts)
         return order, [there.get(hit.key) for hit in order]
 
-    async def placed(self, records: Sequence[Record], best: Sequence[RankedPost]) -> list[RankedPost | None]:
+    async def placed(
+        self, posts: JoinedRecords, records: Sequence[Record], best: Sequence[RankedPost]
+    ) -> list[RankedPost | None]:
         return [each._replace(record=record) for record, each in zip(records, best, strict=True)]

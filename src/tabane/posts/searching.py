@@ -30,17 +30,17 @@ from tabane.posts.query import (
 )
 from tabane.posts.rankings import (
     HybridPosts,
+    JoinedRanking,
     NearestPosts,
     NewestPosts,
-    PostRanking,
     RankedPost,
-    without_duplicates,
+    best_posts,
 )
 from tabane.posts.statistics import Statistics
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.model_families import reads
 from tabane.search.engine import MOST_AT_ONCE, Collection, LexicalQuery, Order, VectorQuery
-from tabane.search.filters import EVERYTHING, LONGEST_NEEDLE, And, Equal, Filter, Not
+from tabane.search.filters import LONGEST_NEEDLE, NOTHING, And, Equal, Filter, Not
 from tabane.search.hybrid import RankedRecord
 from tabane.search.meaning import HybridQuery, Incomplete, Meaning, english_only, hybrid_query, meaning_of
 from tabane.search.models import Models
@@ -137,8 +137,8 @@ class PostSearch:
         chosen = _holding(await self.chosen(options.conditions), query.terms, source_of(options.mode))
         source, warning = await self._source(collection, options, weights, query.meaning, chosen.all)
         if not (diversity and query.meaning):
-            return _answer(await without_duplicates(collection, source, chosen.own, top_k), warning)
-        wide = await without_duplicates(collection, source, chosen.own, min(top_k * _WIDER, MOST_AT_ONCE))
+            return _answer(await best_posts(collection, source, chosen.own, top_k), warning)
+        wide = await best_posts(collection, source, chosen.own, min(top_k * _WIDER, MOST_AT_ONCE))
         return _answer(await _diverse(collection, wide, top_k, diversity), warning)
 
     async def holding(self, text: str, source: Source, conditions: PostConditions, limit: int) -> PostAnswer:
@@ -148,9 +148,7 @@ class PostSearch:
             raise _unasked("search_term")
         collection = await self._collection()
         chosen = _holding(await self.chosen(conditions), wanted, source)
-        return _answer(
-            await without_duplicates(collection, NewestPosts(collection, chosen.all), chosen.own, limit)
-        )
+        return _answer(await best_posts(collection, NewestPosts(chosen.all), chosen.own, limit))
 
     async def all(self, text: str, options: PostSearchOptions) -> PostStream:
         """Return every post that can be compared with V and contains T, in order, with duplicates.
@@ -165,7 +163,7 @@ class PostSearch:
             return await _newest(collection, where)
         if options.mode == "hybrid":
             source, _ = await self._both(collection, typed(query.meaning), where)
-            hits = (await source.best(Not(EVERYTHING), MOST_AT_ONCE)).hits
+            hits = (await source.best(collection, NOTHING, MOST_AT_ONCE)).hits
             return PostStream(len(hits), _once([(int(hit.record.key), hit.score) for hit in hits]))
         asked = await self._question(collection, options.mode, weights, query.meaning)
         blocks = collection.ranking(asked, where)
@@ -195,12 +193,12 @@ class PostSearch:
             if space in {each.name for each in collection.spaces}:
                 vector = (await collection.vectors([record.key], space))[0]
                 vectors |= {} if vector is None else {space: vector}
-        source: PostRanking
+        source: HybridPosts | JoinedRanking
         missing = await self._missing(spaces_of(options.mode))
         warning = missing.state if missing else None
         mixed = options.mode == "hybrid" or (options.mode_is_default and missing is not None)
         if len(vectors) == len(spaces_of(options.mode)) and not mixed:
-            source = NearestPosts(collection, vector_query(options.mode, weights, vectors), chosen.all)
+            source = NearestPosts(vector_query(options.mode, weights, vectors), chosen.all)
         else:
             query = HybridQuery(LexicalQuery(post.content))
             if mixed and vectors:
@@ -214,7 +212,7 @@ class PostSearch:
                 )
             source = HybridPosts(collection, self._models, query, chosen.all)
             warning = query.warning or warning
-        return _answer(await without_duplicates(collection, source, chosen.own, top_k), warning)
+        return _answer(await best_posts(collection, source, chosen.own, top_k), warning)
 
     async def having(self, conditions: PostConditions, search_term: str | None) -> Filter:
         """Return the filter of posts that fulfill the conditions, and contain the terms of T if it is given.
@@ -248,14 +246,14 @@ class PostSearch:
         weights: tuple[float, ...] | None,
         meaning: str,
         where: Filter,
-    ) -> tuple[PostRanking, Message | None]:
+    ) -> tuple[HybridPosts | JoinedRanking, Message | None]:
         """Choose how posts are ranked. A requested mode is used, with a warning if it misleads.
 
         Without a requested mode, vectors alone rank only if all posts have one, by a model that reads the
         query.
         """
         if not meaning:
-            return NewestPosts(collection, where), None
+            return NewestPosts(where), None
         if options.keywords is not None:
             words = words_of(SearchRequest(meaning, 0, keywords=options.keywords))
             finished = options.keywords == "only"
@@ -266,7 +264,7 @@ class PostSearch:
         if options.mode_is_default and not fits:
             return await self._both(collection, typed(meaning), where)
         asked = await self._question(collection, options.mode, weights, meaning)
-        return NearestPosts(collection, asked, where), warning
+        return NearestPosts(asked, where), warning
 
     async def _doubt(self, collection: Collection, mode: Mode, meaning: str) -> tuple[Message | None, bool]:
         """Return what speaks against ranking by these vectors alone, and whether they fit anyway."""

@@ -12,13 +12,13 @@ a caller does not undo a write that was started: it is done as a whole or not at
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from tabane.search.filters import EVERYTHING, Filter
+from tabane.search.filters import EVERYTHING, Contains, Filter, leaves
 from tabane.search.records import EmbeddingSpace, Record, Scalar, Shape, StoredRecord
 
 MOST_AT_ONCE = 1000  # records of a page, hits of a search, values of a facet
@@ -26,6 +26,8 @@ DEEPEST_OFFSET = 10_000
 MOST_EXCHANGED = 20_000  # records and keys of an exchange
 LARGEST_EXCHANGE = 16_000_000  # bytes of texts, fields and payloads of one
 LARGEST_VECTORS = 64_000_000  # bytes of vectors of one: they are as large as the text that they are of
+
+T = TypeVar("T")
 
 
 class Capability(Enum):
@@ -178,9 +180,9 @@ class SearchableRecords(Protocol):
     async def upsert(self, records: Sequence[Record], models: Mapping[str, str] | None = None) -> list[bool]:
         """Write records, each in place of that with its key. Return True for each that is new or different.
 
-        Up to 100 records and 1 MB are written together or not at all. More are split into parts of that
-        size, in order. After an error, the parts before it remain. If a key occurs twice, the last record
-        remains.
+        Up to 100 records and 1 MB are written together or not at all. More are written in order, in several
+        commits, so that others can write in between. After an error, some of the first ones remain. If a key
+        occurs twice, the last record remains.
 
         ``models``: space → the model that made its vectors, if known. If a space has another model by now, or
         does not exist any more, its vectors are left out.
@@ -188,7 +190,7 @@ class SearchableRecords(Protocol):
         ...
 
     async def delete(self, keys: Sequence[str]) -> int:
-        """Delete records, and return how many existed. They are split into parts as by upsert."""
+        """Delete records, and return how many existed. They are split into parts of 100."""
         ...
 
     async def exchange(
@@ -411,7 +413,67 @@ class CountableRecords(Protocol):
         ...
 
 
+class JoinedRecords(Protocol):
+    """The requests that can be joined. Those of the same name of a collection document them."""
+
+    async def get(self, keys: Sequence[str]) -> list[Record | None]: ...
+
+    async def select(
+        self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
+    ) -> SelectedPage: ...
+
+    async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]: ...
+
+    async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]: ...
+
+    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits: ...
+
+
+class NearestRequest(Struct, frozen=True):
+    """A request for the nearest records, from the first one on."""
+
+    query: VectorQuery
+    where: Filter
+    limit: int
+
+
+class JoinableRequests(Protocol):
+    """Answers several requests as one."""
+
+    async def together(
+        self,
+        work: Callable[[JoinedRecords], Coroutine[Any, Any, T]],
+        *,
+        long: bool = False,
+        first: NearestRequest | None = None,
+    ) -> T:
+        """Return the result of ``work``, which makes several requests and awaits nothing else.
+
+        An engine that can, answers all of them at one moment and in one turn of its reading thread, where
+        ``work`` runs then. Others answer one after the other. ``long``: the requests take more than some
+        milliseconds, see :func:`demanding`. ``first`` is the nearest request that ``work`` begins with: an
+        engine may have it answered elsewhere before, as of the moment of this call or later.
+        """
+        ...
+
+
+def demanding(query: VectorQuery | None, where: Filter) -> bool:
+    """Return whether a request takes more than some milliseconds: it reads texts, or compares all vectors."""
+    if any(isinstance(leaf, Contains) for leaf in leaves(where)):
+        return True
+    if query is None:
+        return False
+    multiplied = query.combination is Combination.PRODUCT and len(query.vectors) > 1
+    return multiplied or query.combination is Combination.MINIMUM
+
+
 class Collection(
-    SearchableRecords, SearchableTexts, SearchableVectors, RankableVectors, CountableRecords, Protocol
+    SearchableRecords,
+    SearchableTexts,
+    SearchableVectors,
+    RankableVectors,
+    CountableRecords,
+    JoinableRequests,
+    Protocol,
 ):
     """A collection with all of these interfaces."""

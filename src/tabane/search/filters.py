@@ -176,6 +176,11 @@ def parts(where: Filter) -> tuple[Filter, ...]:
     return where.of if isinstance(where, And | Or) else ()
 
 
+def unconditional(where: Filter) -> bool:
+    """Return whether the filter is seen to be true for every record."""
+    return isinstance(where, Everything) or (isinstance(where, And) and all(map(unconditional, where.of)))
+
+
 def leaves(where: Filter) -> Iterator[Filter]:
     """Yield the conditions in a filter, from the left."""
     inside = parts(where)

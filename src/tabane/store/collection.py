@@ -1,22 +1,23 @@
 """A collection of the embedded engine: the protocols of :mod:`tabane.search.engine` over one table.
 
-Input of callers is checked here, cut into parts of 100 rows or 1 MB, and written by one thread.
+Input of callers is checked here, and written by one thread: a few records in one commit with others, many
+of them in turns with others.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
-import unicodedata
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import structs
 
-from tabane.engines import input_checks, record_cursors
+from tabane.engines import input_checks
 from tabane.engines.input_checks import ALONE, MOST_ROWS
-from tabane.engines.request_checks import check_bounded, check_numeric
+from tabane.engines.request_checks import check_bounded, check_numeric, checked_keys
 from tabane.engines.vector_request import checked_request
 from tabane.errors import StoreError
 from tabane.messages import say
@@ -27,14 +28,16 @@ from tabane.search.engine import (
     Capability,
     EngineHits,
     Exchanged,
+    JoinedRecords,
     LexicalQuery,
+    NearestRequest,
     Order,
     Ranks,
     SelectedPage,
     Similarities,
     VectorQuery,
 )
-from tabane.search.filters import EVERYTHING, Filter
+from tabane.search.filters import EVERYTHING, Filter, unconditional
 from tabane.search.records import (
     EmbeddingSpace,
     Record,
@@ -45,9 +48,10 @@ from tabane.search.records import (
 )
 from tabane.store.collection_table import CollectionTable, TableFollower
 from tabane.store.counts import CollectionCounts
-from tabane.store.masks import Masks, costly
-from tabane.store.paging import RecordPaging
+from tabane.store.joined_reads import ForeseenHits, JoinedReads, finished
+from tabane.store.masks import costly
 from tabane.store.vector_coverage import VectorCoverage
+from tabane.store.vector_process import VectorSearchProcess
 from tabane.store.vector_queries import VectorQueries
 
 T = TypeVar("T")
@@ -92,8 +96,15 @@ class LexicalFollower(TableFollower, Protocol):
 class StoredCollection(CollectionCounts):
     """An open collection. :class:`tabane.search.engine.Records` and ``Index`` document its methods."""
 
-    def __init__(self, table: CollectionTable, lexical: LexicalFollower | None = None) -> None:
+    def __init__(
+        self,
+        table: CollectionTable,
+        lexical: LexicalFollower | None = None,
+        process: VectorSearchProcess | None = None,
+    ) -> None:
+        """``process`` searches vectors while many questions wait. It is closed with the collection."""
         super().__init__(table)
+        self._process = process
         self.lexical = lexical
         if lexical is not None:
             table.follow(lexical)
@@ -128,16 +139,21 @@ class StoredCollection(CollectionCounts):
         known = models or {}
         ready = await input_checks.checked_records(records, self.shape, known)
         results: list[bool] = []
-        for part in input_checks.cut(ready):
+        for part in input_checks.cut(ready, input_checks.MOST_OF_LONG, input_checks.MOST_BYTES_OF_LONG):
             if self.lexical is not None and len(part) > _FEW:
                 await self.lexical.room()
             await self._room_for_vectors()
-            change = await self.table.write(
-                lambda connection, part=part: self.table.truth.upsert(connection, part, known),  # type: ignore[misc]
-                len(part),
-            )
-            results.extend(change.results)
+            results += await self._upserted(part, known)
         return results
+
+    async def _upserted(self, records: list[Record], models: Mapping[str, str]) -> list[bool]:
+        """Write checked records: a few in one commit with others, many in turns with others."""
+        if input_checks.is_long(records):
+            return await self.table.upsert(records, models)
+        change = await self.table.write(
+            lambda connection: self.table.truth.upsert(connection, records, models), len(records)
+        )
+        return change.results
 
     async def exchange(
         self,
@@ -200,23 +216,16 @@ class StoredCollection(CollectionCounts):
         return removed
 
     async def get(self, keys: Sequence[str]) -> list[Record | None]:
-        check_bounded("keys", len(keys), 0, MOST_AT_ONCE)
-        ready = [unicodedata.normalize("NFC", key) for key in keys]
+        ready = checked_keys(keys)
         return await self.table.database.read(lambda connection: self.table.truth.get(connection, ready))
 
     async def select(
         self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
     ) -> SelectedPage:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
-        meant = filters.checked(where, self.shape)
-        record_cursors.checked(order, self.shape)
-        cursor = None if after is None else record_cursors.read(after, order, self.shape)
-
-        def reading(masks: Masks, connection: sqlite3.Connection) -> SelectedPage:
-            mask = self._first(masks, meant, order, limit + 1) if cursor is None else masks.mask(meant)
-            return RecordPaging(self.table.truth, connection, masks.snapshot).page(mask, order, cursor, limit)
-
-        return await self.table.read(reading, long=costly(meant))
+        asked = self.checked_selection(where, order, after, limit)
+        return await self.table.read(
+            lambda masks, connection: self.page_of(masks, connection, asked), long=costly(asked.where)
+        )
 
     async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
@@ -245,9 +254,9 @@ class StoredCollection(CollectionCounts):
         return live
 
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
-        check_bounded("keys", len(keys), 0, MOST_AT_ONCE)
+        ready = checked_keys(keys)
         self.shape.space(space)
-        return await self._vectors().vectors([unicodedata.normalize("NFC", key) for key in keys], space)
+        return await self._vectors().vectors(ready, space)
 
     async def lacking(
         self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
@@ -273,9 +282,8 @@ class StoredCollection(CollectionCounts):
         return await self._waiting().newest(space, meant, newest, skip, limit)
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
-        check_bounded("keys", len(keys), 0, MOST_AT_ONCE)
-        asked = checked_request(query, self.shape)
-        return await self._vectors().similarities(asked, [unicodedata.normalize("NFC", key) for key in keys])
+        ready = checked_keys(keys)
+        return await self._vectors().similarities(checked_request(query, self.shape), ready)
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
@@ -292,6 +300,35 @@ class StoredCollection(CollectionCounts):
         asked, meant = checked_request(query, self.shape), filters.checked(where, self.shape)
         async for block in self._vectors().ranking(asked, meant):
             yield block
+
+    async def together(
+        self,
+        work: Callable[[JoinedRecords], Coroutine[Any, Any, T]],
+        *,
+        long: bool = False,
+        first: NearestRequest | None = None,
+    ) -> T:
+        process = self._process if first is not None else None
+        with process.counted() if process is not None else contextlib.nullcontext():
+            foreseen = None
+            if process is not None and first is not None and process.is_wanted and not long:
+                foreseen = await self._foreseen(process, first)
+            sweeps = self.table.truth.strings.sweeps  # before the moment is chosen: see there
+
+            def reading(connection: sqlite3.Connection) -> T:
+                return finished(work(JoinedReads(self, self._vectors, connection, sweeps, foreseen)))
+
+            return await self.table.database.read(reading, long=long)
+
+    async def _foreseen(self, process: VectorSearchProcess, first: NearestRequest) -> ForeseenHits | None:
+        """Return the hits of a request about all records, if the process finds them."""
+        vectors, snapshot = self.table.vectors, self.table.columns.snapshot()
+        moment = None if vectors is None else vectors.moment(snapshot.changes)
+        if moment is None or not unconditional(first.where):
+            return None
+        asked = checked_request(first.query, self.shape)
+        found = await process.search(snapshot, moment, asked, first.limit)
+        return None if found is None else ForeseenHits(first, found)
 
     def _vectors(self) -> VectorQueries:
         """Return the vector queries. The caller found a space in the shape, so there is an index."""
@@ -319,6 +356,8 @@ class StoredCollection(CollectionCounts):
         await self.table.compact()
 
     async def close(self) -> None:
+        if self._process is not None:
+            await self._process.close()
         await self.table.close()
         if self.lexical is not None:
             await self.lexical.close()

@@ -17,6 +17,7 @@ from tabane.engines.input_checks import ALONE
 from tabane.errors import StoreReadOnly
 from tabane.search.records import Record, Shape
 from tabane.store import failures, segments
+from tabane.store.code_index import CodeIndexes
 from tabane.store.collection_state import CollectionChange, CollectionState
 from tabane.store.columns import Columns, ColumnSnapshot, Mask
 from tabane.store.database import Database
@@ -28,6 +29,7 @@ from tabane.store.truth import Truth
 from tabane.store.vectors.space_table import SpaceTable
 from tabane.store.vectors.vector_index import VectorIndex
 from tabane.store.vectors.vector_truth import VectorTruth
+from tabane.store.write_thread import WriteTurn
 
 T = TypeVar("T")
 
@@ -75,6 +77,7 @@ class CollectionTable:
         self._equipping = asyncio.Lock()
         self._follower: TableFollower | None = None
         self._containing = SubstringFilter(truth, columns)
+        self._codes = CodeIndexes()
         self._tidying = TableMaintenance(self)
 
     @classmethod
@@ -198,11 +201,30 @@ class CollectionTable:
     ) -> CollectionChange:
         """Do a write. When this returns, it is on disk, in the columns and known to the follower."""
         change = await self.database.run(
-            lambda connection: self._followed(connection, work), rows=rows, committed=self._committed
+            lambda connection: self.followed(connection, work), rows=rows, committed=self._committed
         )
         if self._tidying.wanted(change.state):
             self._tidying.wake()
         return change
+
+    async def upsert(self, records: Sequence[Record], models: Mapping[str, str]) -> list[bool]:
+        """Write checked records in as many commits as it takes to let others write in between.
+
+        Return the result of each.
+        """
+        upsert = _LongUpsert(self, records, models)
+
+        def committed(change: CollectionChange) -> None:
+            upsert.committed(change)
+            self._committed(change)
+
+        try:
+            await self.database.run_long(upsert, committed)
+        finally:
+            upsert.stopped = True
+        if self._tidying.wanted(self.state):
+            self._tidying.wake()
+        return upsert.results
 
     async def read(
         self, work: Callable[[Masks, sqlite3.Connection], T], *, long: bool = False, aside: bool = False
@@ -260,9 +282,10 @@ class CollectionTable:
 
     # Writing
 
-    def _followed(
+    def followed(
         self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], CollectionChange]
     ) -> CollectionChange:
+        """Do a write in the writing thread. If it fails, the vectors that it put in are taken out."""
         with self.truth.vectors.file.together() if self.truth.vectors else contextlib.nullcontext():
             return work(connection)
 
@@ -297,4 +320,29 @@ class CollectionTable:
         def holding(wanted: SubstringCondition, within: Mask) -> Mask:
             return self._containing.mask(connection, snapshot, self._follower, wanted, within)
 
-        return Masks(snapshot, self.truth.strings, connection, holding)
+        return Masks(snapshot, self.truth.strings, connection, holding, codes=self._codes)
+
+
+class _LongUpsert:
+    """Records that are written turn by turn, in the writing thread. ``stopped``: nobody waits for it."""
+
+    def __init__(self, table: CollectionTable, records: Sequence[Record], models: Mapping[str, str]) -> None:
+        self._table = table
+        self._records = records
+        self._models = models
+        self.results: list[bool] = []
+        self.stopped = False
+
+    def step(self, connection: sqlite3.Connection, turn: WriteTurn) -> CollectionChange:
+        left = [] if self.stopped else self._records[len(self.results) :]
+        return self._table.followed(
+            connection, lambda connection: self._table.truth.upsert(connection, left, self._models, turn)
+        )
+
+    def committed(self, change: CollectionChange) -> None:
+        """Note the results of a step that is on disk."""
+        self.results += change.results
+
+    @property
+    def done(self) -> bool:
+        return self.stopped or len(self.results) == len(self._records)

@@ -15,18 +15,36 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from tabane.engines.request_checks import check_bounds, check_numeric, check_string, check_textual
+from tabane.engines import record_cursors
+from tabane.engines.record_cursors import RecordsCursor
+from tabane.engines.request_checks import (
+    check_bounded,
+    check_bounds,
+    check_numeric,
+    check_string,
+    check_textual,
+)
 from tabane.search import filters
-from tabane.search.engine import ListedKeys, Order
+from tabane.search.engine import MOST_AT_ONCE, ListedKeys, Order, SelectedPage
 from tabane.search.filters import Filter
 from tabane.search.records import Scalar, Shape
 from tabane.store.collection_table import CollectionTable
 from tabane.store.columns import Array, ColumnSnapshot, Mask
 from tabane.store.masks import Masks, costly
+from tabane.store.paging import RecordPaging
 from tabane.store.record_table import NumericKeys
 
 LISTED = 20_000
 """Keys of a block."""
+
+
+class RecordSelection(NamedTuple):
+    """A checked request for a page of records."""
+
+    where: Filter
+    order: tuple[Order, ...]
+    cursor: RecordsCursor | None
+    limit: int
 
 
 class CollectionCounts:
@@ -61,16 +79,40 @@ class CollectionCounts:
         return await self.table.read(lambda masks, _: masks.histogram(field, bounds, meant), long=True)
 
     async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
+        meant = self.checked_firsts(field, order, where)
+        return await self.table.read(
+            lambda masks, connection: self.firsts_of(masks, connection, field, order, meant), long=True
+        )
+
+    def checked_firsts(self, field: str, order: Order, where: Filter) -> Filter:
+        """Check a request for :meth:`firsts`, and return its filter."""
         check_string(self.shape.field(field), "firsts")
         check_numeric(self.shape.field(order.field), "order")
+        return filters.checked(where, self.shape)
+
+    def firsts_of(
+        self, masks: Masks, connection: sqlite3.Connection, field: str, order: Order, meant: Filter
+    ) -> dict[Scalar, str]:
+        """Answer a checked request at the moment of the masks. Blocks."""
+        found = masks.firsts(field, order, meant)
+        keys = self.table.truth.keys_at(connection, [row for rows in found.values() for row in rows])
+        return {value: min(keys[row] for row in rows) for value, rows in found.items()}
+
+    def checked_selection(
+        self, where: Filter, order: tuple[Order, ...], after: str | None, limit: int
+    ) -> RecordSelection:
+        """Check a request for a page of records."""
+        check_bounded("limit", limit, 1, MOST_AT_ONCE)
         meant = filters.checked(where, self.shape)
+        record_cursors.checked(order, self.shape)
+        cursor = None if after is None else record_cursors.read(after, order, self.shape)
+        return RecordSelection(meant, order, cursor, limit)
 
-        def reading(masks: Masks, connection: sqlite3.Connection) -> dict[Scalar, str]:
-            found = masks.firsts(field, order, meant)
-            keys = self.table.truth.keys_at(connection, [row for rows in found.values() for row in rows])
-            return {value: min(keys[row] for row in rows) for value, rows in found.items()}
-
-        return await self.table.read(reading, long=True)
+    def page_of(self, masks: Masks, connection: sqlite3.Connection, asked: RecordSelection) -> SelectedPage:
+        """Answer a checked request at the moment of the masks. Blocks."""
+        where, order, cursor, limit = asked
+        mask = self._first(masks, where, order, limit + 1) if cursor is None else masks.mask(where)
+        return RecordPaging(self.table.truth, connection, masks.snapshot).page(mask, order, cursor, limit)
 
     async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
         check_numeric(self.shape.field(order.field), "order")

@@ -21,7 +21,7 @@ from tabane.store import failures
 from tabane.store.clean_points import PAGES, CleanPoints
 from tabane.store.migrations import MIGRATIONS, Migration, check, migrate
 from tabane.store.read_thread import ReadConnection, ReadThread
-from tabane.store.write_thread import MOST_WAITING, CommitCompanion, WriteJob, WriteThread
+from tabane.store.write_thread import MOST_WAITING, CommitCompanion, LongWrite, WriteJob, WriteThread
 
 _CLEAN = b"closed\n"
 _OPEN = b"open  \n"
@@ -140,6 +140,15 @@ class Database:
         job = WriteJob(work, rows, committed)
         result: T = await asyncio.wrap_future(self._writer.submit(job))
         return result
+
+    async def run_long(self, work: LongWrite, committed: Callable[[T], None]) -> None:
+        """Do work of many commits in the writing thread, in turns with other work.
+
+        Returns when everything is on disk. ``committed`` is called in that thread after each commit, with
+        the result of the step. What was committed before an error stays. If the caller is cancelled, the
+        work has to say that it is done.
+        """
+        await asyncio.wrap_future(self._writer.submit_long(work, committed))
 
     async def read(self, work: Callable[[sqlite3.Connection], T], *, long: bool = False) -> T:
         """Do ``work`` in the reading thread, in its own transaction, which sees one snapshot.

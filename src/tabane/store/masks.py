@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -24,7 +24,8 @@ from tabane.search.filters import (
 )
 from tabane.search.records import Kind, Scalar
 from tabane.search.substrings import is_whole
-from tabane.store.columns import ABSENT_FLAG, Array, ColumnSnapshot, ColumnValues, Mask
+from tabane.store.code_index import CodeIndexes
+from tabane.store.columns import ABSENT_FLAG, Array, ColumnSnapshot, ColumnValues, Mask, Slots
 from tabane.store.string_table import StringTable
 from tabane.store.substring_filter import SubstringCondition
 
@@ -42,12 +43,14 @@ class Masks:
         connection: sqlite3.Connection,
         holding: Holding,
         sweeps: int = -1,
+        codes: CodeIndexes | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.sweeps = sweeps  # as they were before the moment; -1 if that is not known
         self._strings = strings
         self._connection = connection
         self._holding = holding
+        self._codes_at = codes
 
     def mask(self, where: Filter) -> Mask:
         """Return one flag a slot: whether it is live and matches the filter, which is checked already."""
@@ -185,7 +188,7 @@ class Masks:
 
     def firsts(self, field: str, order: Order, where: Filter) -> dict[str, list[int]]:
         """Return the first matching rows of each string, several if they are equal."""
-        slots = np.flatnonzero(self.mask(where))
+        slots, texts = self._grouped(field, where)
         codes, ranks = self.snapshot.columns[field].values[slots], self.ranks(order, slots)
         arranged = np.lexsort((ranks, codes))
         codes, ranks, rows = codes[arranged], ranks[arranged], slots[arranged] + self.snapshot.origin
@@ -193,11 +196,28 @@ class Masks:
         found: dict[str, list[int]] = {}
         ends = np.append(begins[1:], len(codes))[: len(begins)]
         for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-            text = self._strings.text(self._connection, int(codes[begin]))
+            code = int(codes[begin])
+            text = self._strings.text(self._connection, code) if texts is None else texts.get(code)
             level = begin + int(np.searchsorted(ranks[begin:end], ranks[begin], side="right"))
             if text is not None:
                 found[text] = rows[begin:level].tolist()
         return found
+
+    def _grouped(self, field: str, where: Filter) -> tuple[Slots, dict[int, str] | None]:
+        """Return the matching slots, and the strings of the field by code, where the filter names them.
+
+        Named strings are looked up in the index, so that only their slots are looked at.
+        """
+        named, rest = _named(field, where)
+        if named is None or self._codes_at is None or costly(where):
+            return np.flatnonzero(self.mask(where)), None
+        texts = self._strings.named(self._connection, field, map(str, named.values))
+        codes = np.sort(np.fromiter(texts, dtype=self.snapshot.columns[field].values.dtype))
+        slots = self._codes_at.slots(self.snapshot, field, codes)
+        slots = slots[self.snapshot.alive[slots]]
+        if rest:
+            slots = slots[self.over(self.snapshot.only(slots)).mask(And(rest))]
+        return slots, texts
 
     def arranged(self, order: Order, where: Filter) -> Array:
         """Return the matching rows in order. Equal rows keep their order."""
@@ -241,6 +261,27 @@ class Masks:
 def costly(where: Filter) -> bool:
     """Return whether texts must be read."""
     return any(isinstance(leaf, Contains) for leaf in leaves(where))
+
+
+def _named(field: str, where: Filter) -> tuple[In | None, tuple[Filter, ...]]:
+    """Return the condition that a field has one of some values, if there is one, and the other conditions."""
+    conditions = list(_joined(where))
+    for place, each in enumerate(conditions):
+        if isinstance(each, In) and each.field == field:
+            return each, (*conditions[:place], *conditions[place + 1 :])
+    return None, tuple(conditions)
+
+
+def _joined(where: Filter) -> Iterator[Filter]:
+    """Yield the filters all of which have to match."""
+    match where:
+        case And(of):
+            for each in of:
+                yield from _joined(each)
+        case Everything():
+            return
+        case _:
+            yield where
 
 
 def _joins(where: Filter) -> bool:

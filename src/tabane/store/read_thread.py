@@ -3,7 +3,8 @@
 Two reading threads would compete for one interpreter: each would be slower, and both together no faster. So
 there is one thread, and long work calls :func:`give_way` between its blocks. Waiting short work then runs at
 once, on another connection, so each piece of work has its own snapshot. Work declared as long waits for other
-long work. Never call :func:`give_way` while holding a lock.
+long work. Short work gives way to none: what waits is as short. Never call :func:`give_way` while holding a
+lock.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from typing import Any
 
 SLICE = 0.004  # seconds that work runs before it gives way
 _MOST_BETWEEN = 16  # short queries that run between two slices
-_DEEPEST = 3  # nested pieces of work, each with its connection
 
 _VALUES = 500  # of one query
 
@@ -56,6 +56,7 @@ def select_among(
 @dataclass(slots=True)
 class _ReadJob:
     work: Work
+    long: bool
     answer: Future[Any] = field(default_factory=Future)
 
 
@@ -68,6 +69,7 @@ class ReadThread:
         self._connect, self._run = connect, run
         self._connections: list[ReadConnection] = []
         self._depth = 0
+        self._long_running = False
         self._began = 0.0
         self._short: deque[_ReadJob] = deque()
         self._long: deque[_ReadJob] = deque()
@@ -81,7 +83,7 @@ class ReadThread:
         if not self._started:
             self._started = True
             self._thread.start()
-        job = _ReadJob(work)
+        job = _ReadJob(work, long)
         (self._long if long else self._short).append(job)
         self._waiting.put(True)
         return job.answer
@@ -113,7 +115,7 @@ class ReadThread:
 
     def give_way(self) -> None:
         """See :func:`give_way`."""
-        if not self._short or self._depth >= _DEEPEST or time.monotonic() - self._began < SLICE:
+        if not self._long_running or not self._short or time.monotonic() - self._began < SLICE:
             return
         if threading.current_thread() is not self._thread:
             return
@@ -126,6 +128,7 @@ class ReadThread:
     def _answer(self, job: _ReadJob) -> None:
         if not job.answer.set_running_or_notify_cancel():
             return
+        before, self._long_running = self._long_running, job.long
         self._depth += 1
         self._began = time.monotonic()
         try:
@@ -136,6 +139,7 @@ class ReadThread:
             job.answer.set_result(result)
         finally:
             self._depth -= 1
+            self._long_running = before
 
     def _connection(self) -> ReadConnection:
         """Return the connection for the current depth."""

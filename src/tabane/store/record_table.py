@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -38,9 +38,10 @@ class RecordTable:
         query = "SELECT base, next, sealed, changes, epoch, pruned FROM collection WHERE id = ?"
         return CollectionState(*connection.execute(query, (self.number,)).fetchone())
 
-    def get(self, connection: sqlite3.Connection, keys: Iterable[str]) -> list[Record | None]:
-        found = ((key, connection.execute(self._find, (key,)).fetchone()) for key in keys)
-        return [record_of(key, *row[1:]) if row else None for key, row in found]
+    def get(self, connection: sqlite3.Connection, keys: Sequence[str]) -> list[Record | None]:
+        query = f"SELECT key, texts, fields, payload FROM {self._records} WHERE key IN"
+        found = {row[0]: record_of(*row) for row in select_among(connection, query, keys)}
+        return [found.get(key) for key in keys]
 
     def at(self, connection: sqlite3.Connection, row: int) -> Record | None:
         """Return the record at a row."""

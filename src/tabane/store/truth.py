@@ -11,17 +11,25 @@ Everything here runs inside a transaction of the caller's.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
 
 from tabane.search.records import Field, Kind, Record, Shape, Value
-from tabane.store.collection_state import Cell, Cells, CollectionChange, CollectionSpaces
+from tabane.store.collection_state import (
+    Cell,
+    Cells,
+    CollectionChange,
+    CollectionSpaces,
+    VectorPlacement,
+)
 from tabane.store.record_table import RecordTable
+from tabane.store.row_inserts import RowInserts
 from tabane.store.string_table import StringTable
 from tabane.store.vectors.space_table import SpaceTable
 from tabane.store.vectors.vector_truth import VectorTruth
+from tabane.store.write_thread import WriteTurn
 
 FULL = 2**32 - 1  # row numbers are unsigned 32-bit numbers
 RENUMBERED = 2**31  # from this row on, a collection is renumbered from 1 when it is opened
@@ -42,9 +50,6 @@ class Truth(RecordTable):
         self.strings = StringTable(number)
         self.vectors: VectorTruth | None = None  # if there is a space, or was one
         self._tombstones = f"tombstone_{number}"
-        self._insert = (
-            f"INSERT INTO {self._records} (row, key, texts, fields, payload) VALUES (?, ?, ?, ?, ?)"
-        )
         self._bury = f"INSERT INTO {self._tombstones} (row) VALUES (?)"
 
     def create(self, connection: sqlite3.Connection) -> None:
@@ -65,14 +70,19 @@ class Truth(RecordTable):
     # Writing
 
     def upsert(
-        self, connection: sqlite3.Connection, records: Sequence[Record], models: Mapping[str, str]
+        self,
+        connection: sqlite3.Connection,
+        records: Sequence[Record],
+        models: Mapping[str, str],
+        turn: WriteTurn | None = None,
     ) -> CollectionChange:
         """Write checked records. Raises OverflowError if no row numbers are left.
 
         ``models``: model of the vectors of a space; vectors for spaces of another model are left out.
+        ``turn``: the records after its end are not written; there are as many results as records that were.
         """
         return self._put_in(
-            connection, CollectionChange(state=self.state(connection)), records, self._has, models
+            connection, CollectionChange(state=self.state(connection)), records, self._has, models, turn
         )
 
     def exchange(
@@ -101,25 +111,31 @@ class Truth(RecordTable):
         records: Sequence[Record],
         same: _Same,
         models: Mapping[str, str],
+        turn: WriteTurn | None = None,
     ) -> CollectionChange:
         spaces = self.spaces(connection)
-        if models:
-            records = [spaces.still_fitting(record, models) for record in records]
+        inserts = _RecordInserts(connection, self._records, spaces, self.vectors)
         rows: dict[int, Record] = {}
         row = change.state.next
-        for record in records:
-            replaced = self._put(connection, spaces, record, row, same)
+        for given in records:
+            if turn is not None and change.results and turn.over:
+                break
+            record = spaces.still_fitting(given, models) if models else given
+            replaced = self._put(inserts, record, row, same)
             change.results.append(replaced != _SAME)
             if replaced == _SAME:
                 continue
-            if self.vectors is not None:
-                change.vectors += self.vectors.put(connection, spaces, row, record.vectors)
             rows[row] = msgspec.structs.replace(record, vectors={}) if record.vectors else record
             row += 1
             if replaced is not None:
                 change.deleted.append(replaced)
                 rows.pop(replaced, None)
+        inserts.flush()
+        change.vectors += inserts.placed
         change.upserted = list(rows.items())
+        if len(rows) > 1:
+            strings = (pair for record in rows.values() for pair in self._strings_of(record.fields))
+            self.strings.code_all(connection, strings, change.strings)
         change.cells = [self.cells(connection, record.fields, change.strings) for record in rows.values()]
         return self._moved_on(connection, change, row)
 
@@ -135,19 +151,21 @@ class Truth(RecordTable):
         """Return whether the record of a row keeps its vectors: the new one has none, or the same."""
         return not record.vectors or self._has(connection, spaces, row, record)
 
-    def _put(
-        self, connection: sqlite3.Connection, spaces: CollectionSpaces, record: Record, row: int, same: _Same
-    ) -> int | None:
+    def _put(self, inserts: _RecordInserts, record: Record, row: int, same: _Same) -> int | None:
         """Write the record under ``row``. Return its old row, or that the stored record is equal."""
         if row > FULL:
             raise OverflowError("row numbers")
+        connection = inserts.connection
         blobs = (_NAMED.encode(record.texts), _NAMED.encode(record.fields), record.payload)
+        if record.key in inserts.keys:
+            inserts.flush()
         found = connection.execute(self._find, (record.key,)).fetchone()
         if found:
-            if found[1:] == blobs and same(connection, spaces, found[0], record):
+            inserts.flush()
+            if found[1:] == blobs and same(connection, inserts.spaces, found[0], record):
                 return _SAME
             self._remove(connection, found[0])
-        connection.execute(self._insert, (row, record.key, *blobs))
+        inserts.add(row, record, blobs)
         return found[0] if found else None
 
     def delete(self, connection: sqlite3.Connection, keys: Iterable[str]) -> CollectionChange:
@@ -315,6 +333,16 @@ class Truth(RecordTable):
             found.append(None if value is None else self._cell(connection, each, value, new))
         return tuple(found)
 
+    def _strings_of(self, fields: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
+        """Yield the strings that :meth:`cells` needs the codes of, each with the name of its field."""
+        for each in self.shape.fields:
+            value = fields.get(each.name)
+            if each.kind is Kind.STRING and isinstance(value, str):
+                yield each.name, value
+            elif each.kind is Kind.STRINGS and isinstance(value, tuple):
+                for text in value:
+                    yield each.name, text
+
     def _cell(
         self, connection: sqlite3.Connection, field: Field, value: Value, new: dict[tuple[str, str], int]
     ) -> Cell:
@@ -339,3 +367,34 @@ def shape_blob(shape: Shape) -> bytes:
 
 
 _SAME = 0  # no row: rows begin at 1
+
+
+class _RecordInserts:
+    """Records of one write, inserted together with their vectors. ``keys``: of those that are not yet."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        table: str,
+        spaces: CollectionSpaces,
+        vectors: VectorTruth | None,
+    ) -> None:
+        self.connection = connection
+        self.spaces = spaces
+        self.keys: set[str] = set()
+        self.placed: list[VectorPlacement] = []
+        self._records = RowInserts(connection, table, ("row", "key", "texts", "fields", "payload"))
+        self._vectors = vectors.inserts(connection, spaces) if vectors is not None else None
+
+    def add(self, row: int, record: Record, blobs: tuple[bytes, bytes, bytes]) -> None:
+        self.keys.add(record.key)
+        self._records.add(row, record.key, *blobs)
+        if self._vectors is not None and record.vectors:
+            self._vectors.add(row, record.vectors)
+
+    def flush(self) -> None:
+        """Insert all that were added, before somebody looks for them."""
+        self.keys.clear()
+        self._records.flush()
+        if self._vectors is not None:
+            self.placed += self._vectors.flush()

@@ -83,15 +83,29 @@ class VectorQueries:
 
     async def nearest(self, asked: VectorRequest, where: Filter, limit: int, offset: int) -> EngineHits:
         def reading(connection: sqlite3.Connection) -> EngineHits:
-            masks, moment = self._moment(connection, asked)
-            search = _search(connection, asked, where, masks, moment)
-            found = search.best(limit + offset)
-            hits = self._hits(connection, found, masks.snapshot.origin)
-            exact = (found.whole or asked.threshold is None) and _whole(moment, asked)
-            return EngineHits(tuple(hits[offset : offset + limit]), found.compared, exact)
+            masks, moment = at_one_moment(self._table, self._index, connection)
+            return self.nearest_of(connection, masks, moment, asked, where, limit, offset)
 
         long = asked.strict or asked.multiplied or costly(where)
         return await self._table.database.read(reading, long=long)
+
+    def nearest_of(
+        self,
+        connection: sqlite3.Connection,
+        masks: Masks,
+        moment: Moment,
+        asked: VectorRequest,
+        where: Filter,
+        limit: int,
+        offset: int,
+    ) -> EngineHits:
+        """Return the nearest records of a moment, which is that of the connection's transaction. Blocks."""
+        self._check(connection, moment, asked)
+        found = _search(connection, asked, where, masks, moment).best(limit + offset)
+        hits = self.hits_of(connection, found, masks.snapshot.origin)
+        assert hits is not None  # a match is live at its own moment
+        exact = (found.whole or asked.threshold is None) and _whole(moment, asked)
+        return EngineHits(tuple(hits[offset : offset + limit]), found.compared, exact)
 
     def _search(
         self, connection: sqlite3.Connection, asked: VectorRequest, where: Filter
@@ -114,9 +128,14 @@ class VectorQueries:
             if name not in moment or moment[name].dimension != len(vector):
                 self._index.truth.spaces(connection).fitting(name, vector.tobytes())
 
-    def _hits(self, connection: sqlite3.Connection, found: VectorMatches, origin: int) -> list[EngineHit]:
+    def hits_of(
+        self, connection: sqlite3.Connection, found: VectorMatches, origin: int
+    ) -> list[EngineHit] | None:
+        """Return matches as hits; None if some of their records were replaced or deleted. Blocks."""
         rows = (found.places + origin).tolist()
         keys = self._truth.keys_at(connection, rows)
+        if len(keys) < len(rows):
+            return None
         scored = zip(rows, found.scores.tolist(), strict=True)
         return sorted(
             (EngineHit(keys[row], row, score) for row, score in scored), key=lambda hit: (-hit.score, hit.key)
@@ -221,21 +240,32 @@ class VectorQueries:
         raise failures.busy(self._table.database.path)
 
     async def similarities(self, asked: VectorRequest, keys: Sequence[str]) -> list[float | None]:
-        question = replace(asked, threshold=None)
-
         def reading(connection: sqlite3.Connection) -> list[float | None]:
-            masks, moment = self._moment(connection, question)
-            rows = self._truth.rows_of(connection, keys)
-            if not _whole(moment, question):
-                moment = self._picked_out(connection, question, sorted({row for row in rows if row}))
-            mask = np.zeros(len(masks.snapshot.alive), dtype=np.bool_)
-            mask[masks.snapshot.slots_of(row for row in rows if row)] = True
-            found = VectorSpaceSearch(question, moment, mask, masks.snapshot.origin).best(max(1, len(keys)))
-            places = (found.places + masks.snapshot.origin).tolist()
-            scores = dict(zip(places, found.scores.tolist(), strict=True))
-            return [None if row is None else scores.get(row) for row in rows]
+            masks, moment = at_one_moment(self._table, self._index, connection)
+            return self.similarities_of(connection, masks, moment, asked, keys)
 
         return await self._table.database.read(reading)
+
+    def similarities_of(
+        self,
+        connection: sqlite3.Connection,
+        masks: Masks,
+        moment: Moment,
+        asked: VectorRequest,
+        keys: Sequence[str],
+    ) -> list[float | None]:
+        """Return the similarities of records at a moment: that of the connection's transaction. Blocks."""
+        question = replace(asked, threshold=None)
+        self._check(connection, moment, question)
+        rows = self._truth.rows_of(connection, keys)
+        if not _whole(moment, question):
+            moment = self._picked_out(connection, question, sorted({row for row in rows if row}))
+        mask = np.zeros(len(masks.snapshot.alive), dtype=np.bool_)
+        mask[masks.snapshot.slots_of(row for row in rows if row)] = True
+        found = VectorSpaceSearch(question, moment, mask, masks.snapshot.origin).best(max(1, len(keys)))
+        places = (found.places + masks.snapshot.origin).tolist()
+        scores = dict(zip(places, found.scores.tolist(), strict=True))
+        return [None if row is None else scores.get(row) for row in rows]
 
     def _picked_out(self, connection: sqlite3.Connection, asked: VectorRequest, rows: list[int]) -> Moment:
         """Return the vectors of these records alone, as the truth has them."""

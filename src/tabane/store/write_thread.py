@@ -2,6 +2,9 @@
 
 Each job runs in a savepoint: if it fails, it is undone without affecting the others. A commit includes the
 jobs that are already waiting, for at most 2 ms or 100 rows. It never waits for more.
+
+A :class:`LongWrite` is a job of many commits. It works until others wait, at most 20 ms, then its rows are
+committed together with those of the others, and it waits behind them for its next turn.
 """
 
 from __future__ import annotations
@@ -16,14 +19,38 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tabane.engines.input_checks import MOST_ROWS
+from tabane.engines.input_checks import ALONE, MOST_ROWS
 from tabane.store import failures
 from tabane.store.clean_points import CleanPoints
 
 MOST_WAITING = 1000
 LONGEST_GROUP = 0.002  # seconds
+LONGEST_TURN = 0.02  # seconds of a long write, where nobody waits
+_SHORTEST_TURN = 0.002  # seconds: a commit has its price
 
 Work = Callable[[sqlite3.Connection], Any]
+
+
+class WriteTurn(Protocol):
+    """A turn of a long write."""
+
+    @property
+    def over(self) -> bool:
+        """Return whether it should end now. At least one row is written in each turn."""
+        ...
+
+
+class LongWrite(Protocol):
+    """Work of many commits."""
+
+    def step(self, connection: sqlite3.Connection, turn: WriteTurn) -> Any:
+        """Do some of the work. If it fails, the rest is not done."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """Return whether nothing is left to do, or nobody wants it any more."""
+        ...
 
 
 @dataclass(slots=True)
@@ -36,6 +63,7 @@ class WriteJob:
     answer: Future[Any] = field(default_factory=Future)
     result: Any = None
     error: BaseException | None = None
+    long: LongWrite | None = None  # of which ``work`` is a step
 
 
 class CommitCompanion(Protocol):
@@ -65,6 +93,7 @@ class WriteThread:
         self._gate = threading.Lock()
         self._open = True
         self._held: WriteJob | None = None  # taken from the queue, too big for the commit it was taken for
+        self._short = 0  # jobs in the queue that are no long writes
 
     def start(self) -> None:
         self._thread.start()
@@ -76,8 +105,32 @@ class WriteThread:
                 raise failures.closed(self._path)
             if self._waiting.qsize() >= MOST_WAITING:
                 raise failures.busy(self._path)
-            self._waiting.put(job)
+            self._put(job)
         return job.answer
+
+    def submit_long(self, work: LongWrite, committed: Callable[[Any], None]) -> Future[Any]:
+        """Queue work of many commits. ``committed`` gets the result of each step.
+
+        Raises as :meth:`submit`.
+        """
+        job = WriteJob(lambda connection: work.step(connection, _Turn(self)), ALONE, committed, long=work)
+        return self.submit(job)
+
+    @property
+    def pressed(self) -> bool:
+        """Return whether a short job waits."""
+        return self._short > 0
+
+    def _put(self, job: WriteJob) -> None:
+        self._short += job.long is None
+        self._waiting.put(job)
+
+    def _taken(self) -> WriteJob | None:
+        job = self._waiting.get()
+        if job is not None and job.long is None:
+            with self._gate:
+                self._short -= 1
+        return job
 
     def close(self) -> None:
         """Finish waiting jobs, then end the thread. After that, the caller may use the connection."""
@@ -88,7 +141,7 @@ class WriteThread:
         self._thread.join()
 
     def _work(self) -> None:
-        while (job := self._held or self._waiting.get()) is not None:
+        while (job := self._held or self._taken()) is not None:
             self._held = None
             self._group(job)
             self._points.committed(self._connection)
@@ -100,17 +153,19 @@ class WriteThread:
         job: WriteJob | None = first
         while job is not None:
             rows += job.rows
-            if job.answer.set_running_or_notify_cancel():
+            if job.answer.running() or job.answer.set_running_or_notify_cancel():
                 group.append(job)
                 if not self._run(job):
                     break
+            if job.long is not None:  # short jobs that came meanwhile need no commit of their own
+                rows, deadline = 0, time.monotonic() + LONGEST_GROUP
             job = self._next(rows, deadline)
         self._finish(group)
 
     def _next(self, rows: int, deadline: float) -> WriteJob | None:
         if time.monotonic() > deadline or self._waiting.empty():
             return None
-        job = self._waiting.get()
+        job = self._taken()
         if job is None:
             self._waiting.put(None)  # the end mark: read again after this commit
         elif rows + job.rows > MOST_ROWS:
@@ -166,10 +221,20 @@ class WriteThread:
                 job.committed(job.result)
             except BaseException as raised:
                 error = raised
-        if error is None:
+        if error is not None:
+            job.answer.set_exception(error)
+        elif job.long is None or job.long.done:
             job.answer.set_result(job.result)
         else:
-            job.answer.set_exception(error)
+            self._continue(job)
+
+    def _continue(self, job: WriteJob) -> None:
+        """Let a long write wait for its next turn. At the end of the thread, it fails."""
+        with self._gate:
+            if self._open:
+                self._put(job)
+                return
+        job.answer.set_exception(failures.closed(self._path))
 
     def _rollback(self) -> None:
         for companion in self.companions:
@@ -178,3 +243,16 @@ class WriteThread:
         with contextlib.suppress(sqlite3.Error):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+
+
+class _Turn:
+    """A turn that begins now."""
+
+    def __init__(self, thread: WriteThread) -> None:
+        self._thread = thread
+        self._began = time.monotonic()
+
+    @property
+    def over(self) -> bool:
+        spent = time.monotonic() - self._began
+        return spent >= (_SHORTEST_TURN if self._thread.pressed else LONGEST_TURN)

@@ -93,6 +93,7 @@ _FORMS: tuple[_Form, ...] = (
 _BY_ANCHOR = tuple((anchor, form) for form in _FORMS for anchor in form.anchors)
 _NO_PREFIX = ("password-in-url", "private-key", "authorization-header")
 _WITHOUT_PREFIX = tuple((anchor, form) for anchor, form in _BY_ANCHOR if form.kind in _NO_PREFIX)
+_ANCHORS = tuple(anchor for anchor, _ in _WITHOUT_PREFIX)
 _PREFIX = lazy_pattern(
     b"|".join(re.escape(anchor) for anchor, form in _BY_ANCHOR if form.kind not in _NO_PREFIX)
 )
@@ -119,7 +120,9 @@ class CredentialFinder:
 
     def find(self, text: bytes) -> list[FoundCredential]:
         """Return the credentials of a text, in their order, none within another."""
-        found = [*self._by_value(text), *_by_form(text)]
+        found = list(_by_form(text)) if _may_have_form(text) else []
+        if self._own:
+            found += self._by_value(text)
         if not found:
             return found
         kept: list[FoundCredential] = []
@@ -134,6 +137,14 @@ class CredentialFinder:
             while at >= 0:
                 yield FoundCredential(at, at + len(value), "own-secret")
                 at = text.find(value, at + len(value))
+
+
+def _may_have_form(text: bytes) -> bool:
+    """Return whether a text may have a credential of a known form: quickly, since most have none."""
+    for anchor in _ANCHORS:
+        if anchor in text:
+            return True
+    return _RUN in text.translate(_CLASSES)
 
 
 def _by_form(text: bytes) -> Iterator[FoundCredential]:

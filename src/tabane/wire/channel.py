@@ -28,6 +28,10 @@ SLICE = 0.002
 """Seconds for which the lines of one peer are handled before the loop turns to the others."""
 
 
+MOST_LATER = 64
+"""Pieces of work that a batch may put off: they are short, but not counted in the slice."""
+
+
 class LineSplitter:
     """Splits bytes into whole lines; pure.
 
@@ -47,12 +51,16 @@ class LineSplitter:
         self.oversized: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        *lines, tail = chunk.split(b"\n")
+        lines = chunk.split(b"\n")
+        tail = lines.pop()
         if lines and (self._size or self._dropping or len(chunk) > self._limit):
             lines = [self._finish(line) for line in lines]
         if tail:
             self._keep(tail)
-        return [line for line in lines if line and not line.isspace()]
+        for line in lines:
+            if not line or line.isspace():
+                return [line for line in lines if line and not line.isspace()]
+        return lines
 
     def end(self) -> bytes:
         """Return the text after the last newline when the stream has ended; empty if it is blank."""
@@ -94,21 +102,28 @@ class LineSplitter:
 
 
 class LineBatch:
-    """Collects the channels written to while lines are handled, and flushes them at the end."""
+    """Collects the channels written to while lines are handled, and flushes them at the end.
+
+    After that comes the work that no message has to wait for, see :meth:`later`.
+    """
 
     def __init__(self) -> None:
         self._depth = 0
         self._dirty: list[LineChannel] = []
+        self._later: list[Callable[[], object]] = []
 
     def __enter__(self) -> None:
         self._depth += 1
 
     def __exit__(self, *_: object) -> None:
         self._depth -= 1
-        if not self._depth and self._dirty:
-            dirty, self._dirty = self._dirty, []
-            for channel in dirty:
-                channel.flush()
+        if not self._depth:
+            if self._dirty:
+                dirty, self._dirty = self._dirty, []
+                for channel in dirty:
+                    channel.flush()
+            if self._later:
+                self._catch_up()
 
     def add(self, channel: LineChannel) -> bool:
         """Return whether the channel will be flushed later; False if no batch is open."""
@@ -116,6 +131,33 @@ class LineBatch:
             self._dirty.append(channel)
             return True
         return False
+
+    def later(self, work: Callable[[], object]) -> None:
+        """Do some short work after the flush, and before the next line is read; now if no batch is open."""
+        if self._depth:
+            self._later.append(work)
+        else:
+            work()
+
+    @property
+    def is_behind(self) -> bool:
+        """Return whether so much work waits that it should be done before more lines are handled."""
+        return len(self._later) >= MOST_LATER
+
+    def _catch_up(self) -> None:
+        while self._later:
+            later, self._later = self._later, []
+            for work in later:
+                try:
+                    work()
+                except Exception:
+                    _log_failure()
+
+
+def _log_failure() -> None:
+    import logging  # a bridge, which also uses this module, needs no log
+
+    logging.getLogger(__name__).exception("work after a batch of lines failed")
 
 
 class LineChannel:
@@ -133,6 +175,8 @@ class LineChannel:
     If the outbox holds more than ``pause_at`` bytes, reading stops until it has drained: a peer that does not
     read cannot ask for more. This is for a peer that sends requests. For a peer that answers requests give
     None: it must be read even while it does not read, or both wait forever.
+
+    ``unsent`` is how many bytes wait in the outbox.
     """
 
     def __init__(
@@ -158,7 +202,7 @@ class LineChannel:
         self._max_outbox = max_outbox
         self._pause_at = max_outbox if pause_at is None else pause_at
         self._outbox: deque[bytes | memoryview] = deque()
-        self._size = 0
+        self.unsent = 0
         self._started = self._writing = self._reading = self._dirty = False
         self._inbox: deque[bytes] = deque()
         self._held: Handled = None
@@ -176,11 +220,11 @@ class LineChannel:
         if self.closed or self._write_fd == -1:
             return
         self._outbox.append(line)
-        self._size += len(line)
-        if self._size > self._max_outbox:
+        self.unsent += len(line)
+        if self.unsent > self._max_outbox:
             self.close("the peer does not read: its outbox is full")
         elif self._writing:
-            if self._size > self._pause_at:
+            if self.unsent > self._pause_at:
                 self._pause()
         elif not self._dirty:
             self._dirty = self._batch.add(self)
@@ -218,11 +262,6 @@ class LineChannel:
                 os.close(self._write_fd)
             self._write_fd = -1
             self._resume()
-
-    @property
-    def unsent(self) -> int:
-        """Return how many bytes wait in the outbox."""
-        return self._size
 
     def finish(self, why: str) -> None:
         """Close after all received bytes are handled: the peer sends nothing more."""
@@ -267,7 +306,9 @@ class LineChannel:
             return
         with self._batch:
             self._deliver()
-        self._go_on()
+        plain = self._reading and not (self._inbox or self._held or self._ended or self.closed)
+        if not plain or self._last_word is not None:
+            self._go_on()
 
     def _go_on(self) -> None:
         if self.closed:
@@ -287,7 +328,7 @@ class LineChannel:
             return
         if self._last_word is not None:
             self._loop.call_soon(self._read_rest)
-        if not (self._writing and self._size > self._pause_at):
+        if not (self._writing and self.unsent > self._pause_at):
             self._resume()
 
     def _end(self) -> None:
@@ -303,21 +344,25 @@ class LineChannel:
         until = monotonic() + SLICE if len(inbox) > 1 else 0.0
         while inbox and not self.closed:
             line = inbox.popleft()
-            waits = self._call(self._on_line, line) if line else None
+            try:
+                waits = self._on_line(line) if line else None
+            except Exception as error:
+                self._report(error)
+                waits = None
             if waits is not None and not waits.done():
                 self._held = waits
                 waits.add_done_callback(self._release)
                 return
-            if inbox and monotonic() > until:
+            if inbox and (monotonic() > until or self._batch.is_behind):
                 return
-        self._tell_oversized()
+        if self._splitter.oversized:
+            self._tell_oversized()
 
     def _tell_oversized(self) -> None:
-        if self._splitter.oversized:
-            heads, self._splitter.oversized = self._splitter.oversized, []
-            for head in heads:
-                if self._on_oversized and not self.closed:
-                    self._call(self._on_oversized, head)
+        heads, self._splitter.oversized = self._splitter.oversized, []
+        for head in heads:
+            if self._on_oversized and not self.closed:
+                self._call(self._on_oversized, head)
 
     def _release(self, waited: asyncio.Future[None]) -> None:
         if not waited.cancelled() and (error := waited.exception()) is not None:
@@ -329,8 +374,11 @@ class LineChannel:
         try:
             return callback(value)
         except Exception as error:
-            self._loop.call_exception_handler({"message": "a line channel's callback", "exception": error})
+            self._report(error)
             return None
+
+    def _report(self, error: Exception) -> None:
+        self._loop.call_exception_handler({"message": "a line channel's callback", "exception": error})
 
     def _write(self) -> None:
         outbox = self._outbox
@@ -343,7 +391,7 @@ class LineChannel:
             except OSError as error:
                 self.close(os.strerror(error.errno or 0))
                 return
-            self._size -= written
+            self.unsent -= written
             if written < len(data):
                 # A view: what remains of a large line is not copied at every write.
                 outbox.appendleft(memoryview(data)[written:])
@@ -365,7 +413,7 @@ class LineChannel:
         if not self._writing:
             self._writing = True
             self._loop.add_writer(self._write_fd, self._write)
-        if self._size > self._pause_at:
+        if self.unsent > self._pause_at:
             self._pause()
 
     def _stop_writing(self) -> None:
@@ -373,4 +421,4 @@ class LineChannel:
             self._loop.remove_writer(self._write_fd)
             self._writing = False
         self._outbox.clear()
-        self._size = 0
+        self.unsent = 0

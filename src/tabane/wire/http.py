@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from typing import NamedTuple
 
 from tabane.settings.origins import ANY_PORT, allowed_entry, canonical_origin, without_port
@@ -59,10 +60,19 @@ def status_of(code: int) -> int:
     return _STATUS.get(code, 200)
 
 
+_SHORT = 256
+"""Characters of a header whose meaning is remembered: a client sends the same one each time."""
+
+
 def accepted(header: str | None) -> AcceptedTypes:
     """Return what an ``Accept`` header accepts. None and blank accept anything, as in HTTP."""
     if not header or not header.strip():
         return AcceptedTypes(True, True)
+    return _accepted(header) if len(header) <= _SHORT else _accepted.__wrapped__(header)
+
+
+@lru_cache(64)
+def _accepted(header: str) -> AcceptedTypes:
     ranges = {kind for kind, *settings in map(_parts, header.split(",")) if not _refused(settings)}
     return AcceptedTypes(
         not ranges.isdisjoint((JSON, "application/*", "*/*")),

@@ -104,8 +104,18 @@ def quote(text: str) -> bytes:
 
 def text(raw: bytes | Raw | None) -> str | None:
     """Return the value of a JSON string; None if it is absent or of another type."""
+    if raw is None:
+        return None
     try:
-        value = decode(raw) if raw is not None else None
+        value = msgspec.json.decode(raw)
+    except _REFUSED:
+        return _refused_text(raw)
+    return value if isinstance(value, str) else None
+
+
+def _refused_text(raw: bytes | Raw) -> str | None:
+    try:
+        value = decode(raw)
     except InvalidJson:
         return None
     return value if isinstance(value, str) else None

@@ -74,6 +74,11 @@ class ResidentWorker:
         """Return whether it works on a request that somebody waits for."""
         return any(pending.in_work for pending in self._pending.values())
 
+    @property
+    def is_ready(self) -> bool:
+        """Return whether a process runs that has loaded."""
+        return self._ready
+
     async def greeting(self) -> bytes:
         """Return the answer to the opening of the first process, which is started if there was none.
 

@@ -17,6 +17,7 @@ from tabane.search.engine import Combination
 from tabane.store.columns import Mask
 from tabane.store.vectors.binary_codes import BinaryCodes, encoded, mean_of
 from tabane.store.vectors.space_index import SpaceSnapshot
+from tabane.store.vectors.vector_kernel import KERNEL, NumpyKernel, VectorKernel
 from tabane.store.vectors.vector_search import VectorMatches, VectorSpaceSearch
 
 COUNT, DIMENSION, TAIL = 12_000, 128, 500
@@ -32,12 +33,19 @@ def clustered(seed: int) -> Matrix:
     return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), dtype=np.float32)
 
 
-def view(vectors: Matrix, rows: np.ndarray[tuple[int], np.dtype[np.int64]], *, coded: bool) -> SpaceSnapshot:
+def view(
+    vectors: Matrix,
+    rows: np.ndarray[tuple[int], np.dtype[np.int64]],
+    kernel: VectorKernel = KERNEL,
+    *,
+    coded: bool,
+) -> SpaceSnapshot:
     """The vectors in files, but for the last ones."""
     data, tail = vectors[:-TAIL], vectors[-TAIL:]
     mean = mean_of(data)
-    codes = BinaryCodes(mean, encoded(data, mean)) if coded else None
-    return SpaceSnapshot(rows, data, tail, codes, straight=bool((np.diff(rows) == 1).all()))
+    codes = BinaryCodes(mean, encoded(data, mean), kernel) if coded else None
+    straight = bool((np.diff(rows) == 1).all())
+    return SpaceSnapshot(rows, data, tail, codes, straight, kernel=kernel)
 
 
 SPACES = {name: clustered(seed) for seed, name in enumerate("abc")}
@@ -51,6 +59,7 @@ CODED, PLAIN = (
     {name: view(vectors, ROWS[name], coded=coded) for name, vectors in SPACES.items()}
     for coded in (True, False)
 )
+CODED_NUMPY = {name: view(vectors, ROWS[name], NumpyKernel(), coded=True) for name, vectors in SPACES.items()}
 EXACT = {name: vectors.astype(np.float64) for name, vectors in SPACES.items()}
 ALL = np.ones(COUNT + 300, dtype=np.bool_)
 
@@ -98,9 +107,10 @@ def test_with_codes_and_without_the_answers_are_equal(
     asked = question(seed, spaces, combination, threshold, whole)
     mask = masked(seed, share)
     expected = VectorSpaceSearch(asked, PLAIN, mask, 1).best(wanted)
-    found = VectorSpaceSearch(asked, CODED, mask, 1).best(wanted)
-    assert scored(found) == scored(expected)
-    assert mask[found.places].all()
+    for views in (CODED, CODED_NUMPY):
+        found = VectorSpaceSearch(asked, views, mask, 1).best(wanted)
+        assert scored(found) == scored(expected)
+        assert mask[found.places].all()
 
 
 @pytest.mark.parametrize("combination", list(Combination))

@@ -18,6 +18,9 @@ RULE = "flow"
 LONGEST_ADDRESS = 1 << 13
 """Bytes of arguments with an address that is remembered."""
 
+REPEAT = 1.0
+"""Seconds for which a repetition of the last call is not noted again."""
+
 LONGEST_ARGUMENTS = 1 << 18
 """Bytes of arguments that are read to see whether a recipient is given. In longer ones there is one."""
 
@@ -39,6 +42,7 @@ class FlowRule:
     ) -> None:
         self.policy, self.trails = policy, trails
         self._labels, self._allowed, self._grown = labels, allowed, grown
+        self._repeats: tuple[Caller, CallTarget, float] | None = None
 
     def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
         labels = self._labels(target)
@@ -68,10 +72,18 @@ class FlowRule:
             self.trails.use(trail_key(caller)).know(address)
 
     def answered(self, caller: Caller, target: CallTarget) -> None:
+        now, last = self.trails.clock(), self._repeats
+        if last is not None and last[0] is caller and last[1] is target and abs(now - last[2]) < REPEAT:
+            return  # the same call as a moment ago: its labels are noted
         source = source_of(target)
         if caller.approval:
             self._let_pass(trail_key(caller), source)
         self.note(caller, self._labels(target).bits & READ_LABELS, source, target.name)
+        self._repeats = None if caller.approval else (caller, target, now)
+
+    def forget(self) -> None:
+        """Note each call again: trails were removed, or labels have changed."""
+        self._repeats = None
 
     def note(self, caller: Caller, labels: int, source: str, tool: str) -> None:
         """Note that a caller gets something with these labels. What a person sees is no concern."""

@@ -116,17 +116,17 @@ class Trails:
     """
 
     def __init__(self, clock: Callable[[], float], most: int = MOST_TRAILS) -> None:
-        self._clock, self._most = clock, most
+        self.clock, self._most = clock, most
         self._trails: dict[TrailKey, Trail] = {}
 
     def __iter__(self) -> Iterator[Trail]:
-        now = self._clock()
+        now = self.clock()
         return iter([trail for trail in self._trails.values() if not trail.over(now)])
 
     def find(self, key: TrailKey) -> Trail | None:
         """Return the trail of a caller; None if there is none."""
         trail = self._trails.get(key)
-        return None if trail is None or trail.over(self._clock()) else trail
+        return None if trail is None or trail.over(self.clock()) else trail
 
     def spilled(self) -> Trail | None:
         """Return what counts for every caller."""
@@ -134,7 +134,7 @@ class Trails:
 
     def use(self, key: TrailKey) -> Trail:
         """Return the trail of a caller that makes a call now; a new one if there is none."""
-        now = self._clock()
+        now = self.clock()
         trail = self._trails.pop(key, None)
         if trail is None or trail.over(now):
             trail = Trail(key)
@@ -145,12 +145,12 @@ class Trails:
 
     def restore(self, trail: Trail) -> None:
         """Add a trail of an earlier run, unless it has ended."""
-        if not trail.over(self._clock()):
+        if not trail.over(self.clock()):
             self._trails[trail.key] = trail
 
     def forget(self, fits: Callable[[TrailKey], bool]) -> int:
         """Remove the trails that fit. Return the number of those that had labels and had not ended."""
-        now = self._clock()
+        now = self.clock()
         gone = [self._trails.pop(key) for key in list(self._trails) if fits(key)]
         return sum(1 for trail in gone if trail.labels and not trail.over(now))
 

@@ -29,6 +29,11 @@ class LoginBook:
         self.problem: Message | None = None
         """Why the file could not be read or written the last time; None if it could."""
 
+    @property
+    def is_ready(self) -> bool:
+        """Return whether the file was read."""
+        return self._reading is not None and self._reading.done()
+
     async def ready(self) -> None:
         """Wait until the file was read. A file that cannot be read counts as empty."""
         if self._reading is None:

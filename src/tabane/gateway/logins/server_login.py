@@ -127,13 +127,18 @@ class ServerLogin:
 
     # -- credentials of requests -----------------------------------------------------------------
 
+    def sends_none(self) -> bool:
+        if not self._book.is_ready or self.acts_for_itself or self.tokens() is not None:
+            return False
+        # The server may need none by now. If it does, it says so.
+        self.needed = None
+        return True
+
     async def headers(self) -> Mapping[str, str]:
         await self._book.ready()
-        tokens = self.tokens()
-        if tokens is None and not self.acts_for_itself:
-            # The server may need none by now. If it does, it says so.
-            self.needed = None
+        if self.sends_none():
             return {}
+        tokens = self.tokens()
         now = time.time()
         if tokens is None or now >= tokens.renew_at:
             tokens = await self._fresh(tokens, now)

@@ -110,7 +110,7 @@ class RegistryClient:
         """Return body and ETag; None as body if it has not changed. Raises _NoAnswer, RegistryNotFound."""
         from yarl import URL
 
-        from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable
+        from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable
         from tabane.gateway.upstreams.http_responses import ResponseTooLong, body
 
         headers = {"Accept": "application/json"} | ({"If-None-Match": etag} if etag else {})

@@ -66,17 +66,21 @@ def hits_of(
 
     ``known`` are signs and weights that were found already. The search ends when it cannot become enough.
     """
+    possible = Counter([*known, *((one.sign, one.weight) for one in candidates)])
+    enough = highest_weight(possible) >= least
     hits: list[Hit] = []
-    found = set(known)
-    ordered = sorted(candidates, key=lambda one: one.weight, reverse=True)
-    for number, one in enumerate(ordered):
-        if highest_weight(found.union((left.sign, left.weight) for left in ordered[number:])) < least:
-            return None
+    for one in sorted(candidates, key=lambda one: one.weight, reverse=True) if enough else ():
         new = list(_found(text, one))
+        hits += new
         if new:
-            hits += new
-            found.add((one.sign, one.weight))
-    return hits if highest_weight(found) >= least else None
+            continue
+        key = one.sign, one.weight
+        possible[key] -= 1
+        if not possible[key]:  # nothing else may say that
+            del possible[key]
+            if highest_weight(possible) < least:
+                return None
+    return hits if enough else None
 
 
 def _found(text: str, signal: Signal) -> Iterable[Hit]:

@@ -141,7 +141,7 @@ class Server(Struct, frozen=True):
     @property
     def login_options(self) -> OAuthOptions:
         """Return the options of a login; the default ones if the servers file says nothing about it."""
-        return self.oauth if isinstance(self.oauth, OAuthOptions) else OAuthOptions(asked=False)
+        return self.oauth if isinstance(self.oauth, OAuthOptions) else _NOT_ASKED
 
     def in_folder(self, folder: str) -> Server:
         """Return this server for clients that work in ``folder`` (an absolute path), without placeholders."""
@@ -191,6 +191,7 @@ _OURS = frozenset(
     ("connection", "content-length", "content-type", "accept", "transfer-encoding", "mcp-session-id")
 )
 
+_NOT_ASKED = OAuthOptions(asked=False)
 _HUB_PORT = 8765
 
 

@@ -37,6 +37,14 @@ class BitVector(NamedTuple):
     dimension: int
 
 
+class PackedVector(NamedTuple):
+    """A vector of which only the signs were read from its planes: enough for most of a large collection."""
+
+    signs: int
+    planes: bytes
+    dimension: int
+
+
 def packed(vector: bytes) -> bytes:
     """Return the four planes of a float32 vector of length one, little-endian, as bytes."""
     values = array("f", vector)
@@ -55,6 +63,11 @@ def unpacked(planes: bytes, dimension: int) -> BitVector:
     bare = BitVector(parts[0], parts[1], parts[2], parts[3], total, 1.0, dimension)
     square = _product(bare, bare)
     return bare._replace(scale=1 / math.sqrt(square) if square > 0 else 0.0)
+
+
+def partly_unpacked(planes: bytes, dimension: int) -> PackedVector:
+    """Return a vector from its four planes, of which the others are read when they are needed."""
+    return PackedVector(int.from_bytes(planes[: -(-dimension // 8)], "big"), planes, dimension)
 
 
 def vector_of(vector: bytes) -> BitVector:
@@ -87,7 +100,7 @@ class BitVectors:
     """The vectors of one model, by number."""
 
     def __init__(self) -> None:
-        self._vectors: dict[int, BitVector] = {}
+        self._vectors: dict[int, BitVector | PackedVector] = {}
         self._signs: tuple[list[int], list[int]] | None = None
 
     def __len__(self) -> int:
@@ -96,7 +109,7 @@ class BitVectors:
     def __contains__(self, number: int) -> bool:
         return number in self._vectors
 
-    def put(self, number: int, vector: BitVector) -> None:
+    def put(self, number: int, vector: BitVector | PackedVector) -> None:
         self._vectors[number] = vector
         self._signs = None
 
@@ -130,7 +143,7 @@ class BitVectors:
         """Return the cosine with each of these that has a vector."""
         # As _product, without a call for each vector, which would take longer than the product.
         a, b, c, d, total, scale, dimension = wanted
-        vectors = self._vectors
+        vectors = self._unpacked(numbers)
         rest = _MIDDLE * _MIDDLE * dimension - _MIDDLE * total
         return {
             number: scale
@@ -149,12 +162,21 @@ class BitVectors:
                 - _MIDDLE * other_total
                 + rest
             )
-            for number, (p, q, r, s, other_total, other_scale, _) in (
-                (number, vectors[number]) for number in numbers if number in vectors
-            )
+            for number, (p, q, r, s, other_total, other_scale, _) in vectors
         }
 
     def similarity(self, one: int, other: int) -> float | None:
         """Return the cosine of two of them; None if one has no vector."""
-        vectors = self._vectors
-        return cosine(vectors[one], vectors[other]) if one in vectors and other in vectors else None
+        found = self._unpacked((one, other))
+        return cosine(found[0][1], found[1][1]) if len(found) == 2 else None
+
+    def _unpacked(self, numbers: Iterable[int]) -> list[tuple[int, BitVector]]:
+        """Return those of these numbers that have a vector, with it."""
+        vectors, found = self._vectors, []
+        for number in numbers:
+            vector = vectors.get(number)
+            if isinstance(vector, PackedVector):
+                vector = vectors[number] = unpacked(vector.planes, vector.dimension)
+            if vector is not None:
+                found.append((number, vector))
+        return found

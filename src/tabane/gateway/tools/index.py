@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
@@ -18,6 +18,7 @@ from tabane.gateway.tools.index_file import open_index
 from tabane.gateway.tools.match_terms import ToolMatches
 from tabane.gateway.tools.postings import (
     TermPostings,
+    ToolPostings,
     delete_tool_postings,
     read_postings,
     write_postings,
@@ -82,21 +83,27 @@ class ToolIndex:
     def close(self) -> None:
         self._db.close()
 
-    def replace(self, server: str, tools: Sequence[Tool]) -> bool:
-        """Make these the only tools of a server. Return False if they already were."""
+    def replace(self, server: str, tools: Sequence[Tool], rest: Callable[[], None] = lambda: None) -> bool:
+        """Make these the only tools of a server. Return False if they already were.
+
+        ``rest`` is called between two tools, before anything is written.
+        """
         digest = digest_of(tools)
         row = self._db.execute("SELECT hash FROM servers WHERE name = ?", (server,)).fetchone()
         if row and row[0] == digest:
             return False
         memo: dict[str, list[str]] = {}
+        read: dict[str, _ReadTool] = {}
+        for tool in tools:
+            read[tool.alias] = _read(tool, memo)
+            rest()
         with self._changing():
             self._delete(server)
             self._db.execute("INSERT INTO servers VALUES (?, ?)", (server, digest))
-            found = {tool.alias: tool for tool in tools}
-            words = {alias: tool_words(tool, memo) for alias, tool in found.items()}
-            numbers = {alias: self._insert(server, tool, words[alias]) for alias, tool in found.items()}
+            self._delete_aliases(read)
+            numbers = [self._insert(server, alias, each) for alias, each in read.items()]
             write_postings(
-                self._db, server, ((numbers[alias], tool_postings(words[alias])) for alias in found)
+                self._db, server, zip(numbers, (each.postings for each in read.values()), strict=True)
             )
         return True
 
@@ -250,32 +257,47 @@ class ToolIndex:
             self._db.execute(f"DELETE FROM {table} WHERE server = ?", (server,))
         self._db.execute("DELETE FROM servers WHERE name = ?", (server,))
 
-    def _delete_alias(self, alias: str) -> None:
-        rows = self._db.execute("SELECT number, server FROM tools WHERE alias = ?", (alias,)).fetchall()
+    def _delete_aliases(self, aliases: Iterable[str]) -> None:
+        """Delete tools of these names: a name belongs to one tool, the one that was listed last."""
+        rows = [
+            row
+            for alias in aliases
+            for row in self._db.execute("SELECT number, server FROM tools WHERE alias = ?", (alias,))
+        ]
         for number, server in rows:
             delete_tool_postings(self._db, server, number)
             self._db.execute("DELETE FROM tools WHERE number = ?", (number,))
 
-    def _insert(self, server: str, tool: Tool, words: Mapping[str, Sequence[str]]) -> int:
-        # An alias belongs to one tool: the one that was listed last.
-        self._delete_alias(tool.alias)
-        gist = storable(gist_of(tool))
-        row = (
-            tool.alias,
-            server,
-            storable(tool.shown_name),
-            storable(tool.title),
-            normalise(tool.category),
-            "".join(f"\n{normalise(tag)}\n" for tag in tool.tags),
-            # The last token of a name with several parts is the whole name, and not a part.
-            max(1, len(words["name"]) - (len(words["name"]) > 1)),
-            any(is_cjk(token) for found in words.values() for token in found),
-            gist_key(gist),
-            gist,
-        )
+    def _insert(self, server: str, alias: str, tool: _ReadTool) -> int:
+        row = (alias, server, *tool.columns)
         number = self._db.execute(f"INSERT INTO tools VALUES (NULL{', ?' * len(row)})", row).lastrowid
         assert number is not None
         return number
+
+
+class _ReadTool(Struct, frozen=True):
+    """What is stored of a tool: its columns after alias and server, and its postings."""
+
+    columns: tuple[str | int | bytes, ...]
+    postings: ToolPostings
+
+
+def _read(tool: Tool, memo: dict[str, list[str]]) -> _ReadTool:
+    words = tool_words(tool, memo)
+    gist = storable(gist_of(tool))
+    postings = tool_postings(words)
+    columns = (
+        storable(tool.shown_name),
+        storable(tool.title),
+        normalise(tool.category),
+        "".join(f"\n{normalise(tag)}\n" for tag in tool.tags),
+        # The last token of a name with several parts is the whole name, and not a part.
+        max(1, len(words["name"]) - (len(words["name"]) > 1)),
+        any(is_cjk(token) for token in postings if not token.isascii()),
+        gist_key(gist),
+        gist,
+    )
+    return _ReadTool(columns, postings)
 
 
 def _hit(alias: str, score: ToolScore, same: list[str]) -> ToolHit:

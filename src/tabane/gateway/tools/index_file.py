@@ -9,8 +9,8 @@ import sqlite3
 from tabane.gateway.tools.postings import POSTINGS_INDEX, POSTINGS_TABLE
 from tabane.gateway.tools.vector_table import VECTORS_TABLE
 
-# Raised whenever tokens or tables change: an index of another version is rebuilt.
-_VERSION = 4
+VERSION = 4
+"""Raised whenever tokens or tables change: an index of another version is rebuilt."""
 
 _TABLES = (
     "CREATE TABLE servers (name TEXT PRIMARY KEY, hash BLOB NOT NULL) WITHOUT ROWID",
@@ -25,7 +25,7 @@ _TABLES = (
     POSTINGS_TABLE,
     POSTINGS_INDEX,
     VECTORS_TABLE,
-    f"PRAGMA user_version={_VERSION}",
+    f"PRAGMA user_version={VERSION}",
 )
 
 
@@ -35,7 +35,7 @@ def open_index(path: str) -> sqlite3.Connection:
         db = _connected(path)
         (version,) = db.execute("PRAGMA user_version").fetchone()
         (health,) = db.execute("PRAGMA quick_check(1)").fetchone()
-        if version == _VERSION and health == "ok":
+        if version == VERSION and health == "ok":
             return db
         db.close()
     except sqlite3.OperationalError:

@@ -48,12 +48,12 @@ class ToolUse:
         self._untold = set(self._weights)
         self._by_holder: dict[str, dict[str, float]] | None = None
 
-    def note(self, holder: str, tool: str, now: float, *, told: bool = True) -> None:
-        """Count a call at that Unix time. ``told``: other hubs may know of it."""
+    def note(self, holder: str, tool: str, now: float, times: int = 1, *, told: bool = True) -> None:
+        """Count calls at that Unix time. ``told``: other hubs may know of it."""
         key = holder, tool
         if told:
             self._untold.add(key)
-        weight = 2.0 ** min(_LARGEST, (now - _BEGIN) / HALF_LIFE)
+        weight = times * 2.0 ** min(_LARGEST, (now - _BEGIN) / HALF_LIFE)
         self._weights[key] = self._weights.get(key, 0.0) + weight
         self._by_holder = None
         if len(self._weights) > MOST:

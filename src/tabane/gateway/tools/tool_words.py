@@ -48,7 +48,9 @@ def _remembered(text: str, memo: dict[str, list[str]]) -> list[str]:
 
 
 def _fit(found: list[str]) -> list[str]:
-    return storable(" ".join(found[:_MOST_TOKENS])).split()
+    kept = found[:_MOST_TOKENS]
+    text = " ".join(kept)
+    return kept if text.isascii() else storable(text).split()
 
 
 def storable(text: str) -> str:

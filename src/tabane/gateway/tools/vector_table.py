@@ -9,12 +9,11 @@ import hashlib
 import re
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
-from tabane.gateway.tools.bit_vectors import BitVector, BitVectors, packed, unpacked, vector_of
+from tabane.gateway.tools.bit_vectors import BitVector, BitVectors, packed, partly_unpacked, vector_of
 from tabane.search.embedding.model_families import CosineBaseline, family_of, reads
 from tabane.search.snippets import one_line
 
@@ -30,6 +29,7 @@ _MOST_GIST = 400
 _MOST_NOTES = 200
 _MOST_UNUSED = 5_000  # vectors of texts that no tool has now
 _MOST_MODELS = 4
+_AT_ONCE = 500  # vectors that one statement reads
 _FLOAT = 4
 
 # Cosines of queries and tools that have nothing to do with each other, by family: the median, and the 99th
@@ -88,7 +88,7 @@ class _ModelVectors:
     def put(self, number: int, dimension: int, planes: bytes) -> None:
         self.missing.discard(number)
         if dimension:
-            self.vectors.put(number, unpacked(planes, dimension))
+            self.vectors.put(number, partly_unpacked(planes, dimension))
 
 
 class ToolVectors:
@@ -205,17 +205,20 @@ class ToolVectors:
 
     def _load(self, model: str, known: _ModelVectors) -> None:
         """Bring the vectors in memory up to date. Those that are there already are not read again."""
-        numbers = dict(self._db.execute("SELECT number, gist FROM tools").fetchall())
+        numbers = {number for (number,) in self._db.execute("SELECT number FROM tools")}
         known.vectors.keep(numbers)
-        known.missing = set()
-        read = partial(self._db.execute, "SELECT dimension, planes FROM vectors WHERE model = ? AND gist = ?")
-        for number, gist in numbers.items():
-            if number not in known.vectors:
-                row = read((model, gist)).fetchone()
-                if row is None:
-                    known.missing.add(number)
-                else:
-                    known.put(number, *row)
+        lacking = [number for number in numbers if number not in known.vectors]
+        known.missing = set(lacking)
+        for start in range(0, len(lacking), _AT_ONCE):
+            part = lacking[start : start + _AT_ONCE]
+            # CROSS JOIN: SQLite must not begin with all vectors of the model.
+            rows = self._db.execute(
+                "SELECT t.number, v.dimension, v.planes FROM tools t CROSS JOIN vectors v"
+                f" ON v.model = ? AND v.gist = t.gist WHERE t.number IN ({', '.join('?' * len(part))})",
+                (model, *part),
+            )
+            for row in rows:
+                known.put(*row)
 
 
 def _cosines(known: BitVectors, wanted: Sequence[BitVector], numbers: Collection[int]) -> dict[int, float]:

@@ -316,9 +316,11 @@ class StdioTransport:
         return self._channel.closed
 
     def request(self, call: Call, line: bytes, era: Era) -> None:
-        if not self._takes(line):
+        channel = self._channel
+        waiting = channel.unsent
+        if waiting and waiting + len(line) > self._most:
             raise InputBacklogFull
-        self._channel.send(line)
+        channel.send(line)
 
     def tell(self, line: bytes, about: int | None = None) -> None:
         if self._takes(line):

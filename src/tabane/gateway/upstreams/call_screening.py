@@ -26,7 +26,7 @@ AT_ONCE = 64 << 10
 MOST_SCREENED = 16 << 20
 """Bytes of a message that are screened. What is longer passes as it is, which is logged."""
 
-_ARGUMENTS = {b"tools/call": "arguments", b"prompts/get": "arguments"}
+_WITH_ARGUMENTS = (b"tools/call", b"prompts/get")
 _RESULTS = frozenset((b"tools/call", b"prompts/get", b"resources/read"))
 
 
@@ -34,19 +34,26 @@ def _ignore(server: str, name: str, where: str, kinds: tuple[str, ...], holder: 
     """Record nothing."""
 
 
+def _at_once(work: Callable[[], object]) -> None:
+    work()
+
+
 class CallScreening:
     """Screens the calls of all servers.
 
     ``mode`` applies to servers without an own ``credentials``. ``note`` is given server, name, where they
-    were found (``arguments`` or ``result``), the kinds, and the holder of the call, never a value.
+    were found (``arguments`` or ``result``), the kinds, and the holder of the call, never a value. What is
+    only warned of waits for nothing: it is screened by ``later``, after it was passed on.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, mode: CredentialMode = "warn") -> None:
         self._loop = loop
+        self.later: Callable[[Callable[[], object]], object] = _at_once
         self.mode = mode
         self.note: Callable[[str, str, str, tuple[str, ...], str], None] = _ignore
         self._finder = CredentialFinder()
         self._own: frozenset[str] = frozenset()
+        self._passed: list[tuple[Server, Call, str, Raw]] = []
 
     def know(self, own: Iterable[str]) -> None:
         """Recognize these secrets of the user by their value from now on."""
@@ -60,11 +67,13 @@ class CallScreening:
         if mode == "off" or call.method not in _RESULTS:
             go(call)
             return
-        self.screen(server, call)
-        member = _ARGUMENTS.get(call.method)
-        arguments = call.params.get(member) if member is not None else None
+        call.screen = partial(self._answered, server, mode)
+        arguments = call.params.get("arguments") if call.method in _WITH_ARGUMENTS else None
         if arguments is None or len(arguments) <= 2:
             go(call)
+        elif mode == "warn" and len(arguments) <= AT_ONCE:
+            go(call)
+            self._warn_later(server, call, "arguments", arguments)
         elif len(arguments) <= AT_ONCE:
             self._sent(server, call, mode, self._finder.find(bytes(arguments)), go)
         else:
@@ -96,15 +105,30 @@ class CallScreening:
         result = reply.result
         if result is None:
             call.on_reply(reply)
-        elif mode == "warn" and len(result) > AT_ONCE:
+        elif mode == "warn":
             call.on_reply(reply)  # which need not wait
-            self._in_thread(result, lambda found: self._noted(server, call, "result", found, mode))
+            if len(result) <= AT_ONCE:
+                self._warn_later(server, call, "result", result)
+            else:
+                self._in_thread(result, lambda found: self._noted(server, call, "result", found, mode))
         elif len(result) <= AT_ONCE:
             call.on_reply(self._screened(server, call, mode, reply, self._finder.find(bytes(result))))
         else:
             self._in_thread(
                 result, lambda found: call.on_reply(self._screened(server, call, mode, reply, found))
             )
+
+    def _warn_later(self, server: Server, call: Call, where: str, text: Raw) -> None:
+        self._passed.append((server, call, where, text))
+        if len(self._passed) == 1:
+            self.later(self._warn)
+
+    def _warn(self) -> None:
+        """Screen what was passed on."""
+        passed, self._passed = self._passed, []
+        for server, call, where, given in passed:
+            if found := self._finder.find(bytes(given)):
+                self._noted(server, call, where, found, "warn")
 
     def _screened(
         self,
@@ -117,8 +141,6 @@ class CallScreening:
         if not found or reply.result is None:
             return reply
         self._noted(server, call, "result", found, mode)
-        if mode != "redact":
-            return reply
         return replace(reply, result=Raw(without_credentials(bytes(reply.result), found)))
 
     def _noted(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -105,9 +104,6 @@ class Connector:
         """Start a server, or prepare a connection to its URL. Raises UpstreamUnavailable if it cannot."""
         if server.transport == "stdio":
             return await self._start(server, on_notice, on_closed)
-        # The HTTP client is large; a hub whose servers are all processes does not load it. The import takes a
-        # tenth of a second and more, in which others are served.
-        await asyncio.to_thread(import_module, "aiohttp")
         return self._connect(server, on_notice, on_closed)
 
     async def _start(

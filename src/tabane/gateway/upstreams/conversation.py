@@ -28,12 +28,13 @@ from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.gateway.upstreams.message_reading import (
     ParsedLine,
     error_of,
+    is_object,
     is_readable,
     read_line,
     subscription_of,
     supported_versions,
 )
-from tabane.gateway.upstreams.reply_delivery import ReplyDelivery
+from tabane.gateway.upstreams.reply_delivery import SMALL, ReplyDelivery
 from tabane.gateway.upstreams.server_requests import COMPLETE, ServerRequests
 from tabane.messages import say
 from tabane.wire import era as eras
@@ -105,13 +106,13 @@ class Conversation:
         self._on_notice, self._on_closed = on_notice, on_closed
         self._roots, self._capabilities = roots, capabilities
         # Requests of callers, and those of the hub, which do not count toward the callers' limit.
-        self._calls: dict[int, Call] = {}
+        self.calls: dict[int, Call] = {}
         self._asks: dict[int, Call] = {}
         self._number = 0
         self._max_line = max_line
         self._level: int | None = None
         self._questions = ServerRequests(
-            name, loop, self._say, on_notice, roots, self._asked_of_others, lambda: self._calls
+            name, loop, self._say, on_notice, roots, self._asked_of_others, lambda: self.calls
         )
         self._delivery = ReplyDelivery(loop, self._is_awaited, 2 * max_line)
         self._reading: set[asyncio.Task[None]] = set()
@@ -144,12 +145,12 @@ class Conversation:
     def send(self, call: Call) -> None:
         """Send a call. Its answer, or the failure that replaces it, goes to ``call.on_reply``."""
         peer = self.peer
-        self._transmit(call, peer.era if peer else Era.LEGACY, self._calls)
+        self._transmit(call, peer.era if peer else Era.LEGACY, self.calls)
 
     def cancel(self, call: Call, reason: str) -> None:
         """Forget a call, or a request of the hub's own, and tell the upstream; it is not answered."""
         # Compare more than the number: a call of an earlier connection may have had the same one.
-        if call in (self._calls.get(call.number), self._asks.get(call.number)):
+        if call in (self.calls.get(call.number), self._asks.get(call.number)):
             self._take(call.number)
             call.done = True
             self._give_up(call, reason)
@@ -157,12 +158,12 @@ class Conversation:
     def expire(self, now: float) -> None:
         """Answer the calls whose deadline has passed, and cancel them upstream."""
         self._questions.expire(now)
-        for call in [call for call in self._calls.values() if call.deadline <= now]:
+        for call in [call for call in self.calls.values() if call.deadline <= now]:
             if self._questions.pending(call):
                 # A call does not expire while a person is asked: the question has its own time limit.
                 call.deadline = now + call.timeout
                 continue
-            del self._calls[call.number]
+            del self.calls[call.number]
             self._give_up(call, "timeout")
             call.answer(UpstreamReply(failure=self._timed_out(call.timeout)))
 
@@ -186,7 +187,7 @@ class Conversation:
 
     def position_of(self, call: Call) -> CallPosition | None:
         """Return where a call is, and its open questions; None if it ends with the hub."""
-        if self._calls.get(call.number) is not call or self.transport.closed:
+        if self.calls.get(call.number) is not call or self.transport.closed:
             return None
         position = self.transport.position_of(call)
         return None if position is None else (position, self._questions.of(call))
@@ -195,7 +196,7 @@ class Conversation:
         """Take a call that an earlier hub has sent to a legacy upstream, in a session that is still there."""
         self.peer = Peer(Era.LEGACY, version, "", {}, "")
         self._number = call.number = number
-        self._calls[number] = call
+        self.calls[number] = call
         call.deadline = self._loop.time() + call.timeout
 
     def _transmit(self, call: Call, era: Era, calls: dict[int, Call]) -> None:
@@ -221,7 +222,8 @@ class Conversation:
         if call.marks is not None:
             call.marks.sent()
         calls[number] = call
-        line = json.request_line(number, b'"%b"' % call.method, eras.with_meta(call.params, meta))
+        params = eras.with_meta(call.params, meta) if meta else json.join(call.params)
+        line = json.request_line(number, b'"%b"' % call.method, params)
         try:
             self.transport.request(call, line, era)
         except InputBacklogFull:
@@ -319,7 +321,13 @@ class Conversation:
             self._reading.add(task)
             task.add_done_callback(self._reading.discard)
             return task
-        return self._took(line, read_line(line), about)
+        try:
+            frame = json.decode_frame(line)
+        except InvalidJson:
+            return self._took(line, read_line(line), about)
+        if frame.method is UNSET:
+            return self._answered(frame, line)
+        return self._took(line, ParsedLine(frame), about)
 
     async def _receive_large(self, line: bytes, about: int | None) -> None:
         waits = self._took(line, await asyncio.to_thread(read_line, line), about)
@@ -337,7 +345,7 @@ class Conversation:
         if frame.method is UNSET:
             return self._answered(frame, line)
         if frame.id is not UNSET:
-            self._questions.asked(frame, about, self._calls)
+            self._questions.asked(frame, about, self.calls)
         elif len(line) > LARGE:
             self._skip(line, "it is too large for a notification")
         else:
@@ -361,7 +369,7 @@ class Conversation:
 
     def _is_answer(self, frame: JsonRpcFrame) -> bool:
         try:
-            return frame.method is UNSET and int(bytes(frame.id)) in self._calls  # type: ignore[arg-type]
+            return frame.method is UNSET and int(bytes(frame.id)) in self.calls  # type: ignore[arg-type]
         except (ValueError, TypeError):
             return False
 
@@ -376,9 +384,11 @@ class Conversation:
             self.fail(int(number), UpstreamError(why))
 
     def _answered(self, frame: JsonRpcFrame, line: bytes) -> asyncio.Future[None] | None:
+        result = frame.result
         try:
-            answers = frame.id is not UNSET and (frame.result is not UNSET or frame.error is not UNSET)
-            call = self._take(int(bytes(frame.id))) if answers else None  # type: ignore[arg-type]
+            answers = frame.id is not UNSET and (result is not UNSET or frame.error is not UNSET)
+            number = int(bytes(frame.id)) if answers else 0  # type: ignore[arg-type]
+            call = self.calls.pop(number, None) or self._asks.pop(number, None)
         except ValueError:
             call = None
         if call is None:
@@ -388,6 +398,9 @@ class Conversation:
         if self._questions.open:
             self._questions.drop(call, "the call was answered")
         era = self.peer.era if self.peer else Era.LEGACY
+        if result is not UNSET and frame.error is UNSET and len(result) <= SMALL and is_object(result):
+            call.answer(UpstreamReply(result, era=era))
+            return None
         if frame.error is not UNSET and len(frame.error) > LARGE:
             call.answer(UpstreamReply(failure=UpstreamError(say(
                 "{server!n} answered with an error of {megabytes} MiB, which was not forwarded.",
@@ -417,7 +430,7 @@ class Conversation:
 
     def _is_awaited(self, call: Call) -> bool:
         """Return whether anyone but the client of that call waits for this upstream, including the hub."""
-        if self._asks or any(other.session != call.session for other in self._calls.values()):
+        if self._asks or any(other.session != call.session for other in self.calls.values()):
             return True
         return call.owner is not None and call.owner.awaited(call.session)
 
@@ -438,7 +451,7 @@ class Conversation:
     def _passed(self, unknown: UnknownMessages, method: str, params: Raw, about: int | None) -> None:
         """Pass on a notification that the hub does not know, to its call if it names one."""
         number = subscription_of(params) if about is None else about
-        call = None if number is None else self._calls.get(number)
+        call = None if number is None else self.calls.get(number)
         if call is None or call.on_notice is None:
             unknown.notified(method, params)
             return
@@ -454,7 +467,7 @@ class Conversation:
 
     def _progressed(self, params: Raw) -> None:
         try:
-            call = self._calls.get(int(bytes(json.fields(params)["progressToken"])))
+            call = self.calls.get(int(bytes(json.fields(params)["progressToken"])))
         except (InvalidJson, ValueError, KeyError):
             return
         if call is not None:
@@ -467,7 +480,7 @@ class Conversation:
 
         If clients of different identities are in flight, nobody gets it: it may quote another's call.
         """
-        calls = [self._calls[about]] if about in self._calls else list(self._calls.values())
+        calls = [self.calls[about]] if about in self.calls else list(self.calls.values())
         if len(calls) > 1 and len({call.holder for call in calls}) > 1:
             return
         told = {call.session: call for call in calls if call.on_notice}
@@ -503,12 +516,12 @@ class Conversation:
     @property
     def in_flight(self) -> int:
         """Return how many requests of callers wait for their answers."""
-        return len(self._calls)
+        return len(self.calls)
 
     @property
     def working(self) -> int:
         """Return how many requests of callers the upstream works on: the others wait for a client."""
-        return len(self._calls) - self._questions.calls
+        return len(self.calls) - self._questions.calls
 
     @property
     def asking(self) -> bool:
@@ -516,7 +529,7 @@ class Conversation:
         return bool(self._questions.open)
 
     def _take(self, number: int) -> Call | None:
-        return self._calls.pop(number, None) or self._asks.pop(number, None)
+        return self.calls.pop(number, None) or self._asks.pop(number, None)
 
     def end_input(self) -> None:
         """Close the input: a well-behaved upstream then ends."""
@@ -528,8 +541,8 @@ class Conversation:
 
     def lost(self, why: str) -> None:
         """Fail everything that waits for an answer, because the connection has ended."""
-        calls = [*self._calls.values(), *self._asks.values()]
-        self._calls, self._asks = {}, {}
+        calls = [*self.calls.values(), *self._asks.values()]
+        self.calls, self._asks = {}, {}
         self._questions.close(why)
         for call in calls:
             call.answer(UpstreamReply(failure=self._died(why)))

@@ -1,20 +1,23 @@
-"""The HTTP client for one server at a URL: its connections, TLS, proxy, and redirects.
+"""The HTTP client for one server at a URL: its connections, TLS, proxy, cookies and redirects.
 
-The HTTP client costs 16 MB and a third of a second to import, so it is imported when the first such
-server is connected to.
+Requests over plain connections, as to servers on this computer, go through
+:class:`~tabane.gateway.upstreams.plain_http_client.PlainHttpClient`. Everything else goes through aiohttp,
+which costs 16 MB and a third of a second to import, and is imported with the first such request.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tabane import __version__
 from tabane.errors import UpstreamError, UpstreamUnavailable
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.http_credentials import RequestCredentials
+from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable, system_text
+from tabane.gateway.upstreams.http_response import UpstreamHttpResponse
 from tabane.gateway.upstreams.http_routing import MOST, REDIRECTS, is_permanent, proxy_for, redirect_target
 from tabane.gateway.upstreams.http_tls import UpstreamTls
 from tabane.messages import Message, say
@@ -22,6 +25,13 @@ from tabane.messages import Message, say
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
     from yarl import URL
+
+    from tabane.gateway.upstreams.plain_http_client import PlainHttpClient
+    from tabane.gateway.upstreams.plain_http_connection import (
+        OnAnswer,
+        PlainHttpConnection,
+        PlainHttpResponse,
+    )
 
 CONNECT_TIMEOUT = 10.0
 """Seconds for a connection to be made, TLS and proxy included."""
@@ -39,22 +49,6 @@ _REFUSED = frozenset((401, 403))
 
 READ_SIZE = 8 << 10
 """Bytes of one read of a body: a server may send chunks of one byte, each of which takes work."""
-
-
-class HttpUnreachable(Exception):
-    """No connection could be made, so nothing was sent. ``untrusted``: the certificate is not trusted."""
-
-    def __init__(self, problem: Message, *, untrusted: bool = False) -> None:
-        super().__init__(problem)
-        self.problem, self.untrusted = problem, untrusted
-
-
-class HttpConnectionBroken(Exception):
-    """The connection broke after the request was sent, or may have been."""
-
-    def __init__(self, problem: Message) -> None:
-        super().__init__(problem)
-        self.problem = problem
 
 
 class UpstreamHttpClient:
@@ -79,21 +73,47 @@ class UpstreamHttpClient:
             raise UpstreamUnavailable(say("its URL must start with http:// or https://.")) from None
         self.url = self.url.with_fragment(None)
         self._proxies = self._known_proxies()
-        self._session = self._open_session()
+        self._common = self._headers()
+        self.url = self.url.with_user(None).with_password(None)
+        self._tls = UpstreamTls(self._server, self._environment) if self._may_need_tls() else None
+        self._plain = self._plain_client()
+        self._keeps_cookies = False
+        self._session: ClientSession | None = None
+        self._closed = False
         self.turns = asyncio.Lock()
         """Turns of this server's streams that have data to read."""
+
+    @property
+    def _most(self) -> int:
+        return self._server.max_concurrency + BESIDES
+
+    def _plain_client(self) -> PlainHttpClient | None:
+        """Return the client for requests without TLS; None if they need more than it can do."""
+        from tabane.gateway.upstreams.plain_http_client import PlainHttpClient, is_plain
+
+        if "http" in self._proxies or not is_plain(self.url, self._common):
+            return None
+        return PlainHttpClient(
+            self.url, self._common, most=self._most, patience=CONNECT_TIMEOUT, keep=KEEP_ALIVE
+        )
+
+    async def _opened(self) -> ClientSession:
+        """Return the session of aiohttp, which is opened on first use. Raises HttpConnectionBroken."""
+        if self._session is None:
+            # The import takes a tenth of a second and more, in which others are served.
+            await asyncio.to_thread(import_module, "aiohttp")
+        if self._closed:
+            raise HttpConnectionBroken(say("the connection was closed"))
+        if self._session is None:
+            self._session = self._open_session()
+        return self._session
 
     def _open_session(self) -> ClientSession:
         from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
-        headers = self._headers()
-        self.url = self.url.with_user(None).with_password(None)
-        self._tls = UpstreamTls(self._server, self._environment) if self._may_need_tls() else None
         return ClientSession(
-            connector=TCPConnector(
-                limit=self._server.max_concurrency + BESIDES, keepalive_timeout=KEEP_ALIVE
-            ),
-            headers=headers,
+            connector=TCPConnector(limit=self._most, keepalive_timeout=KEEP_ALIVE),
+            headers=self._common,
             timeout=ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_connect=CONNECT_TIMEOUT),
             max_line_size=LARGEST_HEADER,
             max_field_size=LARGEST_HEADER,
@@ -109,25 +129,48 @@ class UpstreamHttpClient:
             headers["Authorization"] = _basic(self.url)
         return headers
 
+    def send_at_once(
+        self, headers: Mapping[str, str], body: bytes, on_answer: OnAnswer
+    ) -> PlainHttpConnection | None:
+        """Post a request over a kept connection, if that takes no wait; else return None.
+
+        ``on_answer`` takes its response, which is not followed if it is a redirect, or its failure.
+        """
+        plain = self._plain
+        if plain is None or self._keeps_cookies or not plain.serves(self.url):
+            return None
+        if self._credentials is not None and not self._credentials.sends_none():
+            return None
+        return plain.send_at_once("POST", self.url.raw_path_qs, headers, body, on_answer)
+
     async def send(
-        self, method: str, headers: Mapping[str, str], body: bytes | None = None, url: URL | None = None
-    ) -> ClientResponse:
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        url: URL | None = None,
+        begun: PlainHttpResponse | None = None,
+    ) -> UpstreamHttpResponse:
         """Return the response to one request. Its body is not read yet, and the caller closes it.
 
-        Redirects to the same place are followed. Raises :class:`HttpUnreachable`,
+        Redirects to the same place are followed. ``begun`` is the response if the request was sent at once.
+        Raises :class:`HttpUnreachable`,
         :class:`HttpConnectionBroken`, UpstreamUnavailable if a redirect is not followed, and LoginRequired.
         """
         if self._credentials is None:
-            return await self._followed(method, headers, body, url)
+            return await self._followed(method, headers, body, url, begun)
         again = False
         while True:
-            used = await self._credentials.headers()
-            response = await self._followed(method, {**headers, **used}, body, url)
+            used = {} if begun is not None else await self._credentials.headers()
+            response = await self._followed(method, {**headers, **used}, body, url, begun)
+            begun = None
             if response.status not in _REFUSED or not await self._sends_again(response, used, again=again):
                 return response
             again = True
 
-    async def _sends_again(self, response: ClientResponse, used: Mapping[str, str], *, again: bool) -> bool:
+    async def _sends_again(
+        self, response: UpstreamHttpResponse, used: Mapping[str, str], *, again: bool
+    ) -> bool:
         """Return whether to send a refused request once more. The server did not act on it."""
         assert self._credentials is not None
         challenges = response.headers.getall("WWW-Authenticate", ())
@@ -141,11 +184,17 @@ class UpstreamHttpClient:
         return sends
 
     async def _followed(
-        self, method: str, headers: Mapping[str, str], body: bytes | None, url: URL | None
-    ) -> ClientResponse:
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        url: URL | None,
+        begun: PlainHttpResponse | None,
+    ) -> UpstreamHttpResponse:
         at = self.url if url is None else url
         for _ in range(MOST + 1):
-            response = await self._send_once(method, headers, body, at)
+            response = await self._send_once(method, headers, body, at, begun)
+            begun = None
             location = response.headers.get("Location") if response.status in REDIRECTS else None
             if location is None:
                 return response
@@ -159,12 +208,29 @@ class UpstreamHttpClient:
         )
 
     async def _send_once(
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        url: URL,
+        begun: PlainHttpResponse | None,
+    ) -> UpstreamHttpResponse:
+        plain = self._plain
+        if plain is None or (begun is None and (self._keeps_cookies or not plain.serves(url))):
+            return await self._send_by_session(method, headers, body, url)
+        response = begun or await plain.send(method, url.raw_path_qs, headers, body)
+        if "Set-Cookie" in response.headers and plain.named:
+            await self._keep_cookies(response, url)
+        return response
+
+    async def _send_by_session(
         self, method: str, headers: Mapping[str, str], body: bytes | None, url: URL
     ) -> ClientResponse:
+        session = await self._opened()
         from aiohttp import ClientError
 
         try:
-            response = await self._session.request(
+            response = await session.request(
                 method,
                 url,
                 data=body,
@@ -179,6 +245,16 @@ class UpstreamHttpClient:
         except RuntimeError as error:
             # The session was closed meanwhile.
             raise HttpConnectionBroken(say("{error}", error=error)) from None
+
+    async def _keep_cookies(self, response: UpstreamHttpResponse, url: URL) -> None:
+        """Keep the cookies of a response, and send later requests by the client that sends them back."""
+        try:
+            jar = (await self._opened()).cookie_jar
+        except BaseException:
+            response.release()
+            raise
+        jar.update_cookies_from_headers(response.headers.getall("Set-Cookie"), url)
+        self._keeps_cookies = len(jar) > 0
 
     def _route(self, url: URL, headers: Mapping[str, str]) -> dict[str, Any]:
         """Return the proxy, if any, and the headers. Credentials for the proxy go to the proxy only."""
@@ -211,7 +287,11 @@ class UpstreamHttpClient:
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._session.close()
+        self._closed = True
+        if self._plain is not None:
+            self._plain.close()
+        if self._session is not None:
+            await self._session.close()
 
 
 def _limit_reads(response: ClientResponse) -> None:
@@ -261,7 +341,7 @@ def _failure(error: Exception, url: URL) -> HttpUnreachable | HttpConnectionBrok
     if isinstance(error, http.ServerDisconnectedError):
         return HttpConnectionBroken(say("{host} closed the connection", host=host))
     return HttpConnectionBroken(
-        say("the connection to {host} broke: {error}", host=host, error=_system(error))
+        say("the connection to {host} broke: {error}", host=host, error=system_text(error))
     )
 
 
@@ -279,7 +359,7 @@ def _certificate_wanted(host: str, error: Exception) -> Message:
         "{host} does not accept the client certificate, or requires one ({error}). Set "
         '"tls": {{"cert": FILE, "key": FILE}} to a certificate that it accepts.',
         host=host,
-        error=_system(error),
+        error=system_text(error),
     )
 
 
@@ -301,23 +381,16 @@ def _unreached(error: Any, host: str) -> Message:
             host=host,
         )
     if isinstance(error, http.ClientSSLError):
-        return say("no TLS connection to {host}: {error}", host=host, error=_system(error.os_error))
+        return say("no TLS connection to {host}: {error}", host=host, error=system_text(error.os_error))
     if isinstance(error, http.ClientProxyConnectionError):
         return say("the proxy {host} cannot be reached: {error}",
-                   host=f"{error.host}:{error.port}", error=_system(error.os_error))  # fmt: skip
+                   host=f"{error.host}:{error.port}", error=system_text(error.os_error))  # fmt: skip
     if isinstance(error, http.ClientConnectorDNSError):
-        return say("the name {host} does not exist: {error}", host=error.host, error=_system(error.os_error))
-    return say("{host} cannot be reached: {error}", host=host, error=_system(error.os_error))
+        return say(
+            "the name {host} does not exist: {error}", host=error.host, error=system_text(error.os_error)
+        )
+    return say("{host} cannot be reached: {error}", host=host, error=system_text(error.os_error))
 
 
 def _verification(error: Any) -> str:
     return str(getattr(error, "verify_message", "") or error)
-
-
-def _system(error: Any) -> str:
-    """Return the system's text for an error, since the client's own text repeats the address."""
-    number = getattr(error, "errno", None)
-    if isinstance(number, int) and number > 0 and not hasattr(error, "reason"):
-        return os.strerror(number)
-    reason = getattr(error, "reason", None)
-    return str(reason or getattr(error, "strerror", None) or error or type(error).__name__)

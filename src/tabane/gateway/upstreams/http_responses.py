@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, Raw
 
 from tabane.errors import UpstreamError
-from tabane.gateway.upstreams.http_client import HttpConnectionBroken
+from tabane.gateway.upstreams.http_faults import HttpConnectionBroken
 from tabane.messages import say
 from tabane.wire import json
 from tabane.wire.channel import SLICE
@@ -20,7 +20,7 @@ from tabane.wire.json import InvalidJson
 from tabane.wire.sse import HEAD, Event, EventParser, EventTooLarge
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse
+    from tabane.gateway.upstreams.http_response import UpstreamHttpResponse
 
 LINGER = 0.25
 """Seconds to wait after the answer for a stream to end, so that its connection can be reused."""
@@ -64,13 +64,13 @@ class StreamPosition:
     count: int = 0
 
 
-def kind_of(response: ClientResponse) -> str:
+def kind_of(response: UpstreamHttpResponse) -> str:
     """Return the content type, without its parameters, in lower case; empty if there is none."""
     return response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
 async def read(
-    response: ClientResponse,
+    response: UpstreamHttpResponse,
     limit: int,
     take: Take,
     position: StreamPosition,
@@ -120,12 +120,14 @@ def one_line(text: bytes) -> bytes:
     return b"".join([text[at : at + LARGE].translate(_SPACED) for at in pieces])
 
 
-async def body(response: ClientResponse, limit: int) -> bytes:
+async def body(response: UpstreamHttpResponse, limit: int) -> bytes:
     """Return the whole body. Raises :class:`ResponseTooLong` and :class:`HttpConnectionBroken`."""
     length = response.content_length
     if length is not None and length <= limit and "Content-Encoding" not in response.headers:
-        with _breaks():
+        try:
             return await response.read()
+        except Exception as error:
+            raise _broken(error) from None
     parts = bytearray()
     pace = StreamPacer()
     while chunk := await _chunk(response):
@@ -136,7 +138,7 @@ async def body(response: ClientResponse, limit: int) -> bytes:
     return bytes(parts)
 
 
-async def error_body(response: ClientResponse) -> bytes:
+async def error_body(response: UpstreamHttpResponse) -> bytes:
     """Return the body of an error; empty if it is too long or breaks off."""
     try:
         return await body(response, LARGEST_ERROR)
@@ -155,7 +157,7 @@ def error_in(text: bytes) -> Raw | None:
 
 
 async def read_events(
-    response: ClientResponse,
+    response: UpstreamHttpResponse,
     limit: int,
     take: Callable[[Event], Done],
     position: StreamPosition,
@@ -244,7 +246,7 @@ def _taken(event: Event, take: Take) -> Done:
     return take(one_line(event.data)) if event.event == "message" and event.data else False
 
 
-async def _pieces(response: ClientResponse, pace: StreamPacer) -> AsyncIterator[bytes]:
+async def _pieces(response: UpstreamHttpResponse, pace: StreamPacer) -> AsyncIterator[bytes]:
     while chunk := await _chunk(response):
         await pace.begin()
         for at in range(0, len(chunk), PIECE):
@@ -253,7 +255,7 @@ async def _pieces(response: ClientResponse, pace: StreamPacer) -> AsyncIterator[
         pace.pause()
 
 
-async def _to_end(response: ClientResponse) -> None:
+async def _to_end(response: UpstreamHttpResponse) -> None:
     if not response.content.at_eof():
         with contextlib.suppress(TimeoutError, HttpConnectionBroken):
             async with asyncio.timeout(LINGER):
@@ -262,19 +264,22 @@ async def _to_end(response: ClientResponse) -> None:
                     await pace.keep()
 
 
-async def _chunk(response: ClientResponse) -> bytes:
-    with _breaks():
+async def _chunk(response: UpstreamHttpResponse) -> bytes:
+    try:
         return await response.content.readany()
+    except Exception as error:
+        raise _broken(error) from None
 
 
-@contextlib.contextmanager
-def _breaks() -> Iterator[None]:
+def _broken(error: Exception) -> Exception:
+    """Return what to raise for an error of a connection; another error as it is."""
+    if isinstance(error, HttpConnectionBroken):
+        return error
     from aiohttp import ClientError
 
-    try:
-        yield
-    except (ClientError, OSError):
-        raise HttpConnectionBroken(say("the response ended too early")) from None
+    if isinstance(error, (ClientError, OSError)):
+        return HttpConnectionBroken(say("the response ended too early"))
+    return error
 
 
 _SPACED = bytes.maketrans(b"\r\n", b"  ")

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from tabane.errors import UpstreamError, UpstreamUnavailable
-from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
+from tabane.gateway.upstreams.http_client import UpstreamHttpClient
 from tabane.gateway.upstreams.http_failures import BUSY
+from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable
 from tabane.gateway.upstreams.http_responses import EVENTS, JSON, Done, StreamPosition, after, kind_of, read
 from tabane.messages import say
 from tabane.wire import json
@@ -23,7 +24,7 @@ from tabane.wire.headers import VERSION
 from tabane.wire.json import InvalidJson, Members
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse
+    from tabane.gateway.upstreams.http_response import UpstreamHttpResponse
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ class UpstreamHttpSession:
 
     # -- the beginning ---------------------------------------------------------------------------
 
-    def introduced(self, line: bytes, response: ClientResponse, answer: bytes) -> None:
+    def introduced(self, line: bytes, response: UpstreamHttpResponse, answer: bytes) -> None:
         """Begin the session if ``answer``, to the ``initialize`` in ``line``, is a result."""
         version = _version(answer)
         if version is not None:
@@ -230,7 +231,7 @@ class UpstreamHttpSession:
     def _too_long(self, head: bytes) -> None:
         log.warning("%s: a message of more than %d bytes was dropped", self._name, self._limit)
 
-    async def resume(self, position: StreamPosition) -> ClientResponse:
+    async def resume(self, position: StreamPosition) -> UpstreamHttpResponse:
         """Return the stream from ``position`` on; a new stream if there is no position."""
         headers = {"Accept": EVENTS, **self.headers()}
         if position.last_id:

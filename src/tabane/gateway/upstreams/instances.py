@@ -201,15 +201,15 @@ class ServerSharing:
 
     def __init__(self, on_learned: Callable[[Server, str], None]) -> None:
         self._on_learned = on_learned
-        self._learned: dict[tuple[str, str], str] = {}
+        self.learned: dict[tuple[str, str], str] = {}
 
     def restore(self, learned: dict[tuple[str, str], str]) -> None:
         """Take what was learned in earlier runs: by name and fingerprint."""
-        self._learned = learned
+        self.learned = learned
 
     def shared(self, server: Server) -> Server:
         """Return the server with its effective ``share``: the configured one takes precedence."""
-        learned = self._learned.get((server.name, server.fingerprint))
+        learned = self.learned.get((server.name, server.fingerprint))
         if learned is None or server.share_given or server.share != "hub":
             return server
         return structs.replace(server, share=cast("Share", learned))
@@ -221,7 +221,7 @@ class ServerSharing:
             return
         if running.share == "client" or self.shared(configured).share in (share, "client"):
             return
-        self._learned[running.name, running.fingerprint] = share
+        self.learned[running.name, running.fingerprint] = share
         log.warning(
             '%s asked its client for %s, so it runs once for each %s from now on. "share" in the servers '
             "file decides otherwise.", running.name, method, _EACH[share],

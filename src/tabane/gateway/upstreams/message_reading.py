@@ -41,7 +41,7 @@ def is_readable(frame: JsonRpcFrame) -> bool:
     A client drops any other answer, and waits forever.
     """
     if frame.result is not UNSET:
-        return _begins(frame.result, b"{")
+        return is_object(frame.result)
     assert frame.error is not UNSET
     try:
         members = json.fields(frame.error)
@@ -49,6 +49,11 @@ def is_readable(frame: JsonRpcFrame) -> bool:
         return False
     code = bytes(members.get("code", b""))
     return code.lstrip(b"-").isdigit() and _begins(members.get("message", Raw(b"")), b'"')
+
+
+def is_object(raw: Raw) -> bool:
+    """Return whether a JSON value is an object."""
+    return bytes(memoryview(raw)[:1]) == b"{" or _begins(raw, b"{")
 
 
 def subscription_of(params: Raw) -> int | None:

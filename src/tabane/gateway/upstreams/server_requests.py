@@ -70,19 +70,16 @@ class ServerRequests:
         self._on_other, self._calls = on_other, calls
         self._name, self._loop, self._say, self._on_asked = name, loop, say, on_asked
         self._roots = roots
-        self._open: dict[bytes, ServerRequest] = {}
+        self.open: dict[bytes, ServerRequest] = {}
+        """Questions that have no answer yet, by their ids."""
         self._urls: OrderedDict[str, Call] = OrderedDict()
         self._on_answer = self._answered  # one object for all questions
         self._refused = 0
 
     @property
-    def open(self) -> int:
-        return len(self._open)
-
-    @property
     def calls(self) -> int:
         """Return how many calls wait for an answer."""
-        return len({id(one.call) for one in self._open.values() if one.call is not None})
+        return len({id(one.call) for one in self.open.values() if one.call is not None})
 
     def asked(self, frame: JsonRpcFrame, about: int | None, calls: Mapping[int, Call]) -> None:
         """Handle a request of the upstream: answer it here, pass it to a client, or refuse it."""
@@ -98,11 +95,11 @@ class ServerRequests:
 
     def pending(self, call: Call) -> bool:
         """Return whether that call may wait for an answer of its client."""
-        return any(one.may_belong_to(call) for one in self._open.values())
+        return any(one.may_belong_to(call) for one in self.open.values())
 
     def of(self, call: Call) -> dict[str, ServerRequest]:
         """Return the open questions of a call by their ids, each as JSON."""
-        return {name.decode(): one for name, one in self._open.items() if one.call is call}
+        return {name.decode(): one for name, one in self.open.items() if one.call is call}
 
     def adopt(self, name: str, method: str, params: bytes, call: Call) -> ServerRequest:
         """Take a question that an earlier hub was asked during a call. Return it, to be answered."""
@@ -110,7 +107,7 @@ class ServerRequests:
         question = ServerRequest(method, Raw(params), self._on_answer, key, call.number)
         question.deadline = self._loop.time() + LIMIT
         question.call = call
-        self._open[key] = question
+        self.open[key] = question
         return question
 
     def withdrawn(self, params: Raw) -> None:
@@ -119,7 +116,7 @@ class ServerRequests:
             members = json.fields(params)
         except InvalidJson:
             return
-        entry = self._open.pop(bytes(members.get("requestId", b"")), None)
+        entry = self.open.pop(bytes(members.get("requestId", b"")), None)
         if entry:
             entry.withdraw(json.text(members.get("reason")) or "the server cancelled it")
 
@@ -145,13 +142,13 @@ class ServerRequests:
 
     def drop(self, call: Call, reason: str) -> None:
         """Drop the questions of a call that is over."""
-        for name, one in list(self._open.items()):
+        for name, one in list(self.open.items()):
             if one.call is call and not (one.guessed and self._give_to_another(one, call)):
-                self._open.pop(name).withdraw(reason)
+                self.open.pop(name).withdraw(reason)
 
     def _give_to_another(self, one: ServerRequest, call: Call) -> bool:
         """Give a question to another call that may have caused it, since that call is over."""
-        asking = {id(each.call) for each in self._open.values()}
+        asking = {id(each.call) for each in self.open.values()}
         others = [each for each in self._calls().values() if each is not call and one.may_belong_to(each)]
         others.sort(key=lambda each: id(each) not in asking)
         if others:
@@ -160,14 +157,14 @@ class ServerRequests:
 
     def expire(self, now: float) -> None:
         """Refuse the questions that nobody answered in time."""
-        for one in list(self._open.values()):
+        for one in list(self.open.values()):
             if one.deadline <= now:
                 late = json.error_object(eras.INTERNAL_ERROR, f"nobody answered within {LIMIT:g} s")
                 one.time_out(UpstreamReply(error=Raw(late)))
 
     def close(self, why: str) -> None:
         """Withdraw all questions, because the connection is over."""
-        entries, self._open = list(self._open.values()), {}
+        entries, self.open = list(self.open.values()), {}
         for one in entries:
             one.withdraw(why)
 
@@ -178,7 +175,7 @@ class ServerRequests:
         """
         if about is not None and about in calls:
             return calls[about]
-        asking = {id(one.call) for one in self._open.values()}
+        asking = {id(one.call) for one in self.open.values()}
         found = [call for call in calls.values() if id(call) not in asking] or list(calls.values())
         return found[-1] if len({call.client for call in found}) == 1 else None
 
@@ -191,17 +188,17 @@ class ServerRequests:
         ask = self._on_other if call is None else call.on_question
         if ask is None:
             return NO_CLIENT
-        if len(self._open) >= MOST:
+        if len(self.open) >= MOST:
             return f"{MOST} questions are open already"
-        if name in self._open:  # it could not be said which of them an answer is for
+        if name in self.open:  # it could not be said which of them an answer is for
             return "its id is that of a question that is open"
         params = Raw(b"{}") if frame.params is UNSET else frame.params
         question = ServerRequest(str(frame.method), params, self._on_answer, name, about)
         question.deadline = self._loop.time() + LIMIT
         question.call, question.guessed = call, of_task is None and about not in calls
-        self._open[name] = question
+        self.open[name] = question
         if not ask(question):
-            self._open.pop(name, None)
+            self.open.pop(name, None)
             return question.refusal or NO_CLIENT
         if call is not None:
             self._remember_url(call, params)
@@ -209,7 +206,7 @@ class ServerRequests:
 
     def _answered(self, question: ServerRequest, reply: UpstreamReply) -> None:
         name, about = question.id, question.about
-        entry = self._open.pop(name, None)
+        entry = self.open.pop(name, None)
         if entry is None:
             return
         for call in {*self._calls().values(), *filter(None, [entry.call])}:

@@ -17,7 +17,7 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call, SessionPosition
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.handshake import UpstreamRefused
-from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
+from tabane.gateway.upstreams.http_client import UpstreamHttpClient
 from tabane.gateway.upstreams.http_failures import (
     BUSY,
     HttpRetryPolicy,
@@ -28,6 +28,7 @@ from tabane.gateway.upstreams.http_failures import (
     refusal,
     shown_text,
 )
+from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable
 from tabane.gateway.upstreams.http_responses import (
     EVENTS,
     JSON,
@@ -47,8 +48,9 @@ from tabane.wire.retry_after import retry_after
 from tabane.wire.sse import Event
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse
     from yarl import URL
+
+    from tabane.gateway.upstreams.http_response import UpstreamHttpResponse
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +190,7 @@ class SseTransport:
                 response.release()
             await asyncio.sleep(delay)
 
-    async def _send(self, line: bytes) -> ClientResponse:
+    async def _send(self, line: bytes) -> UpstreamHttpResponse:
         endpoint = await asyncio.shield(self._endpoint)
         return await self._client.send("POST", {"Content-Type": JSON}, line, endpoint)
 

@@ -124,7 +124,7 @@ class Upstream:
         if (
             self.state is UpstreamState.READY
             and connection
-            and not self._queue
+            and not self._queue.queue.count
             and self._listing is None
             and self._has_room(connection)
         ):
@@ -135,7 +135,8 @@ class Upstream:
             self._start()
             if self.state is UpstreamState.DOWNLOADING:
                 self._loop.call_later(DOWNLOAD_WAIT, self._refuse_while_downloading)
-        self._tick()
+        if not self._ticking:
+            self._tick()
 
     async def notify(self, method: str, params: bytes) -> None:
         """Send a notification that the hub does not know. Raises UpstreamError if it does not start."""
@@ -172,9 +173,9 @@ class Upstream:
             self.vitals.last_failure = reply.failure.message
         elif self.vitals.failures:
             self.vitals.failures = 0
-        if self._queue:
+        if self._queue.queue.count:
             self._advance()
-        elif not self.in_flight:
+        elif self._closed and not self.in_flight:
             self._emptied.set()
 
     def awaited(self, session: str) -> bool:
@@ -197,7 +198,7 @@ class Upstream:
     def _has_room(self, connection: UpstreamConnection) -> bool:
         most, conversation = self.server.max_concurrency, connection.conversation
         # A call that waits for a person takes nobody's place: that may last for minutes.
-        return conversation.in_flight < most or conversation.working < most
+        return len(conversation.calls) < most or conversation.working < most
 
     def _refuse(self, call: Call) -> bool:
         failure: TabaneError | None

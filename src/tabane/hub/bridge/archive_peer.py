@@ -54,6 +54,8 @@ class _ArchiveCall(NamedTuple):
 class ArchivePeer(WebSocketPeer):
     """Takes lines of MCP and returns lines of MCP; the connection itself carries JSON-RPC."""
 
+    translates = True
+
     def __init__(self, fd: int, max_line: int, lang: str) -> None:
         super().__init__(fd, max_line)
         self._lang: Lang = "ja" if lang == "ja" else "en"

@@ -106,28 +106,31 @@ class Bridge:
         return done or time.monotonic() >= self._deadline
 
     def _turn(self) -> None:
-        if self._hub is None and self._ledger.waiting:
+        client, ledger = self._client, self._ledger
+        if self._hub is None and ledger.waiting:
             self._connect()
-        unhindered = self._hub is not None and not self._hub.unsent and not self._client.unsent
-        if not (unhindered and self._unhindered) or self._ledger.waiting_bytes:
+        unhindered = self._hub is not None and not self._hub.unsent and not client.unsent
+        if not (unhindered and self._unhindered) or ledger.waiting_bytes:
             self._watch_all()
         self._unhindered = unhindered
         for fd, event in self._poll.poll(self._poll_timeout()):
-            self._handle_event(fd, event)
-        self._flush()
+            hub = self._hub
+            if fd == client.read_fd:
+                self._from_client()
+            elif hub is not None and fd == hub.read_fd:
+                if event & ~_OUT:
+                    self._from_hub(hub)
+            else:
+                self._handle_event(fd, event)
+        if client.unsent or (self._hub is not None and self._hub.unsent):
+            self._flush()
         if self._hub is None:
             self._reconnect_if_due()
-        elif self._ledger.draining and not self._ledger.in_flight:
+        elif ledger.draining and not ledger.in_flight:
             self._leave_drained()
 
     def _handle_event(self, fd: int, event: int) -> None:
-        hub = self._hub
-        if hub is not None and fd == hub.read_fd:
-            if event & ~_OUT:
-                self._from_hub(hub)
-        elif fd == self._client.read_fd:
-            self._from_client()
-        elif fd == self._signals.fd:
+        if fd == self._signals.fd:
             self._handle_signal()
         elif event & _GONE:
             raise BridgeStopped
@@ -196,8 +199,12 @@ class Bridge:
             passed = ledger.from_client(line) if line else None
             if passed is not None and hub is not None:
                 hub.send(passed)
-        if hub is not None:
+        if hub is not None and hub.translates:
             self._to_client(hub, hub.answered())
+        if self._client.oversized:
+            self._refuse_oversized()
+
+    def _refuse_oversized(self) -> None:
         for head in self._client.oversized:
             found = message_heads.of_client_head(head)
             self._fail([found or b"null"], say("The message is too long."), code=-32600)
@@ -239,6 +246,11 @@ class Bridge:
             passed = ledger.from_hub(line)
             if passed is not None:
                 client.send(passed)
+        if hub.oversized:
+            self._replace_oversized(hub)
+
+    def _replace_oversized(self, hub: LinePeer) -> None:
+        ledger = self._ledger
         for head in hub.oversized:
             ids = [answer.id for answer in message_heads.of_hub(head) if ledger.from_hub(head)]
             self._fail(ids, say("The response is too long to be sent."))

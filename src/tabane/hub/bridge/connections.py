@@ -27,6 +27,8 @@ class LinePeer:
     """
 
     ended = False
+    translates = False
+    """Whether this side answers some requests itself, see :meth:`answered`."""
 
     def __init__(self, read_fd: int, write_fd: int, max_line: int) -> None:
         self.read_fd, self.write_fd = read_fd, write_fd
@@ -48,9 +50,7 @@ class LinePeer:
             chunk = os.read(self.read_fd, CHUNK)
         except BlockingIOError:
             return []
-        if not chunk:
-            return None
-        return self.feed(chunk)
+        return self.feed(chunk) if chunk else None
 
     def feed(self, chunk: bytes) -> list[bytes]:
         lines = self._splitter.feed(chunk)
@@ -74,11 +74,17 @@ class LinePeer:
 
     def flush(self) -> None:
         """Write as much as the peer takes without waiting. Raises OSError if the peer is gone."""
-        while self._outbox:
+        outbox = self._outbox
+        while outbox:
             try:
-                self._written(self._write())
+                count = self._write()
             except BlockingIOError:
                 return
+            if count == self.unsent:
+                outbox.clear()
+                self.unsent = self._begun = 0
+            else:
+                self._written(count)
 
     def not_begun(self) -> list[bytes]:
         """Return the queued lines of which no byte was written, without their newlines."""

@@ -78,6 +78,12 @@ class Ledger:
 
     def from_client(self, line: bytes) -> bytes | None:
         """Return the line to send to the hub now; None if it waits, or no hub needs it."""
+        plain = message_heads.plain_request(line)
+        if plain is not None:
+            if not self.present or self.draining:
+                return self._wait(line)
+            self._in_flight[plain[1]] = _SentRequest(plain[2].decode(), line if len(line) <= KEPT else None)
+            return line
         found = message_heads.of_client(line)
         if not found:
             return line if self.present and not self.draining else self._wait(line)
@@ -89,6 +95,11 @@ class Ledger:
 
     def from_hub(self, line: bytes) -> bytes | None:
         """Return the line to send to the client; None if it was meant for the bridge."""
+        name = message_heads.plain_result(line)
+        if name is not None:
+            # A replay is not among them: its id is a string.
+            self._close(name)
+            return line
         if line.startswith(b'{"tabane":'):
             self._told(line)
             return None
@@ -188,6 +199,14 @@ class Ledger:
         kept = [one for one in self._waiting if all(head.id != name for head in message_heads.of_client(one))]
         self._waiting, self.waiting_bytes = deque(kept), sum(map(len, kept))
         return None
+
+    def _close(self, name: bytes) -> None:
+        """Close a request that has a result."""
+        sent = self._in_flight.pop(name, None)
+        if self._held:
+            self._held.discard(name)
+        if sent is not None and sent.line is not None and sent.method in _SETTLING:
+            self._remember(sent.method, sent.line)
 
     def _settle(self, answer: message_heads.HubMessageHead, line: bytes) -> bool:
         """Close a request by its answer. Return False if another hub has to answer it instead."""

@@ -15,7 +15,7 @@ LARGE = 64 << 10
 
 _PLAIN = re.compile(
     rb'\{"jsonrpc": ?"2\.0", ?"id": ?(0|[1-9][0-9]{0,17}), ?"method": ?"([A-Za-z0-9_/]+)"[,}]'
-)
+).match
 _ID_LAST = re.compile(rb'[,{]\s*"id"\s*:\s*(-?[0-9]{1,18}|"(?:[^"\\]|\\.){0,512}")\s*\}\s*$')
 _METHOD_FIRST = re.compile(
     rb'\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"method"\s*:\s*("(?:[^"\\]|\\.){0,512}")\s*,'
@@ -24,6 +24,7 @@ _ID_FIRST = re.compile(
     rb'\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(-?[0-9]{1,18}|"(?:[^"\\]|\\.){0,512}")\s*,'
 )
 _ANSWER = b'{"jsonrpc":"2.0","id":'
+_AFTER = len(_ANSWER)
 
 
 class ClientMessageHead(NamedTuple):
@@ -46,10 +47,25 @@ def canonical(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
+def plain_request(line: bytes) -> re.Match[bytes] | None:
+    """Return id and method of a request in the form that nearly all have; None for any other line."""
+    plain = _PLAIN(line)
+    return plain if plain is not None and line.endswith(b"}") else None
+
+
+def plain_result(line: bytes) -> bytes | None:
+    """Return the id of an answer with a result, if that is a number; None for any other line."""
+    if not line.startswith(_ANSWER):
+        return None
+    end = line.find(b",", _AFTER)
+    name = line[_AFTER:end]
+    return name if name.isdigit() and line.startswith(b',"result":', end) else None
+
+
 def of_client(line: bytes) -> list[ClientMessageHead]:
     """Return the messages in a client's line: one, or those of a batch; none if it is not JSON-RPC."""
-    plain = _PLAIN.match(line)
-    if plain and line.endswith(b"}"):
+    plain = plain_request(line)
+    if plain is not None:
         return [ClientMessageHead(plain[1], plain[2].decode())]
     if len(line) > LARGE and line[:1] != b"[":
         ends = _of_ends(line)
@@ -106,7 +122,7 @@ def _of_ends(line: bytes) -> ClientMessageHead | None:
 
 
 def _of_answer(line: bytes) -> HubMessageHead:
-    begin = len(_ANSWER)
+    begin = _AFTER
     if line[begin : begin + 1] == b'"':
         end = _closing_quote(line, begin + 1) + 1
         name = canonical(json.loads(line[begin:end]))

@@ -50,20 +50,20 @@ class ClientCalls:
     if the client has not introduced itself. Calls of a modern client are parked in ``parked``.
     """
 
-    __slots__ = ("_in_flight", "_parked", "_rounds", "_session", "level", "questions")
+    __slots__ = ("_parked", "_rounds", "_session", "in_flight", "level", "questions")
 
     def __init__(self, session: SessionClient, parked: ParkedCalls) -> None:
         self._session, self._parked = session, parked
-        self._in_flight: dict[bytes, tuple[Call, CallHolder, OpenCall]] = {}
+        self.in_flight: dict[bytes, tuple[Call, CallHolder, OpenCall]] = {}
         self._rounds: dict[bytes, AskedInRounds] = {}
         self.level: int | None = None
         self.questions: ClientQuestions | None = None
 
     def __len__(self) -> int:
-        return len(self._in_flight)
+        return len(self.in_flight)
 
     def __contains__(self, key: bytes) -> bool:
-        return key in self._in_flight
+        return key in self.in_flight
 
     def send(
         self,
@@ -89,11 +89,12 @@ class ClientCalls:
 
         # It must not refer to the call, which refers to it: only the garbage collector frees a circle.
         def replied(reply: UpstreamReply) -> None:
-            if legacy and asks_for_input(reply):
+            if legacy and reply.era is Era.MODERN and asks_for_input(reply):
                 self._ask_in_rounds(key, name, reply)
                 return
-            sent = self._in_flight.pop(key, None)
-            self._rounds.pop(key, None)
+            sent = self.in_flight.pop(key, None)
+            if self._rounds:
+                self._rounds.pop(key, None)
             if not legacy and reply.error is not None:
                 lacking = sent[0].lacking - session.features if sent else NOTHING
                 binding = self._binding(method, params, name)
@@ -126,13 +127,13 @@ class ClientCalls:
         )
         if not legacy and "requestState" in params and self._resumes(key, call, name, opened):
             return None
-        self._in_flight[key] = (call, upstream, opened)
+        self.in_flight[key] = (call, upstream, opened)
         upstream.submit(call)
         return call
 
     def detach(self, key: bytes) -> None:
         """Let go of a call, which goes on without its client. Its reply needs another taker."""
-        del self._in_flight[key]
+        del self.in_flight[key]
 
     def continues(self, method: bytes, params: Members, name: str) -> bool:
         """Return whether a request can only continue a parked call, and is never sent as a new one."""
@@ -145,9 +146,9 @@ class ClientCalls:
 
     def _asked(self, key: bytes, name: str, request: ServerRequest) -> bool:
         """Put a legacy server's question during a call. Return whether the client can be asked."""
-        if key not in self._in_flight:
+        if key not in self.in_flight:
             return False
-        call, upstream, _ = self._in_flight[key]
+        call, upstream, _ = self.in_flight[key]
         server = upstream.server.name
         if self.questions is not None:
             return self.questions.ask(key, server, name, request)
@@ -178,7 +179,7 @@ class ClientCalls:
             if parked:
                 call.params = with_responses(call.params, {}, None)
             return False
-        self._in_flight[key] = (parked.call, parked.holder, opened)
+        self.in_flight[key] = (parked.call, parked.holder, opened)
         self._parked.resume(parked, call)
         return True
 
@@ -221,7 +222,7 @@ class ClientCalls:
     def _ask_in_rounds(self, key: bytes, name: str, reply: UpstreamReply) -> None:
         """Ask the client what a modern server's result asks, and repeat the call with the answers."""
         assert reply.result is not None  # asks_for_input
-        call, upstream, _ = self._in_flight[key]
+        call, upstream, _ = self.in_flight[key]
         rounds = self._rounds.get(key)
         if rounds is None:
 
@@ -243,13 +244,13 @@ class ClientCalls:
             mirrored=call.mirrored, safe=call.safe, unsent=call.unsent, marks=call.marks,
             capabilities=call.capabilities,
         )  # fmt: skip
-        _, _, opened = self._in_flight[key]
-        self._in_flight[key] = (again, upstream, opened)
+        _, _, opened = self.in_flight[key]
+        self.in_flight[key] = (again, upstream, opened)
         upstream.submit(again)
 
     def cancel(self, key: bytes, reason: str) -> None:
         """Cancel a call; nothing comes back for it."""
-        entry = self._in_flight.pop(key, None)
+        entry = self.in_flight.pop(key, None)
         if entry:
             call, upstream, opened = entry
             opened.end("cancelled")
@@ -259,7 +260,7 @@ class ClientCalls:
 
     def close(self) -> None:
         """Cancel all calls: the client is gone."""
-        for key in list(self._in_flight):
+        for key in list(self.in_flight):
             self.cancel(key, "the client is gone")
 
     def wants(self, params: Raw, level: int | None) -> bool:

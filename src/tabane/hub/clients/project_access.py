@@ -41,16 +41,18 @@ class ProjectAccess:
     @property
     def hidden(self) -> frozenset[str]:
         """Return the names of the servers that the client may not see."""
-        self._settle()
+        servers = self._servers()
+        if servers is not self._known:
+            self._settle(servers)
         return self._hidden
 
-    def _settle(self) -> None:
-        servers = self._servers()
-        if servers is self._known:
-            return
+    def _settle(self, servers: Mapping[str, Server]) -> None:
         self._known, self._steps = servers, self._steps + 1
         projects = {server.project for server in servers.values() if server.project}
-        own = {nearest_project(folder, projects) for folder in self.folders} if projects else set()
+        if not projects:
+            self._hidden = frozenset()
+            return
+        own = {nearest_project(folder, projects) for folder in self.folders}
         self._hidden = frozenset(
             name for name, server in servers.items() if server.project and server.project not in own
         )
@@ -73,12 +75,18 @@ class ProjectAccess:
 
     @property
     def revision(self) -> int:
-        self._settle()
+        servers = self._servers()
+        if servers is not self._known:
+            self._settle(servers)
         # Both only grow, so their sum changes with each of them.
         return self.inner.revision + self._steps
 
     def allows(self, target: CallTarget) -> bool:
-        return target.server not in self.hidden and self.inner.allows(target)
+        # As hidden does, for each call of a tool.
+        servers = self._servers()
+        if servers is not self._known:
+            self._settle(servers)
+        return target.server not in self._hidden and self.inner.allows(target)
 
     def sees_server(self, server: str) -> bool:
         return server not in self.hidden and self.inner.sees_server(server)

@@ -47,8 +47,12 @@ class RepeatingClient(SessionClient, Protocol):
     def fail(self, request_id: Raw | bytes, error: TabaneError) -> None: ...
 
 
+RequestHandler = Callable[[Members, Members], Coroutine[Any, Any, None] | None]
+"""Takes parameters and ``_meta`` of a request; returns a coroutine if answering takes a while."""
+
+
 class RepeatableRequest(Struct):
-    """A request that has not been answered, and ``again``, which makes it once more.
+    """A request that has not been answered, and its handler, with which it can be made once more.
 
     ``answer`` is what its user has answered, if the request came with that. ``rounds`` counts logins that
     were asked for, ``approvals`` approvals.
@@ -57,10 +61,14 @@ class RepeatableRequest(Struct):
     method: str
     params: Members
     meta: Members
-    again: Callable[[], Coroutine[Any, Any, None] | None]
+    handler: RequestHandler
     answer: RepeatedAnswer | None = None
     rounds: int = 0
     approvals: int = 0
+
+    def again(self) -> Coroutine[Any, Any, None] | None:
+        """Make the request once more. Return a coroutine if answering takes a while."""
+        return self.handler(self.params, self.meta)
 
     @property
     def name(self) -> str:
@@ -71,11 +79,11 @@ class RepeatableRequest(Struct):
 class RepeatableRequests:
     """The requests of one client that are not answered yet."""
 
-    __slots__ = ("_kept", "_parked", "session")
+    __slots__ = ("_parked", "kept", "session")
 
     def __init__(self, session: RepeatingClient, parked: ParkedCalls) -> None:
         self.session, self._parked = session, parked
-        self._kept: dict[bytes, RepeatableRequest] = {}
+        self.kept: dict[bytes, RepeatableRequest] = {}
 
     def begun(
         self,
@@ -83,7 +91,7 @@ class RepeatableRequests:
         method: str,
         params: Members,
         meta: Members,
-        handler: Callable[[Members, Members], Coroutine[Any, Any, None] | None],
+        handler: RequestHandler,
     ) -> Members:
         """Keep a request until it is answered, and return its parameters for ``handler``.
 
@@ -94,21 +102,19 @@ class RepeatableRequests:
             answer = self._parked.answered(params, self._binding(method, params))
         if answer is not None:
             params = {key: params[key] for key in params if key not in ("requestState", "inputResponses")}
-        self._kept[bytes(request_id)] = RepeatableRequest(
-            method, params, meta, lambda: handler(params, meta), answer
-        )
+        self.kept[bytes(request_id)] = RepeatableRequest(method, params, meta, handler, answer)
         return params
 
     def get(self, key: bytes) -> RepeatableRequest | None:
-        return self._kept.get(key)
+        return self.kept.get(key)
 
     def over(self, key: bytes) -> None:
         """Forget a request that was answered or cancelled."""
-        self._kept.pop(key, None)
+        self.kept.pop(key, None)
 
     def clear(self) -> None:
         """Forget all requests: the client is gone."""
-        self._kept.clear()
+        self.kept.clear()
 
     def again(self, request_id: Raw, kept: RepeatableRequest) -> None:
         """Make a request once more."""

@@ -333,7 +333,15 @@ class Session:
             code = eras.INVALID_REQUEST if str(reason) in _NOT_REQUESTS else eras.PARSE_ERROR
             self.refuse(None, code, f"not a JSON-RPC message: {reason}")
             return
-        self._received(frame)
+        if frame.method is not UNSET and frame.id is not UNSET and frame.params is not UNSET:
+            try:
+                params = json.fields(frame.params)
+            except InvalidJson:
+                self._received(frame)
+                return
+            self._requested(frame.id, frame.method, params)
+        else:
+            self._received(frame)
 
     def oversized(self, head: bytes) -> None:
         """Refuse a message that was longer than allowed; ``head`` is its beginning."""
@@ -378,9 +386,10 @@ class Session:
             self.questions.answered(frame)
 
     def _requested(self, request_id: Raw, method: str, params: Members) -> None:
-        meta = eras.take_meta(params)
+        meta = eras.take_meta(params) if "_meta" in params else {}
         try:
-            self._settle_era(method, meta)
+            if meta or self.era is not Era.LEGACY:
+                self._settle_era(method, meta)
             self._admit(request_id)
             handler = self._handlers.get(method)
             if handler is None and self.caller.server:
@@ -391,7 +400,8 @@ class Session:
                 params = self.requests.begun(
                     request_id, method, params, meta, partial(handler, self, request_id)
                 )
-            if waits_for_roots(self, self._host, method):
+            asking = self.questions
+            if asking is not None and asking.roots_wanted and waits_for_roots(self, self._host, method):
                 answer = partial(handler, self, request_id, params, meta)
                 self.run(request_id, answer_with_roots(self, self._host, request_id, answer))
                 return
@@ -449,10 +459,11 @@ class Session:
     def _admit(self, request_id: Raw) -> None:
         if self._host.draining:
             raise HubDraining(say("The hub is stopping. Send the request again in a moment."))
-        if self.in_flight >= MOST_IN_FLIGHT:
+        calls, tasks = self.calls.in_flight, self._tasks
+        if len(calls) + len(tasks) >= MOST_IN_FLIGHT:
             raise HubError(say("Too many requests at the same time ({count}).", count=MOST_IN_FLIGHT))
         key = bytes(request_id)
-        if key == b"null" or key in self.calls or key in self._tasks:
+        if key == b"null" or key in calls or key in tasks:
             raise ProtocolRefusal(eras.INVALID_REQUEST, f"the id {key.decode()} is null or in use")
 
     def _notified(self, method: str, params: Members) -> None:
@@ -478,9 +489,10 @@ class Session:
 
     def give(self, request_id: bytes | Raw | None, line: bytes, *, ok: bool = True) -> None:
         """Send the final answer to a request, as a line."""
-        if request_id is not None:
-            self.requests.over(bytes(request_id))
-        self.outlet.answer(None if request_id is None else bytes(request_id), line, ok)
+        key = None if request_id is None else bytes(request_id)
+        if key is not None:
+            self.requests.kept.pop(key, None)
+        self.outlet.answer(key, line, ok)
 
     def answer(self, request_id: Raw, result: bytes) -> None:
         """Send the result of a request."""

@@ -31,7 +31,6 @@ from tabane.gateway.tools.tool import (
     upstream_failure,
 )
 from tabane.gateway.upstreams.call import UpstreamReply
-from tabane.gateway.visibility import may_find
 from tabane.hub.clients.approved_rounds import ApprovedRounds
 from tabane.hub.clients.disclosure import DISCLOSING
 from tabane.hub.clients.open_tool_call import OpenToolCall
@@ -91,12 +90,15 @@ class ToolCalls:
             raise ProtocolRefusal(eras.INVALID_PARAMS, "name: the name of a tool is required")
         if name in THROUGH:
             self._call_through(session, request_id, name, params, meta)
-        elif self._is_own(session, name):
+        elif self._door.table.get(name) is not None and self._is_own(name):
             session.run(request_id, self._operate(session, request_id, name, params.get("arguments"), meta))
         else:
-            tool = self._visible(session, name)
+            tool = self._gateway.catalogue.find(name)
+            if tool is not None and not session.caller.access.allows(tool.target):
+                tool = None
             inner = ToolCallRequest(name, params)
-            if tool is None or self._waits_for_roots(session, tool):
+            due = session.questions is not None and session.questions.roots_due
+            if tool is None or (due and self._waits_for_roots(session, tool)):
                 session.run(request_id, self._forward_later(session, request_id, inner, meta, through=False))
             else:
                 self._forward(session, request_id, tool, inner, meta, through=False)
@@ -122,9 +124,9 @@ class ToolCalls:
     def _visible(self, session: Session, name: str) -> Tool | None:
         """Return the tool of that name if it is known and the client may call it."""
         tool = self._gateway.catalogue.find(name)
-        return tool if tool is not None and may_find(session.caller, tool.target) else None
+        return tool if tool is not None and session.caller.access.allows(tool.target) else None
 
-    def _is_own(self, session: Session, name: str) -> bool:
+    def _is_own(self, name: str) -> bool:
         """Return whether the hub has the tool; by an old name only if no server has one of that name."""
         operation = self._door.table.get(name)
         if operation is None or Face.MCP not in operation.faces:
@@ -240,7 +242,7 @@ class ToolCalls:
         key = bytes(request_id)
         repeats = "requestState" in inner.params or "inputResponses" in inner.params
         judged = repeats and self._goes_on(session, tool, inner)
-        caller = session.caller_of(meta)
+        caller = session.caller_of(meta) if meta else session.caller
         opened = self._door.admit(caller, tool.target, inner.arguments, key.decode(), judged=judged)
         guarded = judged or isinstance(opened, GuardedCall)
         call = OpenToolCall(session, key, tool, opened, through, inner, meta, guarded)
@@ -314,7 +316,8 @@ class ToolCalls:
             call.after(recorded, lambda: _unanswered(session, key, call.tool, reply, call.through))
             return
         size = len(result)
-        check_size(call.tool, size, call.opened.most)
+        if most := call.opened.most:
+            check_size(call.tool, size, most)
         if size > (BRIEF if call.through else LARGE):
             session.prepare(key, size, self._give_large(call, reply, result))
             return
@@ -325,7 +328,10 @@ class ToolCalls:
             )
         recorded = call.end(result, given)
         line = answer_line(key, session.era, reply.era, given)
-        call.after(recorded, lambda: _give(session, key, call.tool, line, call.through))
+        if recorded is None and line is not None:
+            session.give(key, line)
+        else:
+            call.after(recorded, lambda: _give(session, key, call.tool, line, call.through))
 
     async def _give_large(self, call: OpenToolCall, reply: UpstreamReply, result: Raw) -> None:
         """Do the same in a thread, so that no other client waits for it."""

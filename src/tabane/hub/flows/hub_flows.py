@@ -62,6 +62,7 @@ class HubFlows:
             self._end()
         if self._rule is not None:
             self._rule.policy = policy
+            self._rule.forget()
         if self._labels is not None:
             self._labels.forget()
         return None if policy == "off" else _RuleOnDemand(lambda: self.rule)
@@ -132,6 +133,7 @@ class HubFlows:
         if self.rule is None or self._file is None:
             return 0
         count = self.rule.trails.forget(fits)
+        self.rule.forget()
         self._file.write(self.rule.trails)
         return count
 

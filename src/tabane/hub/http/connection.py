@@ -1,22 +1,22 @@
-"""Connection of a client over HTTP: that of uvicorn, with limits on sizes and times."""
+"""Connection of a client over HTTP/1.1, with limits on sizes and times. The parser is that of httptools."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import re
 import time
 from asyncio import BaseTransport, Transport
+from collections import deque
 from collections.abc import Callable
 from email.utils import formatdate
 from typing import Any, Literal, Protocol, cast
+from urllib.parse import unquote
 
-from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
-from uvicorn.server import ServerState
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
 
 from tabane.hub.http.door import HttpWaits
+from tabane.hub.http.exchange import AsgiApp, HttpExchange, status_line
 from tabane.hub.http.programs import Admission
 from tabane.hub.http.request import HttpRequest, RefusedRequest
 from tabane.wire import json
@@ -30,15 +30,10 @@ MOST_URL = 8 << 10
 LINGER = 2.0
 """Seconds that a client has to read why it was refused, before its connection is closed."""
 
-LARGEST = 64 << 10
-"""Bytes of a body that are worth a copy to save a packet."""
+READ_SIZE = 64 << 10
+"""Bytes of one read. For more, the C library would get memory from the system each time, and give it back."""
 
-_HEAD = b"HTTP/1.1 "
-
-# What uvicorn logs of a client's mistakes would let any client fill the log.
-quiet = logging.getLogger("tabane.hub.http.uvicorn")
-quiet.setLevel(logging.ERROR)
-
+_ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 # Clients that would rather speak HTTP/2 say so beside a request that is good as it is (Java's does), but
 # httptools stops at the body of one. What is not understood is to be passed over (RFC 9110, 7.8).
@@ -53,10 +48,20 @@ class ConnectionOwner(Protocol):
     """The server, as its connections know it."""
 
     @property
-    def config(self) -> Config: ...
+    def app(self) -> AsgiApp: ...
 
     @property
-    def state(self) -> ServerState: ...
+    def open_connections(self) -> set[Any]: ...
+
+    @property
+    def tasks(self) -> set[asyncio.Task[None]]:
+        """Return the tasks of requests, which nothing else keeps."""
+        ...
+
+    @property
+    def date(self) -> bytes:
+        """Return the line of the header Date."""
+        ...
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop: ...
@@ -89,53 +94,6 @@ class ConnectionOwner(Protocol):
         ...
 
 
-class HeadJoiningTransport:
-    """Joins the head of a response to its body, to save a packet and a wake-up of the client.
-
-    A head waits for what is written after it in the same turn of the loop, and no longer. Whatever else a
-    transport does, the one underneath does.
-    """
-
-    __slots__ = ("_head", "_loop", "_transport")
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport, self._loop = transport, loop
-        self._head = b""
-
-    @property
-    def plain(self) -> asyncio.Transport:
-        """Return the underlying transport, for a connection that has left HTTP."""
-        self._flush()
-        return self._transport
-
-    def write(self, data: bytes) -> None:
-        if self._head and len(data) <= LARGEST:
-            data, self._head = self._head + data, b""
-        elif self._head:
-            self._flush()
-        elif data.startswith(_HEAD) and data.endswith(b"\r\n\r\n"):
-            self._head = data
-            self._loop.call_soon(self._flush)
-            return
-        self._transport.write(data)
-
-    def write_eof(self) -> None:
-        self._flush()
-        end_writing(self._transport)
-
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()
-
-    def _flush(self) -> None:
-        if self._head:
-            head, self._head = self._head, b""
-            self._transport.write(head)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-
 def end_writing(transport: Transport) -> None:
     """Let the client know that nothing follows, and read what it still sends.
 
@@ -147,16 +105,34 @@ def end_writing(transport: Transport) -> None:
         transport.close()
 
 
-class HttpConnection(HttpToolsProtocol):
-    """``on_lost`` is called once, when the client goes away while a response is on its way to it."""
+class HttpConnection(asyncio.Protocol):
+    """``on_lost`` is called once, when the client goes away while a response is on its way to it.
+
+    Requests that come before the response to an earlier one wait in ``_pipeline``, and nothing more is read.
+    """
 
     def __init__(self, server: ConnectionOwner) -> None:
-        super().__init__(server.config, server.state, {}, server.loop)
-        self.logger, self.access_log = quiet, False
         self.on_lost: Callable[[], None] | None = None
+        self.loop = server.loop
+        self.write_paused = False
+        self.transport: Transport = cast("Transport", None)
         self._server = server
+        self._parser = HttpRequestParser(self)
+        # Of requests that are sent one after the other, the first is answered also if the others are none.
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._peer: tuple[str, int] | None = None
+        self._own: tuple[str, int] | None = None
+        self._scheme = "http"
+        self._url, self._headers = b"", cast("list[tuple[bytes, bytes]]", [])
+        self._expects = False
+        self._exchange: HttpExchange | None = None
+        self._fresh: HttpExchange | None = None
+        self._pipeline: deque[HttpExchange] = deque()
+        self._read_paused = False
+        self._writable: asyncio.Future[None] | None = None
         self._reading: Literal["head", "body", ""] = "head"
         self._since = server.loop.time()
+        self._idle = math.inf
         self._head = self._count = 0
         self._refusal: tuple[int, str] | None = None
         self._over = False
@@ -166,22 +142,61 @@ class HttpConnection(HttpToolsProtocol):
     # -- what the transport says -----------------------------------------------------------------
 
     def connection_made(self, transport: BaseTransport) -> None:
-        joining = HeadJoiningTransport(cast("Transport", transport), self._server.loop)
-        super().connection_made(joining)  # type: ignore[arg-type]
+        self.transport = cast("Transport", transport)
+        if hasattr(transport, "max_size"):
+            cast("Any", transport).max_size = READ_SIZE
+        self._peer, self._own = (
+            _address(transport.get_extra_info(name)) for name in ("peername", "sockname")
+        )
+        self._scheme = "https" if transport.get_extra_info("sslcontext") else "http"
+        self._server.open_connections.add(self)
         if self._server.full:
             self._close_with(503, "The hub has as many connections as it takes.", b"retry-after: 5\r\n")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
+        self._server.open_connections.discard(self)
+        for exchange in (self._exchange, *self._pipeline):
+            if exchange is not None:
+                exchange.disconnect()
+        self.resume_writing()
         self._server.lost()
         on_lost, self.on_lost = self.on_lost, None
         if on_lost:
             on_lost()
 
+    def eof_received(self) -> None:
+        """Let the transport close itself."""
+
+    def pause_writing(self) -> None:
+        self.write_paused = True
+
+    def resume_writing(self) -> None:
+        self.write_paused = False
+        writable, self._writable = self._writable, None
+        if writable is not None and not writable.done():
+            writable.set_result(None)
+
+    async def drained(self) -> None:
+        """Wait until the client has read enough."""
+        while self.write_paused:
+            if self._writable is None:
+                self._writable = self.loop.create_future()
+            await asyncio.shield(self._writable)
+
+    def pause_reading(self) -> None:
+        if not self._read_paused:
+            self._read_paused = True
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._read_paused:
+            self._read_paused = False
+            self.transport.resume_reading()
+
     def data_received(self, data: bytes) -> None:
         if self._over or self.transport.is_closing():
             return
-        now = self._server.loop.time()
+        now = self.loop.time()
         if b"pgrade:" in data and self._reading != "body":
             head, end, rest = data.partition(b"\r\n\r\n")
             data = _upgrade.sub(b"passed-over", head) + end + rest
@@ -189,102 +204,188 @@ class HttpConnection(HttpToolsProtocol):
             self._head += len(data)
         elif self._reading == "body":
             self._since = now
-        super().data_received(data)
+        self._idle = math.inf
+        self._parse(data)
+        self._begin()
         if self._over or self.transport.is_closing():
             return
         if self._reading == "head" and self._head > MOST_HEAD:
             self._close_with(431, f"the headers of a request may have {MOST_HEAD} bytes")
-        elif not self._reading and not self.answering and self.timeout_keep_alive_task is None:
+        elif not self._reading and not self.answering and self._idle == math.inf:
             self._await_head(now)  # Line breaks between two requests end the wait for the next.
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except HttpParserError:
+            if self._fresh is not None:
+                self._fresh = self._exchange = None
+            status, text = self._refusal or (400, "this is not a request of HTTP/1.1")
+            self._close_with(status, text)
+        except HttpParserUpgrade:
+            if self._admission is not None and self._asks_for_websocket():
+                self._upgrade_to(self._admission)
+                return
+            # The parser has stopped within this request: what follows on the connection is not to be read.
+            self._over, self._since = True, math.inf
+            if self._exchange is not None:
+                self._exchange.keep_alive = False
 
     # -- what the parser says --------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         self._server.refresh()
         self._admission, self._asked = None, False
-        self._await_head(self._server.loop.time())
-        super().on_message_begin()
-        cast("dict[str, Any]", self.scope)["tabane.connection"] = self
+        self._await_head(self.loop.time())
+        self._url, self._headers, self._expects = b"", [], False
 
     def on_url(self, url: bytes) -> None:
-        super().on_url(url)
-        if len(self.url) > MOST_URL:
+        self._url += url
+        if len(self._url) > MOST_URL:
             self._refuse(414, f"a URL may have {MOST_URL} bytes")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count += 1
         if self._count > MOST_HEADERS:
             self._refuse(431, f"a request may have {MOST_HEADERS} headers")
-        super().on_header(name, value)
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self._expects = True
+        self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._reading = "body"
-        super().on_headers_complete()
+        parser = self._parser
+        if parser.should_upgrade() and self._becomes_websocket():
+            return
+        version = parser.get_http_version()
+        scope = self._scope()
+        exchange = HttpExchange(
+            self,
+            scope,
+            head=scope["method"] == "HEAD",
+            keep_alive=version != "1.0" and parser.should_keep_alive(),
+            expects=self._expects,
+        )
+        scope["http_version"], scope["tabane.whole"] = version, exchange.whole
+        earlier, self._exchange = self._exchange, exchange
+        if earlier is None or earlier.complete:
+            # Begun with its body, if that comes in one piece with the head.
+            self._fresh = exchange
+        else:
+            self.pause_reading()
+            self._pipeline.append(exchange)
+
+    def on_body(self, body: bytes) -> None:
+        if self._exchange is not None and not self._exchange.complete and self._admission is None:
+            self._exchange.feed(body)
 
     def on_message_complete(self) -> None:
         self._reading = ""
-        super().on_message_complete()
+        if self._exchange is not None and not self._exchange.complete and self._admission is None:
+            self._exchange.finish()
+        self._begin()
 
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
+    def _scope(self) -> dict[str, Any]:
+        """Return the scope of ASGI of the request whose head has arrived."""
+        url = self._url
+        if url[:1] == b"/" and b"#" not in url:
+            raw_path, _, query = url.partition(b"?")
+        else:
+            parsed = parse_url(url)
+            raw_path, query = parsed.path, parsed.query or b""
+        path = raw_path.decode("ascii")
+        return {
+            "type": "http",
+            "asgi": _ASGI,
+            "server": self._own,
+            "client": self._peer,
+            "scheme": self._scheme,
+            "root_path": "",
+            "headers": self._headers,
+            "state": {},
+            "method": self._parser.get_method().decode("ascii"),
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": raw_path,
+            "query_string": query,
+            "tabane.connection": self,
+        }
+
+    # -- one request after the other -------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Let the application answer the request that has just come, if there is one."""
+        exchange, self._fresh = self._fresh, None
+        if exchange is not None:
+            self._start(exchange)
+
+    def _start(self, exchange: HttpExchange) -> None:
+        tasks = self._server.tasks
+        task = self.loop.create_task(exchange.run(self._server.app))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    def completed(self) -> None:
+        """Go on after a response was written to its end."""
         self.on_lost = None
-        if not self._reading and self.cycle is not None and self.cycle.response_complete:
+        if not self.transport.is_closing():
+            self.resume_reading()
+            if self._pipeline:
+                self._start(self._pipeline.popleft())
+            else:
+                self._idle = self.loop.time()
+        if not self._reading and self._exchange is not None and self._exchange.complete:
             # An idle connection keeps nothing of its last request.
-            self.scope = self.headers = self.cycle = None  # type: ignore[assignment]
+            self._exchange, self._headers, self._url = None, [], b""
 
-    def _should_upgrade_to_ws(self) -> bool:
+    # -- WebSockets ------------------------------------------------------------------------------
+
+    def _becomes_websocket(self) -> bool:
         # One that may not is answered as the request that it is as well, with the reason.
+        if not self._asks_for_websocket():
+            return False
         if not self._asked:
             self._asked = True
             self._admission = self._admitted()
         return self._admission is not None
 
+    def _asks_for_websocket(self) -> bool:
+        named = dict(self._headers)
+        tokens = [token.lower().strip() for token in named.get(b"connection", b"").split(b",")]
+        return b"upgrade" in tokens and named.get(b"upgrade", b"").lower() == b"websocket"
+
     def _admitted(self) -> Admission | None:
-        scope = {
-            **self.scope,
-            "path": self.url.partition(b"?")[0].decode("latin-1"),
-            "raw_path": self.url.partition(b"?")[0],
-            "tabane.connection": self,
-        }
         try:
-            return self._server.admit(HttpRequest(scope, _nothing, _nothing))
+            return self._server.admit(HttpRequest(self._scope(), _nothing, _nothing))
         except RefusedRequest:
             return None
 
-    def handle_websocket_upgrade(self) -> None:
-        assert self._admission is not None  # else it were none
-        self._upgrade_to(self._admission)
-
     def become(self, admission: Admission) -> None:
         """Turn into the WebSocket of a request that was admitted after a wait."""
-        if self.cycle.disconnected or self.transport.is_closing():
+        exchange = self._exchange
+        if exchange is None or exchange.disconnected or self.transport.is_closing():
             return
-        self.cycle.disconnected = True  # for uvicorn: nothing more is answered on it as HTTP
+        exchange.disconnected = True  # nothing more is answered on it as HTTP
         self.on_lost = None
         self._upgrade_to(admission)
 
     def _upgrade_to(self, admission: Admission) -> None:
         self._over = True
-        self.connections.discard(self)
-        transport = cast("HeadJoiningTransport", self.transport).plain
-        transport.write(admission.head)
-        self._server.upgraded(transport, admission)
-
-    def _unsupported_upgrade_warning(self) -> None:
-        # The parser has stopped within this request: what follows on the connection is not to be read.
-        self._over, self._since = True, math.inf
-        self.cycle.keep_alive = False
-
-    def send_400_response(self, msg: str) -> None:
-        status, text = self._refusal or (400, "this is not a request of HTTP/1.1")
-        self._close_with(status, text)
+        self._server.open_connections.discard(self)
+        self.transport.write(admission.head)
+        self._server.upgraded(self.transport, admission)
 
     # -- what the server asks --------------------------------------------------------------------
 
     @property
     def answering(self) -> bool:
         """Return whether a request waits for its response."""
-        return bool(self.pipeline) or (self.cycle is not None and not self.cycle.response_complete)
+        return bool(self._pipeline) or (self._exchange is not None and not self._exchange.complete)
+
+    @property
+    def date(self) -> bytes:
+        """Return the line of the header Date."""
+        return self._server.date
 
     @property
     def unsent(self) -> int:
@@ -292,11 +393,13 @@ class HttpConnection(HttpToolsProtocol):
         return 0 if self.transport.is_closing() else self.transport.get_write_buffer_size()
 
     def overdue(self, now: float) -> None:
-        """Close a connection whose request takes too long to arrive."""
+        """Close a connection that was idle for too long, or whose request takes too long to arrive."""
         waits = self._server.waits
         if self._over:
             if now - self._since > LINGER:
                 self.transport.abort()
+        elif now - self._idle > waits.idle:
+            self.transport.close()
         elif self._reading and now - self._since > (waits.head if self._reading == "head" else waits.body):
             self._close_with(408, "the request did not arrive in time")
 
@@ -309,27 +412,30 @@ class HttpConnection(HttpToolsProtocol):
 
     def _close_with(self, status: int, text: str, headers: bytes = b"") -> None:
         # Another response would corrupt the one that is on its way: such a connection just ends.
-        if not self.answering or not (self.cycle and self.cycle.response_started):
+        if not self.answering or not (self._exchange and self._exchange.started):
             body = json.error_line(None, json.error_object(-32600, text))
             head = b"%bcontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n%b\r\n"
-            self.transport.write(head % (STATUS_LINE[status], len(body), headers) + body)
+            self.transport.write(head % (status_line(status), len(body), headers) + body)
             # Closing now, with bytes unread, would reset the connection, and the answer be lost.
             self._over, self._since = True, self._server.loop.time()
-            self.transport.write_eof()
+            end_writing(self.transport)
         else:
+            self._exchange.flush()
             self.transport.close()
-
-    def __hash__(self) -> int:
-        return id(self)
 
 
 async def _nothing(message: Any = None) -> None:
     raise AssertionError("who asks to become a WebSocket is neither read nor answered")
 
 
-def date_header(now: float) -> tuple[bytes, bytes]:
-    """Return the Date header of a response. The time is in seconds since the epoch."""
-    return b"date", formatdate(now, usegmt=True).encode()
+def _address(named: Any) -> tuple[str, int] | None:
+    """Return address and port of one end of the connection; None if it has none."""
+    return (str(named[0]), int(named[1])) if isinstance(named, (tuple, list)) and len(named) > 1 else None
+
+
+def date_line(now: float) -> bytes:
+    """Return the Date header of a response as a line. The time is in seconds since the epoch."""
+    return b"date: %b\r\n" % formatdate(now, usegmt=True).encode()
 
 
 def wall_clock() -> int:

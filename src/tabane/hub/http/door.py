@@ -58,13 +58,15 @@ class HttpWaits(NamedTuple):
 
     ``head`` is from the first byte of a request to the end of its headers, ``body`` between two parts
     of its body; ``look`` is how often that is looked after. ``revoked`` is how often the hub looks for
-    clients whose key was revoked or has expired.
+    clients whose key was revoked or has expired. ``idle`` is how long a connection may be between two
+    requests.
     """
 
     head: float = 10.0
     body: float = 30.0
     look: float = 5.0
     revoked: float = 1.0
+    idle: float = 75.0
 
 
 class HttpHub(Protocol):

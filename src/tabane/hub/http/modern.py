@@ -83,6 +83,8 @@ class SingleRequests:
         finally:
             self._open.pop(outlet, None)
             session.gone()
+            # Parts of a session know each other: the request is not to stay until they are collected.
+            session.outlet = _CLOSED
 
     def _notified(self, caller: Caller, mode: Mode, body: bytes) -> None:
         """Pass on a notification if the connection is to one server; else none has a meaning here."""
@@ -197,6 +199,15 @@ class NoOutlet:
         return False
 
     def close(self, why: str) -> None: ...
+
+
+class ClosedOutlet(NoOutlet):
+    """The outlet of a session whose request was answered, or whose client is gone."""
+
+    closed = True
+
+
+_CLOSED = ClosedOutlet()
 
 
 def _refusal_reply(line: bytes) -> HttpReply:

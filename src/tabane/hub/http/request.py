@@ -102,6 +102,7 @@ class HttpRequest:
     """
 
     __slots__ = (
+        "_pairs",
         "_receive",
         "_send",
         "access",
@@ -129,7 +130,10 @@ class HttpRequest:
         self._receive, self._send = receive, send
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        pairs = self.pairs
+        # httptools keeps the blanks after a value, which do not belong to it (RFC 9110, 5.5).
+        self._pairs = pairs = [
+            (name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in scope["headers"]
+        ]
         self.headers = dict(pairs)
         self.repeated = _repeated(pairs) if len(pairs) > len(self.headers) else frozenset()
         """Names of headers that came more than once."""
@@ -176,12 +180,11 @@ class HttpRequest:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        # httptools keeps the blanks after a value, which do not belong to it (RFC 9110, 5.5).
-        return [(n.decode("latin-1"), v.decode("latin-1").strip(" \t")) for n, v in self.scope["headers"]]
+        return self._pairs
 
     def forget(self) -> None:
         """Drop the headers: nothing needs them while a stream is open, perhaps for hours."""
-        self.headers = {}
+        self.headers, self._pairs = {}, []
         self.scope["headers"].clear()
 
     async def body(self, limit: int) -> bytes:
@@ -228,11 +231,24 @@ class HttpRequest:
 
     async def reply(self, reply: HttpReply) -> None:
         """Send a whole answer."""
+        if not self.reply_at_once(reply):
+            await self.start(reply.status, self._headers_of(reply))
+            await self.send(reply.body, more=False)
+
+    def reply_at_once(self, reply: HttpReply) -> bool:
+        """Send a whole answer. Return False, with nothing sent, if that takes a wait."""
+        whole = self.scope.get("tabane.whole")
+        if whole is None or not whole(reply.status, self._headers_of(reply), reply.body):
+            return False
+        self.status = reply.status
+        self.sent += len(reply.body)
+        return True
+
+    def _headers_of(self, reply: HttpReply) -> HeaderList:
         headers = [*reply.headers, *self.extra]
         if reply.status not in (204, 304):
             headers.append((b"content-length", b"%d" % len(reply.body)))
-        await self.start(reply.status, headers)
-        await self.send(reply.body, more=False)
+        return headers
 
     async def start(self, status: int, headers: HeaderList) -> None:
         self.status = status

@@ -1,4 +1,4 @@
-"""The HTTP server, imported with the first connection: uvicorn and the parts of the application."""
+"""The HTTP server, imported with the first connection: its connections and the parts of the application."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from uvicorn.config import Config
-from uvicorn.server import ServerState
-
 from tabane.hub.http.app import HttpApp
 from tabane.hub.http.authentication import Authenticator
-from tabane.hub.http.connection import HttpConnection, date_header, wall_clock
+from tabane.hub.http.connection import HttpConnection, date_line, wall_clock
 from tabane.hub.http.door import HttpDoor
 from tabane.hub.http.failed_attempts import FailedAttempts
 from tabane.hub.http.gate import HttpGate
@@ -29,9 +26,6 @@ from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.hub.http.group_routing import GroupRouting
-
-KEEP_ALIVE = 75
-"""Seconds that a connection may be idle between two requests."""
 
 SPARE = 256
 """Connections beyond one for each session: requests beside its stream, health checks, the metrics."""
@@ -88,7 +82,7 @@ class HttpServer:
         assert logins is not None
         logins.hub_callback = lambda: door.root and door.root + LOGIN_RETURN
         self._routing = self._made_routing()
-        self._app = HttpApp(
+        self.app = HttpApp(
             settings,
             gate,
             self._sessions,
@@ -101,20 +95,9 @@ class HttpServer:
             logins.callback,
             self._routing,
         )
-        self.config = Config(
-            self._app,
-            http=HttpConnection,
-            ws="none",
-            loop="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            timeout_keep_alive=KEEP_ALIVE,
-        )
-        self.config.load()
-        self.state = ServerState()
+        self.open_connections: set[HttpConnection] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.date = b""
         self._listening: asyncio.Server | TlsEntrance | None = None
         self._second = 0
         self._look: asyncio.TimerHandle | None = None
@@ -156,7 +139,7 @@ class HttpServer:
     @property
     def connections(self) -> int:
         pending = self._listening.pending if isinstance(self._listening, TlsEntrance) else 0
-        return len(self.state.connections) + len(self._programs.sockets) + pending
+        return len(self.open_connections) + len(self._programs.sockets) + pending
 
     @property
     def busy(self) -> bool:
@@ -186,7 +169,7 @@ class HttpServer:
         """Let responses have the current time."""
         now = wall_clock()
         if now != self._second:
-            self._second, self.state.default_headers = now, [date_header(now)]
+            self._second, self.date = now, date_line(now)
 
     def upgraded(self, transport: asyncio.Transport, admission: Admission) -> None:
         """Serve a connection as a WebSocket from here on."""
@@ -209,7 +192,7 @@ class HttpServer:
         if self._listening:
             self._listening.close()
         end = self.loop.time() + limit
-        await self._app.close()
+        await self.app.close()
         while self._sends() and self.loop.time() < end:  # noqa: ASYNC110  (transports tell nothing)
             await asyncio.sleep(_FLUSH)
         for connection in self._open():
@@ -226,7 +209,7 @@ class HttpServer:
         return bool(self._programs.sockets) or any(one.answering or one.unsent for one in self._open())
 
     def _open(self) -> list[HttpConnection]:
-        return [one for one in self.state.connections if isinstance(one, HttpConnection)]
+        return list(self.open_connections)
 
     def _refusals(self) -> Mapping[str, int]:
         """Return the refused requests and connections by reason, for the metrics."""

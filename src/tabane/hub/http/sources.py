@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
 MOST_SOURCES = 4096
 """Sources that are remembered. The one that was quiet longest is forgotten first."""
 
+MOST_ADDRESSES = 1024
+"""Addresses whose kind is remembered: each request asks about that of its connection."""
+
 _SITE = 64
 """Bits of an IPv6 address that a provider gives to one customer, who has all addresses below it."""
 
 
+@lru_cache(MOST_ADDRESSES)
 def source_of(address: str) -> str:
     """Return the name of a source: an IPv4 address, or the network of an IPv6 address."""
     try:
@@ -28,6 +33,7 @@ def source_of(address: str) -> str:
     return f"{IPv6Address(int(found) >> (128 - _SITE) << (128 - _SITE))}/{_SITE}"
 
 
+@lru_cache(MOST_ADDRESSES)
 def is_loopback(address: str) -> bool:
     """Return whether an address is this machine's own."""
     try:

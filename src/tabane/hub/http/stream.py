@@ -1,7 +1,7 @@
 """Response to a POST or GET of MCP: one JSON text, or a stream of events, with a journal to resume it.
 
 A message before the answer turns the response into a stream of events; a slow answer does so too. Each
-request has one task, that of uvicorn, which sleeps on one future. One :class:`Pulse` sends the keep-alives
+request has one task, which sleeps on one future. One :class:`Pulse` sends the keep-alives
 of all streams and turns slow answers into streams.
 """
 
@@ -142,6 +142,7 @@ class Stream:
         "_patience",
         "_pending",
         "_pulse",
+        "_replied",
         "_reply",
         "_request",
         "_since",
@@ -160,6 +161,7 @@ class Stream:
         self._pending: list[bytes] = []
         self._size = 0
         self._reply: HttpReply | None = None
+        self._replied = False
         self._future: asyncio.Future[None] | None = None
         self._since = pulse.loop.time()
         self._lost = False
@@ -199,9 +201,14 @@ class Stream:
         self.reply(HttpReply(status, line, JSON_HEAD))
 
     def reply(self, reply: HttpReply) -> None:
-        if not self.finished and not self.begun:
+        """Send the whole answer: at once if :meth:`run` waits for it, so in the turn in which it came."""
+        if self.finished or self.begun:
+            return
+        if self._future is not None and not self._lost:
+            self._replied = self._request.reply_at_once(self._with_head(reply))
+        if not self._replied:
             self._reply = reply
-            self.finish()
+        self.finish()
 
     def finish(self) -> None:
         """End the response after what waits."""
@@ -215,6 +222,8 @@ class Stream:
         line.on_lost = self._on_lost
         try:
             while not self._lost:
+                if self._replied:
+                    return True
                 if self._reply is not None:
                     await self._request.reply(self._with_head(self._reply))
                     return not self._lost

@@ -14,8 +14,8 @@ from tabane.hub.local import handshake, launch, lock
 from tabane.hub.local.endpoint import Endpoint, UnsafeEndpoint
 from tabane.hub.local.handshake import Hello, HelloRefused, Welcome, say
 
-ANSWER_LIMIT = 5.0
-"""Seconds that a hub may take to answer a hello."""
+ANSWER_LIMIT = 15.0
+"""Seconds that a hub may take to answer a hello. A hub on a machine short of memory or disk can need many."""
 
 REACH_LIMIT = 60.0
 """Seconds to find or start a hub, the end of one that is about to go included."""
@@ -86,12 +86,13 @@ class HubConnector:
         """Return whether a hub is started if none runs."""
         return self._flags is not None
 
-    def connect(self) -> HubConnection | None:
+    def connect(self, limit: float = ANSWER_LIMIT) -> HubConnection | None:
         """Try once to connect. Return None if no hub serves at this moment.
 
+        ``limit`` is in seconds, for the answer to the hello.
         Raises :class:`HubUnreachable` if a retry cannot help.
         """
-        found = self._say_hello(self.hello)
+        found = self._say_hello(self.hello, limit)
         if found is None:
             return None
         if self.hello.role == "mcp" and handshake.supersedes(self.hello, found.welcome, on_disk().name):
@@ -103,7 +104,7 @@ class HubConnector:
         deadline = time.monotonic() + limit
         wait = FIRST_PAUSE
         while True:
-            found = self.connect()
+            found = self.connect(min(ANSWER_LIMIT, max(0.0, deadline - time.monotonic())))
             if found:
                 return found
             left = deadline - time.monotonic()
@@ -146,12 +147,12 @@ class HubConnector:
                 return received
         raise HubUnreachable(self._unresponsive(), "silent")
 
-    def _say_hello(self, hello: Hello) -> HubConnection | None:
+    def _say_hello(self, hello: Hello, limit: float = ANSWER_LIMIT) -> HubConnection | None:
         fd = self._open()
         if fd is None:
             return None
         try:
-            found = self._welcome(fd, hello)
+            found = self._welcome(fd, hello, limit)
         except BaseException:
             os.close(fd)
             raise
@@ -176,10 +177,10 @@ class HubConnector:
                 return None
             return peer.detach()
 
-    def _welcome(self, fd: int, hello: Hello) -> HubConnection | None:
+    def _welcome(self, fd: int, hello: Hello, limit: float) -> HubConnection | None:
         try:
             os.write(fd, handshake.encode(hello))
-            received = self._first_line(fd)
+            received = self._first_line(fd, limit)
         except OSError:
             return None
         if received is None:
@@ -196,8 +197,8 @@ class HubConnector:
             return HubConnection(fd, answer, rest)
         return self._refused(answer)
 
-    def _first_line(self, fd: int) -> bytes | None:
-        received, deadline = b"", time.monotonic() + ANSWER_LIMIT
+    def _first_line(self, fd: int, limit: float) -> bytes | None:
+        received, deadline = b"", time.monotonic() + limit
         while b"\n" not in received:
             left = deadline - time.monotonic()
             if left <= 0 or len(received) > handshake.MAX_HELLO:

@@ -8,14 +8,17 @@ searcher replaced in one step, so that each record is found exactly once.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from tabane.engines.text_spaces import RecordAnalyzer
+from tabane.engines.text_spaces import JoinedAnalysis, RecordAnalyzer
+from tabane.store.lexical.bulk_analysis import PART, AnalysisProcess, EntryAnalysis
 from tabane.store.lexical.lexical_search import IndexSnapshot
 from tabane.store.lexical.memory_segment import MemorySegment, PendingGeneration, SegmentEntry, bury
 from tabane.store.lexical.record_analysis import PreparedTokens, prepare_tokens
@@ -34,8 +37,8 @@ if TYPE_CHECKING:
     from tabane.search.records import Record
     from tabane.store.collection_state import CollectionChange
 
-COMMITTED_ROWS = 3000  # of a bulk: each commit has a price, and leaves segments that are to be merged
-MOST_BEHIND = 8_000  # rows that wait for the index before writers do
+COMMITTED_ROWS = 4000  # of a bulk: each commit has a price, and leaves segments that are to be merged
+MOST_BEHIND = 12_000  # rows that wait for the index before writers do
 _LOADED = 2_000  # rows that an opening reads into memory; more are indexed in the background
 _BATCH = 200
 _YIELDED = 8  # rows, some half a millisecond
@@ -49,10 +52,17 @@ _PATIENCE = 2  # failures in a row until the index is rebuilt
 class IndexBuilder:
     """Owns the index for writing, in a thread of its own. Made by :meth:`open`, which blocks."""
 
-    def __init__(self, folder: str, source: TruthReader, analyst: RecordAnalyzer) -> None:
+    def __init__(
+        self,
+        folder: str,
+        source: TruthReader,
+        analyst: RecordAnalyzer,
+        process: AnalysisProcess | None = None,
+    ) -> None:
         self._folder = folder
         self._source = source
         self._analyst = analyst
+        self._entries = EntryAnalysis(analyst, process)
         self._gate = threading.Condition()
         self._viewing = threading.RLock()
         self._viewed: IndexSnapshot | None = None  # while somebody looks
@@ -74,8 +84,15 @@ class IndexBuilder:
         self._thread = threading.Thread(target=self._work, name=f"store-index {folder}", daemon=True)
 
     @classmethod
-    def open(cls, folder: str, source: TruthReader, analyst: RecordAnalyzer) -> IndexBuilder:
-        builder = cls(folder, source, analyst)
+    def open(
+        cls,
+        folder: str,
+        source: TruthReader,
+        analyst: RecordAnalyzer,
+        process: AnalysisProcess | None = None,
+    ) -> IndexBuilder:
+        """``process`` analyzes texts of bulks. It is closed by the caller, after the builder."""
+        builder = cls(folder, source, analyst, process)
         builder._begin()
         builder._thread.start()
         return builder
@@ -353,16 +370,20 @@ class IndexBuilder:
     def _catch_up(self) -> None:
         """Put in the next rows from the truth; commit now and then."""
         assert self._index is not None
-        watermark, added, row = self._watermark, 0, self._watermark.row
-        while added < _CAUGHT_UP and row < self._until and not self._closing:
-            batch = [pair for pair in self._source.rows(row, _BATCH) if pair[0] <= self._until]
-            for number, record in batch:
-                self._add(SegmentEntry(number, record))
-            row = batch[-1][0] if len(batch) == _BATCH else self._until
-            added += len(batch)
-        if row > watermark.row:
+        watermark, reading = self._watermark, _Reading(self._watermark.row)
+        self._add(self._entries.tokens_of_bulk(self._next_rows(reading)))
+        if (row := reading.row) > watermark.row:
             row = max(row, self._reached) if row >= self._until else row
             self._exchange(IndexWatermark(watermark.fingerprint, watermark.epoch, row, watermark.tombstone))
+
+    def _next_rows(self, reading: _Reading) -> Iterator[SegmentEntry]:
+        """Yield the next records of the truth. ``reading`` tells how far they went."""
+        read = 0
+        while read < _CAUGHT_UP and reading.row < self._until and not self._closing:
+            batch = [pair for pair in self._source.rows(reading.row, _BATCH) if pair[0] <= self._until]
+            yield from itertools.starmap(SegmentEntry, batch)
+            reading.row = batch[-1][0] if len(batch) == _BATCH else self._until
+            read += len(batch)
 
     def _commit(self) -> None:
         """Commit the generation that grew until now; another grows meanwhile."""
@@ -372,27 +393,28 @@ class IndexBuilder:
             self._fresh = PendingGeneration(MemorySegment(self._analyst))
             entries = list(sealed.segment.entries.values())
         assert self._index is not None
-        for entry in entries:
-            self._add(entry)
+        bulk = self._entries.is_bulk(len(entries))
+        self._add(self._entries.tokens_of_bulk(entries) if bulk else self._entries.tokens(entries))
         self._index.delete(sealed.removed)
         self._reached = max(self._reached, sealed.last)
         watermark = self._watermark
         # While rows before these are missing, the index stands there: these are put in twice after a death.
         row = watermark.row if self.progress is not None else max(watermark.row, sealed.last)
         tombstone = max(watermark.tombstone, sealed.tombstone)
-        self._exchange(IndexWatermark(watermark.fingerprint, watermark.epoch, row, tombstone))
+        self._exchange(IndexWatermark(watermark.fingerprint, watermark.epoch, row, tombstone), bulk=bulk)
 
-    def _add(self, entry: SegmentEntry) -> None:
+    def _add(self, entries: Iterable[tuple[SegmentEntry, JoinedAnalysis]]) -> None:
         assert self._index is not None
-        self._index.add(entry.row, entry.record, entry.analysed(self._analyst))
-        if not entry.row % _YIELDED:
-            time.sleep(0)  # a thread that waits for the interpreter gets it now, not 5 ms later
+        for entry, tokens in entries:
+            self._index.add(entry.row, entry.record, tokens)
+            if not entry.row % _YIELDED:
+                time.sleep(0)  # a thread that waits for the interpreter gets it now, not 5 ms later
 
-    def _exchange(self, watermark: IndexWatermark) -> None:
+    def _exchange(self, watermark: IndexWatermark, *, bulk: bool = False) -> None:
         """Commit, and show the index as of now instead of the generation that is in it."""
         assert self._index is not None
         committing = self._committing.submit(self._index.commit, watermark)
-        self._prepare(committing)
+        self._prepare(committing, PART if bulk else 1)
         committing.result()
         searcher = self._index.searcher()
         with self._viewing, self._gate:
@@ -401,25 +423,34 @@ class IndexBuilder:
             self._sealed = None
             self._gate.notify_all()
 
-    def _prepare(self, committing: Future[None]) -> None:
-        """Analyse what comes in until the commit is done: tantivy leaves the interpreter to others."""
+    def _prepare(self, committing: Future[None], least: int) -> None:
+        """Analyse what comes in until the commit is done: tantivy leaves the interpreter to others.
+
+        ``least`` entries are waited for: in a bulk, a part for the process.
+        """
         committing.add_done_callback(self._notify)
         done = 0
         while True:
             with self._gate:
-                while not committing.done() and len(self._fresh.waiting) <= done:
+                while not committing.done() and len(self._fresh.waiting) < done + least:
                     self._gate.wait()
-                entries = self._fresh.waiting[done : done + _YIELDED]
+                entries = self._fresh.waiting[done : done + max(least, _YIELDED)]
             if committing.done():
                 return
-            for entry in entries:
-                entry.analysed(self._analyst)
+            self._entries.analyse_ahead(entries)
             done += len(entries)
             time.sleep(0)
 
     def _notify(self, _: object) -> None:
         with self._gate:
             self._gate.notify_all()
+
+
+@dataclass(slots=True)
+class _Reading:
+    """How far records were read: up to ``row``."""
+
+    row: int
 
 
 def _reraise(error: BaseException) -> None:

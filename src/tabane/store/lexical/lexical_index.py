@@ -25,6 +25,7 @@ from tabane.search.engine import Capability, EngineHit, EngineHits, LexicalQuery
 from tabane.search.filters import Contains, Filter, matches
 from tabane.search.japanese import Japanese, japanese
 from tabane.search.substrings import is_whole
+from tabane.store.lexical.bulk_analysis import AnalysisProcess, analysis_process
 from tabane.store.lexical.index_builder import MOST_BEHIND, IndexBuilder
 from tabane.store.lexical.lexical_search import (
     Accept,
@@ -61,8 +62,15 @@ class LexicalIndex:
 
     capabilities = _CAPABILITIES
 
-    def __init__(self, builder: IndexBuilder, source: TruthReader, planner: LexicalPlanner) -> None:
+    def __init__(
+        self,
+        builder: IndexBuilder,
+        source: TruthReader,
+        planner: LexicalPlanner,
+        process: AnalysisProcess | None = None,
+    ) -> None:
         self._builder = builder
+        self._process = process
         self._source = source
         self._planner = planner
         self._searching = ThreadPoolExecutor(1, "store-search")
@@ -72,8 +80,9 @@ class LexicalIndex:
         """Open what there is, and begin to catch up or to rebuild it; that is not waited for."""
         analyst = RecordAnalyzer(table.shape, dictionary)
         source = TruthReader(table)
-        builder = await asyncio.to_thread(IndexBuilder.open, folder, source, analyst)
-        return cls(builder, source, LexicalPlanner(table.shape, dictionary))
+        process = analysis_process(analyst)
+        builder = await asyncio.to_thread(IndexBuilder.open, folder, source, analyst, process)
+        return cls(builder, source, LexicalPlanner(table.shape, dictionary), process)
 
     @property
     def applied(self) -> int:
@@ -149,6 +158,8 @@ class LexicalIndex:
 
     async def close(self) -> None:
         await asyncio.to_thread(self._close)
+        if self._process is not None:
+            await self._process.close()
 
     def _close(self) -> None:
         self._searching.shutdown(wait=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tabane.engines.query_plans import PAIRS, AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, TermMatch
-from tabane.engines.text_spaces import Analysis, RecordAnalyzer
+from tabane.engines.text_spaces import Analysis, JoinedAnalysis, RecordAnalyzer
 from tabane.search.analysis import GAP
 from tabane.search.records import Record
 from tabane.store.lexical.record_analysis import CodedRows, CodedTokens, PreparedTokens
@@ -128,6 +128,7 @@ def bury(generations: Sequence[PendingGeneration]) -> set[int]:
     return dead
 
 
+_PAIRS = f"{PAIRS}_"
 _MOST_ASKED = 2_000  # tokens of a space whose rows are kept
 
 
@@ -143,11 +144,20 @@ class SegmentEntry:
     analysis: Analysis | None = None
     coded: Mapping[str, CodedTokens] = field(default_factory=dict)
     place: int = 0
+    joined: JoinedAnalysis | None = None
 
     def analysed(self, analyst: RecordAnalyzer) -> Analysis:
         if self.analysis is None:
-            self.analysis = analyst.analysis(self.record.texts)
+            if self.joined is None:
+                self.analysis = analyst.analysis(self.record.texts)
+            else:
+                spaces = ((space, joined) for space, joined in self.joined.items() if space[:2] != _PAIRS)
+                self.analysis = {space: joined.split() for space, joined in spaces}
         return self.analysis
+
+    def joined_tokens(self, analyst: RecordAnalyzer) -> JoinedAnalysis:
+        """Return the tokens of every space as the index takes them."""
+        return self.joined or analyst.joined(self.record.texts, self.analysed(analyst))
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ import tantivy
 from tantivy import Query
 
 from tabane.engines.query_plans import PAIRS, TOKENS
-from tabane.engines.text_spaces import Analysis, RecordAnalyzer
+from tabane.engines.text_spaces import JoinedAnalysis, RecordAnalyzer
 from tabane.search.analysis import GAP
 from tabane.search.records import Kind, Record, Shape, Value
 from tabane.store.lexical.query_compiler import PRESENT, ROW, TantivyCompiler, field_name
@@ -71,6 +71,7 @@ class TantivyIndex:
         self._writer = self._index.writer(_HEAP, 1)
         watermark = read_watermark(folder)
         self._terms = dict(watermark.terms) if watermark else {}
+        self._added: dict[str, str] = {}  # the last tokens of each space
 
     @classmethod
     def open(cls, folder: str, shape: Shape, analyst: RecordAnalyzer) -> TantivyIndex:
@@ -87,19 +88,13 @@ class TantivyIndex:
         averages = {space: average for space, (_, average) in zip(spaces, found, strict=True)}
         return IndexSearcher(searcher, records, averages)
 
-    def add(self, row: int, record: Record, analysis: Analysis) -> None:
+    def add(self, row: int, record: Record, tokens: JoinedAnalysis) -> None:
         document = tantivy.Document()
         document.add_unsigned(ROW, row)
-        for space, tokens in analysis.items():
-            document.add_text(space, " ".join(tokens))
-            if tokens and tokens[0] != GAP:
-                self._terms[space] = tokens[0]
-        for name, text in record.texts.items():
-            if any(name == each.name for each in self._shape.texts):
-                pairs = self._analyst.pairs(text)
-                document.add_text(f"{PAIRS}_{name}", " ".join(pairs))
-                if pairs:
-                    self._terms[f"{PAIRS}_{name}"] = pairs[0]
+        for space, joined in tokens.items():
+            document.add_text(space, joined)
+            if joined:
+                self._added[space] = joined
         _add_fields(document, self._shape, record.fields)
         self._writer.add_document(document)
 
@@ -119,6 +114,10 @@ class TantivyIndex:
 
     def commit(self, watermark: IndexWatermark) -> None:
         self._writer.commit()
+        for space, joined in self._added.items():
+            term = joined.partition(" ")[0]
+            if term != GAP or space.startswith(f"{PAIRS}_"):
+                self._terms[space] = term
         write_watermark(self._folder, msgspec.structs.replace(watermark, terms=self._terms))
 
     def close(self) -> None:

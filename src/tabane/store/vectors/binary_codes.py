@@ -1,28 +1,20 @@
 """Binary codes and Hamming distances. A bit says whether the vector is above the mean in one dimension.
 
 The codes of near vectors differ in few bits. They are stored word by word: first the first 64 bits of all
-vectors, then the next. Distances are counted with plain arithmetic on long arrays of words, which numpy does
-in 2 ms for 200,000 × 768 bits (7 ms code by code). Some words of each code already tell most candidates from
-the near ones.
+vectors, then the next. Some words of each code already tell most candidates from the near ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tabane.engines.unit_vectors import Array, Matrix
-
-Words = NDArray[np.uint64]
-Bytes = NDArray[np.uint8]
-Counts = NDArray[np.uint16]
+from tabane.store.vectors.vector_kernel import KERNEL, Counts, VectorKernel, Words
 
 WORD = 64  # bits
-_TOGETHER = 3  # words whose bits are counted in one byte
-_BLOCK = 32_768  # codes whose counts stay in the processor's own memory
 _FEW = 0.25  # of all codes: more of them are sooner counted in a row than picked out
 
 
@@ -33,7 +25,10 @@ class HammingCounter:
     many bits these have.
     """
 
-    def __init__(self, words: Words, wanted: Words, early: Sequence[int]) -> None:
+    def __init__(
+        self, words: Words, wanted: Words, early: Sequence[int], kernel: VectorKernel = KERNEL
+    ) -> None:
+        self._kernel = kernel
         self._words = words
         self._wanted = wanted
         self._early = early
@@ -49,7 +44,7 @@ class HammingCounter:
 
     def whole(self, slots: Array | None = None, first: Counts | None = None) -> Counts:
         """In how many bits each differs. ``first``: what :meth:`first` said of the same codes."""
-        if slots is not None and len(slots) > _FEW * self._words.shape[1]:
+        if slots is not None and not self._kernel.picks and len(slots) > _FEW * self._words.shape[1]:
             return self.whole()[slots]
         found = np.zeros(self._count(slots), dtype=np.uint16) if first is None else first.copy()
         self._add(range(len(self._wanted)) if first is None else self._late, slots, found)
@@ -58,47 +53,11 @@ class HammingCounter:
     def _count(self, slots: Array | None) -> int:
         return self._words.shape[1] if slots is None else len(slots)
 
-    def _add(self, numbers: Sequence[int], slots: Array | None, found: Counts) -> None:
+    def _add(self, numbers: Iterable[int], slots: Array | None, found: Counts) -> None:
         """Add to ``found`` how many bits of these words differ."""
-        room = _HammingBuffers.of(min(len(found), _BLOCK))
-        for begin in range(0, len(found), _BLOCK):
-            part = slice(begin, begin + _BLOCK)
-            words = self._words[:, part] if slots is None else self._words
-            picked = None if slots is None else slots[part]
-            for sums in room.sums_of(words, self._wanted, numbers, picked, len(found[part])):
-                np.add(found[part], sums, out=found[part])
-
-
-@dataclass(frozen=True, slots=True)
-class _HammingBuffers:
-    """The memory for counting: memory that is asked for once, and stays in the processor's own."""
-
-    words: Words
-    bits: Bytes
-    sums: Bytes
-
-    @classmethod
-    def of(cls, size: int) -> _HammingBuffers:
-        return cls(np.empty(size, np.uint64), np.empty(size, np.uint8), np.empty(size, np.uint8))
-
-    def sums_of(
-        self, words: Words, wanted: Words, numbers: Sequence[int], slots: Array | None, size: int
-    ) -> Iterator[Bytes]:
-        """The number of different bits in some words, and in the next: bytes, which are quick to add to."""
-        differing, bits, sums = self.words[:size], self.bits[:size], self.sums[:size]
-        for place, number in enumerate(numbers):
-            if slots is None:
-                np.bitwise_xor(words[number], wanted[number], out=differing)
-            else:
-                words[number].take(slots, out=differing, mode="clip")  # "raise" would copy once more
-                np.bitwise_xor(differing, wanted[number], out=differing)
-            if place % _TOGETHER:
-                np.bitwise_count(differing, out=bits)
-                np.add(sums, bits, out=sums)
-            else:
-                np.bitwise_count(differing, out=sums)
-            if place % _TOGETHER == _TOGETHER - 1 or place == len(numbers) - 1:
-                yield sums
+        self._kernel.add_differing_bits(
+            self._words, self._wanted, np.array([*numbers], dtype=np.int64), found, slots
+        )
 
 
 EARLY = 6  # words that tell one space's near vectors from most others
@@ -125,6 +84,7 @@ class BinaryCodes:
 
     mean: Matrix
     words: Words
+    kernel: VectorKernel = field(default=KERNEL, compare=False, repr=False)
     _samples: list[CodeSample] = field(default_factory=list, compare=False, repr=False)
 
     @property
@@ -152,7 +112,7 @@ class BinaryCodes:
         """
         telling = self.sample(data).telling
         chosen = sorted(telling[:early]) if len(telling) >= 2 * early else []
-        return HammingCounter(self.words, encoded(query[None], self.mean)[:, 0], chosen)
+        return HammingCounter(self.words, encoded(query[None], self.mean)[:, 0].copy(), chosen, self.kernel)
 
 
 def width(dimension: int) -> int:

@@ -21,6 +21,7 @@ from tabane.store.columns import Array, GrowableArray, Mask
 from tabane.store.vectors.binary_codes import BinaryCodes
 from tabane.store.vectors.space_files import VectorSpaceFiles, some
 from tabane.store.vectors.vector_database import VectorDatabase
+from tabane.store.vectors.vector_kernel import KERNEL, Floats, VectorKernel
 from tabane.store.vectors.vector_rows import read_vectors, rows_of, slots_of_numbers
 from tabane.store.vectors.vector_truth import VectorOwnership
 
@@ -29,8 +30,7 @@ FLUSHED_AFTER = 2.0  # seconds
 _CAUGHT_UP = 4096  # vectors of a step
 MOST_TAKEN = 8 * FLUSHED  # vectors that are read into memory while a space is opened
 _DEAD = 10_000  # slots that are not worth a rewriting
-_GATHERED = 1024  # vectors of a step: what is picked out stays in the processor's own memory
-_CROWDED = 3  # times as many vectors are sooner read in a row than picked out
+_COMPARED = 4096  # vectors between two pauses
 
 
 def _on() -> None:
@@ -54,6 +54,7 @@ class SpaceSnapshot:
     codes: BinaryCodes | None
     straight: bool
     whole: bool = True
+    kernel: VectorKernel = KERNEL
 
     @property
     def dimension(self) -> int:
@@ -83,21 +84,25 @@ class SpaceSnapshot:
         return np.concatenate([self.data[slots[:sealed]], self.tail[slots[sealed:] - len(self.data)]])
 
     def cosines(self, query: Matrix, slots: Array, pause: Callable[[], None] = _on) -> Array:
-        """Return the cosines of sorted slots, as float32. ``pause`` is called between blocks.
-
-        Row by row: as fast as a matrix product, whose own threads are slow if the processors are busy.
-        """
+        """Return the cosines of sorted slots, as float32. ``pause`` is called between blocks."""
         found = np.empty(len(slots), dtype=np.float32)
-        for first in range(0, len(slots), _GATHERED):
-            part = slots[first : first + _GATHERED]
-            low, high = int(part[0]), int(part[-1]) + 1
-            if high <= len(self.data) and high - low <= _CROWDED * len(part):
-                near = np.vecdot(self.data[low:high], query)[part - low]  # nothing is copied
-            else:
-                near = np.vecdot(self.vectors(part), query)
-            found[first : first + len(part)] = near
+        sealed = int(np.searchsorted(slots, len(self.data)))
+        for first in range(0, sealed, _COMPARED):
+            part = slots[first : min(first + _COMPARED, sealed)]
+            found[first : first + len(part)] = self.kernel.dot_rows(self.data, part, query)
             pause()
+        if sealed < len(slots):
+            found[sealed:] = self.kernel.dot_rows(self.tail, slots[sealed:] - len(self.data), query)
         return found
+
+    def exact_cosines(self, query: Matrix, slots: Array) -> Floats:
+        """Return the cosines of sorted slots, as float64: equal vectors have equal ones."""
+        sealed = int(np.searchsorted(slots, len(self.data)))
+        found = self.kernel.exact_dot_rows(self.data, slots[:sealed], query)
+        if sealed == len(slots):
+            return found
+        tail = self.kernel.exact_dot_rows(self.tail, slots[sealed:] - len(self.data), query)
+        return np.concatenate([found, tail])
 
 
 class SpaceIndex:

@@ -176,6 +176,15 @@ class VectorDatabase:
         self._fresh.append((storage, number))
         return number
 
+    def put_all(self, storage: SpaceStorage, vectors: Sequence[bytes]) -> int:
+        """Write some vectors down together. Return the number of the first; those of the others follow it."""
+        self._begin()
+        statement = storage.insert + ", (?)" * (len(vectors) - 1)
+        last = int(self._connection.execute(statement, vectors).lastrowid or 0)
+        first = last - len(vectors) + 1
+        self._fresh.extend((storage, number) for number in range(first, last + 1))
+        return first
+
     def same(self, storage: SpaceStorage, number: int, vector: bytes) -> bool:
         query = f"SELECT vector = ? FROM {storage.table} WHERE id = ?"
         found = self._connection.execute(query, (vector, number)).fetchone()

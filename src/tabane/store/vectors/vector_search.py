@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tabane.engines.unit_vectors import Matrix
 from tabane.engines.vector_request import VectorRequest
@@ -21,6 +20,7 @@ from tabane.store.columns import Array, Mask
 from tabane.store.vectors.binary_codes import EARLY, BinaryCodes
 from tabane.store.vectors.estimates import WIDEST, CodeFilter, SimilarityEstimates
 from tabane.store.vectors.space_index import SpaceSnapshot
+from tabane.store.vectors.vector_kernel import Floats
 
 CANDIDATES = 1000
 MOST_FIRST = 1000  # of several spaces
@@ -28,8 +28,6 @@ EXACT = 2500  # records that are compared without a look at their codes, which r
 _PART = 32_768
 _STRIDE = 16  # one of so many tells which are the highest
 _CLOSE = 1e-4  # more than what float32 can be wrong by
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +206,7 @@ class VectorSpaceSearch:
         for view, query, of_space in zip(self._views, self._queries, slots, strict=True):
             there = _in_order(of_space)
             each = np.full(len(of_space), np.nan)
-            vectors = view.vectors(of_space[there]).astype(np.float64)
-            each[there] = (vectors * query.astype(np.float64)).sum(axis=1)
+            each[there] = view.exact_cosines(query, of_space[there])
             found.append(each)
         return np.asarray(self._question.combined(found), dtype=np.float64)
 
@@ -238,7 +235,12 @@ class _EstimatedRecords:
         self._dense = dense
         self._pause = pause
         self.spaces = [SimilarityEstimates(*each, early) for each in zip(views, queries, strict=True)]
-        self.likely = np.empty(len(slots[0]), dtype=np.float32)
+        self.likely = np.zeros(len(slots[0]), dtype=np.float32)
+        if dense and question.factors is not None:
+            for space, factor in zip(self.spaces, question.factors.tolist(), strict=True):
+                pause()
+                space.add_rough(factor, self.likely)
+            return
         for part, rough in self._parts():
             self.likely[part] = question.combined(rough)
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from tabane.search.records import EmbeddingSpace, Shape
 from tabane.store.collection_state import CollectionSpaces, SpaceStorage, VectorPlacement
+from tabane.store.row_inserts import TOGETHER, RowInserts
 from tabane.store.vectors.space_table import SpaceTable
 from tabane.store.vectors.vector_database import VectorDatabase
 
@@ -97,6 +98,10 @@ class VectorTruth:
             )
             placed.append(VectorPlacement(name, number, row, vector))
         return placed
+
+    def inserts(self, connection: sqlite3.Connection, spaces: CollectionSpaces) -> VectorInserts:
+        """Return what gives vectors to many records that have none."""
+        return VectorInserts(self, connection, spaces)
 
     def attach(
         self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int, vectors: Mapping[str, bytes]
@@ -203,6 +208,42 @@ class VectorTruth:
             "ON v.row = r.row AND v.space = ? WHERE r.row > ? AND v.id IS NULL ORDER BY r.row LIMIT ?"
         )
         return [row for (row,) in connection.execute(query, (storage.birth, after, most))]
+
+
+class VectorInserts:
+    """Vectors of new records, written together. Nothing of them is to be found before :meth:`flush`."""
+
+    def __init__(self, truth: VectorTruth, connection: sqlite3.Connection, spaces: CollectionSpaces) -> None:
+        self._file, self._spaces = truth.file, spaces
+        self._owners = RowInserts(connection, truth.table, ("row", "space", "id"))
+        self._waiting: dict[SpaceStorage, list[tuple[int, bytes]]] = {}
+        self._placed: list[VectorPlacement] = []
+
+    def add(self, row: int, vectors: Mapping[str, bytes]) -> None:
+        """Add the vectors of a record: space → vector. Raises BadArguments if one does not fit."""
+        for name, vector in vectors.items():
+            storage = self._spaces.fitting(name, vector)
+            waiting = self._waiting.setdefault(storage, [])
+            waiting.append((row, vector))
+            if len(waiting) == TOGETHER:
+                self._write(storage)
+
+    def flush(self) -> list[VectorPlacement]:
+        """Write what was added. Return the vectors since the last time, in the order of each space."""
+        for storage in self._waiting:
+            self._write(storage)
+        self._owners.flush()
+        placed, self._placed = self._placed, []
+        return placed
+
+    def _write(self, storage: SpaceStorage) -> None:
+        waiting, self._waiting[storage] = self._waiting[storage], []
+        if not waiting:
+            return
+        first = self._file.put_all(storage, [vector for _, vector in waiting])
+        for number, (row, vector) in enumerate(waiting, first):
+            self._owners.add(row, storage.birth, number)
+            self._placed.append(VectorPlacement(storage.space.name, number, row, vector))
 
 
 class VectorOwnership:

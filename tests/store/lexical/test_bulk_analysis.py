@@ -1,0 +1,116 @@
+"""Texts of bulks are analyzed in a process of their own, with the same tokens as here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tabane.engines.text_spaces import JoinedAnalysis, RecordAnalyzer
+from tabane.search.records import Record, Shape, TextField
+from tabane.store.collection import StoredCollection
+from tabane.store.lexical.analysis_requests import AnalysisRequest, packed_request, read_answer
+from tabane.store.lexical.analysis_worker import AnalysisWorker
+from tabane.store.lexical.bulk_analysis import MANY, PART, AnalysisProcess, EntryAnalysis
+from tabane.store.lexical.memory_segment import MemorySegment, SegmentEntry
+from tests.store.lexical.homes import bodies, found, lexical, with_one
+
+SHAPE = Shape("notes", (TextField("title"), TextField("body")))
+TEXTS = ("Rain over 東京タワー", "", "サーバー、がある e-mail\u3000read_file", "…")
+
+
+def _entries(count: int) -> list[SegmentEntry]:
+    titled = ({"title": f"{TEXTS[row % 4]} {row}"} if row % 3 else {} for row in range(count))
+    texts = [{**title, "body": TEXTS[row % 4] * (row % 2 + 1)} for row, title in enumerate(titled)]
+    return [SegmentEntry(row, Record(key=str(row), texts=each)) for row, each in enumerate(texts, 1)]
+
+
+def _tokens(
+    work: Callable[[EntryAnalysis], list[JoinedAnalysis]], analyst: RecordAnalyzer
+) -> tuple[list[JoinedAnalysis], int]:
+    """Return what ``work`` returns, and how many processes were there for it."""
+
+    async def run() -> tuple[list[JoinedAnalysis], int]:
+        process = AnalysisProcess(analyst)
+        try:
+            return await asyncio.to_thread(work, EntryAnalysis(analyst, process)), len(process.pool.pids)
+        finally:
+            await process.close()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("count", [1, PART, 3 * PART + 7])
+def test_the_process_returns_the_tokens_that_are_made_here_in_the_same_order(count: int) -> None:
+    analyst, entries = RecordAnalyzer(SHAPE, None), _entries(count)
+
+    def work(analysis: EntryAnalysis) -> list[JoinedAnalysis]:
+        return [tokens for _, tokens in analysis.tokens_of_bulk(entries)]
+
+    tokens, processes = _tokens(work, analyst)
+    assert processes == 1
+    assert tokens == [analyst.joined(entry.record.texts) for entry in entries]
+    assert all(entry.joined is not None for entry in entries)
+
+
+def test_a_memory_segment_has_the_same_tokens_whether_a_process_or_nobody_made_them_before() -> None:
+    analyst = RecordAnalyzer(SHAPE, None)
+    before, after = MemorySegment(analyst), MemorySegment(analyst)
+    before.add(_entries(9))
+    made = _entries(9)
+    for entry in made:
+        entry.joined = analyst.joined(entry.record.texts)
+    after.add(made)
+    for name in analyst.spaces():
+        one, other = before.space(name), after.space(name)
+        assert (one.counts, one.places, one.lengths) == (other.counts, other.places, other.lengths)
+
+
+def test_texts_are_analyzed_here_after_the_process_cannot_be_asked() -> None:
+    analyst, entries = RecordAnalyzer(SHAPE, None), _entries(2 * PART)
+
+    async def run() -> list[JoinedAnalysis]:
+        process = AnalysisProcess(analyst)
+        await process.close()
+        analysis = EntryAnalysis(analyst, process)
+        return await asyncio.to_thread(
+            lambda: [tokens for _, tokens in analysis.tokens_of_bulk(iter(entries))]
+        )
+
+    assert asyncio.run(run()) == [analyst.joined(entry.record.texts) for entry in entries]
+
+
+def test_a_process_with_another_dictionary_analyzes_nothing() -> None:
+    class Other:
+        fingerprint = "other"
+
+        def words(self, text: str) -> list[str]:
+            return ["other", *text.split()]
+
+    analyst, entries = RecordAnalyzer(SHAPE, Other()), _entries(PART)
+
+    def work(analysis: EntryAnalysis) -> list[JoinedAnalysis]:
+        return [tokens for _, tokens in analysis.tokens_of_bulk(entries)]
+
+    tokens, _ = _tokens(work, analyst)
+    assert tokens == [analyst.joined(entry.record.texts) for entry in entries]
+    assert tokens[0]["j_body"].startswith("other ")
+    request = packed_request(AnalysisRequest(("body",), analyst.fingerprint, [{"body": "rain"}]))
+    assert read_answer(AnalysisWorker().respond(request)) is None
+
+
+def test_all_records_of_a_bulk_are_found_while_it_is_indexed_and_afterwards(tmp_path: Path) -> None:
+    texts = [f"rain{number % 7} 東京{number % 5}" for number in range(4 * MANY)]
+
+    async def work(collection: StoredCollection) -> None:
+        await collection.upsert(bodies(texts))
+        wanted = sum(text.startswith("rain3 ") for text in texts)
+        assert len(await found(collection, "rain3", limit=1000)) == wanted
+        await collection.settle()
+        assert lexical(collection).indexed == len(texts)
+        assert len(await found(collection, "rain3", limit=1000)) == wanted
+        assert await collection.agrees()
+
+    with_one(work)  # type: ignore[arg-type]

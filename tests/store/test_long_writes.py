@@ -1,0 +1,159 @@
+"""Long writes: many commits, with the writes of others in between."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from tabane.errors import StoreError
+from tabane.store.database import Database
+from tabane.store.write_thread import WriteTurn
+
+_LONGEST = 20.0  # seconds
+
+
+class _Numbers:
+    """Writes the numbers below ``count``, one a step. ``between`` is called within the steps."""
+
+    def __init__(self, count: int, between: Callable[[int], None] = lambda _: None) -> None:
+        self._count, self._between = count, between
+        self.written = 0
+        self.committed: list[int] = []
+        self.stopped = False
+
+    def step(self, connection: sqlite3.Connection, turn: WriteTurn) -> int:
+        self._between(self.written)
+        connection.execute("INSERT INTO number VALUES (?)", (self.written,))
+        self.written += 1
+        return self.written
+
+    @property
+    def done(self) -> bool:
+        return self.stopped or self.written == self._count
+
+
+def _with_database(tmp_path: Path, work: Callable[[Database], Awaitable[None]]) -> list[int]:
+    """Return the numbers that are there after ``work`` and another opening."""
+
+    async def run() -> list[int]:
+        database = await asyncio.to_thread(Database.open, str(tmp_path / "numbers.db"))
+        try:
+            await database.run(lambda connection: connection.execute("CREATE TABLE number (value)"))
+            await work(database)
+        finally:
+            await database.close()
+        with sqlite3.connect(tmp_path / "numbers.db") as connection:
+            return [value for (value,) in connection.execute("SELECT value FROM number ORDER BY rowid")]
+
+    return asyncio.run(run())
+
+
+async def _takes_work(database: Database) -> bool:
+    """Return whether work can be submitted, which is not waited for."""
+    work = asyncio.ensure_future(database.run(lambda connection: None))
+    await asyncio.sleep(0)
+    return not work.done() or work.exception() is None
+
+
+def test_a_short_write_that_comes_meanwhile_waits_for_one_step_only(tmp_path: Path) -> None:
+    loop_turn, submitted = threading.Event(), threading.Event()
+
+    def between(number: int) -> None:
+        if number == 2:
+            loop_turn.set()
+            assert submitted.wait(_LONGEST)
+
+    async def work(database: Database) -> None:
+        numbers = _Numbers(100, between)
+        long = asyncio.create_task(database.run_long(numbers, numbers.committed.append))
+        await asyncio.to_thread(loop_turn.wait, _LONGEST)
+        short = asyncio.ensure_future(
+            database.run(lambda connection: connection.execute("INSERT INTO number VALUES (-1)"))
+        )
+        await asyncio.sleep(0)
+        submitted.set()
+        await asyncio.gather(short, long)
+        assert numbers.committed == list(range(1, 101))
+
+    assert _with_database(tmp_path, work) == [0, 1, 2, -1, *range(3, 100)]
+
+
+def test_two_long_writes_take_turns(tmp_path: Path) -> None:
+    first, second = threading.Event(), threading.Event()
+
+    def between(number: int) -> None:
+        first.set()
+        assert second.wait(_LONGEST)
+
+    async def work(database: Database) -> None:
+        one, other = _Numbers(3, between), _Numbers(3)
+        taken = asyncio.create_task(database.run_long(one, one.committed.append))
+        await asyncio.to_thread(first.wait, _LONGEST)
+        waiting = asyncio.create_task(database.run_long(other, other.committed.append))
+        await asyncio.sleep(0)
+        second.set()
+        await asyncio.gather(taken, waiting)
+
+    assert _with_database(tmp_path, work) == [0, 0, 1, 1, 2, 2]
+
+
+def test_after_a_step_that_fails_the_ones_before_it_remain(tmp_path: Path) -> None:
+    def between(number: int) -> None:
+        if number == 3:
+            raise sqlite3.OperationalError("disk I/O error")
+
+    async def work(database: Database) -> None:
+        numbers = _Numbers(10, between)
+        with pytest.raises(StoreError):
+            await database.run_long(numbers, numbers.committed.append)
+        assert numbers.committed == [1, 2, 3]
+
+    assert _with_database(tmp_path, work) == [0, 1, 2]
+
+
+def test_a_long_write_that_nobody_waits_for_ends_with_its_step(tmp_path: Path) -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def between(number: int) -> None:
+        if number == 1:
+            begun.set()
+            assert go.wait(_LONGEST)
+
+    async def work(database: Database) -> None:
+        numbers = _Numbers(10, between)
+        task = asyncio.create_task(database.run_long(numbers, numbers.committed.append))
+        await asyncio.to_thread(begun.wait, _LONGEST)
+        task.cancel()
+        await asyncio.wait({task})
+        numbers.stopped = True
+        go.set()
+
+    assert _with_database(tmp_path, work) == [0, 1]
+
+
+def test_closing_the_database_fails_a_long_write_that_has_more_to_do(tmp_path: Path) -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def between(number: int) -> None:
+        if number == 1:
+            begun.set()
+            assert go.wait(_LONGEST)
+
+    async def work(database: Database) -> None:
+        numbers = _Numbers(10, between)
+        task = asyncio.create_task(database.run_long(numbers, numbers.committed.append))
+        await asyncio.to_thread(begun.wait, _LONGEST)
+        closing = asyncio.create_task(database.close())
+        while await _takes_work(database):
+            pass
+        go.set()
+        with pytest.raises(StoreError):
+            await task
+        await closing
+
+    assert _with_database(tmp_path, work) == [0, 1]
