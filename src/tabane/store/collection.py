@@ -283,7 +283,8 @@ class StoredCollection(CollectionCounts):
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
         ready = checked_keys(keys)
-        return await self._vectors().similarities(checked_request(query, self.shape), ready)
+        asked = checked_request(query, self.shape)  # first: without any space there are no vector queries
+        return await self._vectors().similarities(asked, ready)
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
