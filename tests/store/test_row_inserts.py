@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.search.records import EmbeddingSpace, Record, Shape, TextField
+from tabane.search.filters import EVERYTHING
+from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
 from tabane.store.row_inserts import TOGETHER, RowInserts
 from tabane.store.store import Store
 from tests.store.vectors.oracle import packed
 
-SHAPE = Shape("notes", (TextField("body"),), (), (EmbeddingSpace("one", 4), EmbeddingSpace("two", 2)))
+SHAPE = Shape(
+    "notes",
+    (TextField("body"),),
+    (Field("by", Kind.STRING), Field("tags", Kind.STRINGS)),
+    (EmbeddingSpace("one", 4), EmbeddingSpace("two", 2)),
+)
 
 
 @pytest.mark.parametrize("count", [0, 1, TOGETHER - 1, TOGETHER, 2 * TOGETHER + 3])
@@ -50,7 +57,13 @@ def test_records_of_a_write_replace_each_other_with_their_vectors(
                 stored[record.key] = record
             assert await collection.upsert(records) == results
             keys = list(stored)
-            assert await collection.get(keys) == [Record(key=key, texts=stored[key].texts) for key in keys]
+            assert await collection.get(keys) == [
+                Record(key=key, texts=stored[key].texts, fields=stored[key].fields) for key in keys
+            ]
+            authors = Counter(record.fields["by"] for record in stored.values())
+            assert dict(await collection.facet("by", EVERYTHING)) == authors
+            tags = Counter(tag for record in stored.values() for tag in _tags(record))
+            assert dict(await collection.facet("tags", EVERYTHING)) == tags
             for space in ("one", "two"):
                 wanted = [stored[key].vectors.get(space) for key in keys]
                 assert await collection.vectors(keys, space) == wanted
@@ -67,4 +80,16 @@ def _record(key: int, text: int, spaces: int) -> Record:
         vectors["one"] = packed([1.0, key, text, spaces])
     if spaces & 2:
         vectors["two"] = packed([text + 1.0, key])
-    return Record(key=str(key), texts={"body": f"text {text}"}, vectors=vectors)
+    tags = tuple(f"tag {number}" for number in range(text))
+    return Record(
+        key=str(key),
+        texts={"body": f"text {text}"},
+        fields={"by": f"author {key % 4}", **({"tags": tags} if tags else {})},
+        vectors=vectors,
+    )
+
+
+def _tags(record: Record) -> tuple[str, ...]:
+    tags = record.fields.get("tags", ())
+    assert isinstance(tags, tuple)
+    return tags

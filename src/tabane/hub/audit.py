@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from tabane.audit.entry import EntryType, Outcome
 from tabane.audit.log import AuditLog
-from tabane.audit.operations import AuditOperations
 from tabane.audit.options import audit_options, audit_paths
 from tabane.errors import AuditError
-from tabane.gateway.definitions.news import DefinitionNews
 from tabane.hub.call_counters import AuditCounts
 from tabane.hub.live.live import HubLive
 from tabane.hub.telemetry import HubTelemetry
@@ -23,6 +21,7 @@ from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.access.limits import CallLimits
+    from tabane.gateway.definitions.news import DefinitionNews
     from tabane.gateway.gateway import Gateway
     from tabane.hub.jobs import Jobs
 
@@ -64,6 +63,8 @@ class HubAudit:
         return self.log.problem if self.log is not None else self._not_opened
 
     def table(self) -> list[Operation]:
+        from tabane.audit.operations import AuditOperations
+
         return [
             *AuditOperations(audit_paths(str(self._home))).table(),
             *self.usage.table(),

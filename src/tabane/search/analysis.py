@@ -15,6 +15,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
+from operator import add
 
 from tabane.text.lazy_patterns import lazy_pattern
 
@@ -30,7 +31,7 @@ _RUNS = lazy_pattern(rf"[{_CJK}]+|[Cc]\+\+|\b[CcFf]#|[^\W_{_CJK}]+(?:[-_./'’][
 _CJK_START = lazy_pattern(rf"[{_CJK}]")
 _HIRAGANA_ONLY = lazy_pattern(rf"[{_HIRAGANA}ー]+")
 _PAIRS = lazy_pattern(rf"(?=(?![{_HIRAGANA}ー]{{2}})(..))", re.DOTALL)
-_EVERY_PAIR = lazy_pattern(rf"(?=(?:[{_HIRAGANA}ー]{{2}}|(..)))", re.DOTALL)
+_HIRAGANA_PAIRS = lazy_pattern(rf"[{_HIRAGANA}ー]{{2,}}")
 _HIRAGANA_IN = lazy_pattern(rf"[{_HIRAGANA}]")
 # Likely words inside a run of CJK: pairs of kanji, and whole runs of katakana.
 _UNITS = lazy_pattern(rf"[{_HAN}]{{2}}|(?<![{_KATAKANA}])[ァ-ヺ][{_KATAKANA}]+")
@@ -103,7 +104,7 @@ def positioned(text: str) -> list[str]:
 def groups(text: str) -> list[list[str]]:
     """Return :func:`positioned` for each run: a word, a name with its parts, or a run of CJK."""
     runs = _RUNS.findall(_spelling(text))
-    return [_placed(run) if _CJK_START.match(run) else _word(run) for run in runs]
+    return [_placed(run) if _CJK_START.match(run) else [*_word(run)] for run in runs]
 
 
 def placed_runs(text: str) -> Iterator[tuple[int, str]]:
@@ -215,13 +216,18 @@ def _placed(run: str) -> list[str]:
     """Return the bigrams of a run, with a gap for each that :func:`bigrams` leaves out."""
     if len(run) == 1:
         return bigrams(run) or [GAP]
-    return [pair or GAP for pair in _EVERY_PAIR.findall(run)]
+    pairs = [*map(add, run, run[1:])]
+    for left_out in _HIRAGANA_PAIRS.finditer(run):
+        first, last = left_out.start(), left_out.end() - 1
+        pairs[first:last] = [GAP] * (last - first)
+    return pairs
 
 
-def _word(run: str) -> list[str]:
+@lru_cache(maxsize=16384)
+def _word(run: str) -> tuple[str, ...]:
     if run.isascii() and run.isalnum() and not _CAMEL_NAME.match(run):
-        return [stem(run.lower())]
-    return _joined(run)
+        return (stem(run.lower()),)
+    return tuple(_joined(run))
 
 
 def _spelling(text: str) -> str:

@@ -7,6 +7,7 @@ in memory.
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -14,6 +15,7 @@ from tabane.store.read_thread import give_way, select_among
 
 _REMEMBERED = 20_000  # codes kept in memory for the writer
 _LOOKED_AT = 512  # strings between two pauses for others
+_TOGETHER = 32  # strings of a statement
 _LAST = 0x10FFFF
 
 
@@ -49,6 +51,35 @@ class StringTable:
             row = connection.execute(self._find, pair).fetchone()
             code = new[pair] = row[0] if row else self._insert(connection, pair)
         return code
+
+    def code_all(
+        self,
+        connection: sqlite3.Connection,
+        pairs: Iterable[tuple[str, str]],
+        new: dict[tuple[str, str], int],
+    ) -> None:
+        """Look up and create the codes of many strings together: :meth:`coded` finds them in ``new``."""
+        unknown = list(dict.fromkeys(pair for pair in pairs if pair not in self._known and pair not in new))
+        for first in range(0, len(unknown), _TOGETHER):
+            part = unknown[first : first + _TOGETHER]
+            places = ", ".join(["(?, ?)"] * len(part))
+            # IN (VALUES …) would look at all strings; a CROSS JOIN takes its tables in this order.
+            query = (
+                f"SELECT field, text, code FROM (VALUES {places}) CROSS JOIN {self._table} "
+                "ON field = column1 AND text = column2"
+            )
+            rows = connection.execute(query, [*itertools.chain.from_iterable(part)])
+            new.update(((field, text), code) for field, text, code in rows)
+            missing = [pair for pair in part if pair not in new]
+            if missing:
+                new.update(zip(missing, self._insert_all(connection, missing), strict=True))
+
+    def _insert_all(self, connection: sqlite3.Connection, pairs: Sequence[tuple[str, str]]) -> range:
+        """Insert strings in one statement. Return their codes, which follow each other."""
+        places = ", ".join(["(?, ?)"] * len(pairs))
+        statement = f"INSERT INTO {self._table} (field, text) VALUES {places}"
+        last = int(connection.execute(statement, [*itertools.chain.from_iterable(pairs)]).lastrowid or 0)
+        return range(last - len(pairs) + 1, last + 1)
 
     def _insert(self, connection: sqlite3.Connection, pair: tuple[str, str]) -> int:
         cursor = connection.execute(f"INSERT INTO {self._table} (field, text) VALUES (?, ?)", pair)

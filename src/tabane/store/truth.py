@@ -11,7 +11,7 @@ Everything here runs inside a transaction of the caller's.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -133,6 +133,9 @@ class Truth(RecordTable):
         inserts.flush()
         change.vectors += inserts.placed
         change.upserted = list(rows.items())
+        if len(rows) > 1:
+            strings = (pair for record in rows.values() for pair in self._strings_of(record.fields))
+            self.strings.code_all(connection, strings, change.strings)
         change.cells = [self.cells(connection, record.fields, change.strings) for record in rows.values()]
         return self._moved_on(connection, change, row)
 
@@ -329,6 +332,16 @@ class Truth(RecordTable):
             value = fields.get(each.name)
             found.append(None if value is None else self._cell(connection, each, value, new))
         return tuple(found)
+
+    def _strings_of(self, fields: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
+        """Yield the strings that :meth:`cells` needs the codes of, each with the name of its field."""
+        for each in self.shape.fields:
+            value = fields.get(each.name)
+            if each.kind is Kind.STRING and isinstance(value, str):
+                yield each.name, value
+            elif each.kind is Kind.STRINGS and isinstance(value, tuple):
+                for text in value:
+                    yield each.name, text
 
     def _cell(
         self, connection: sqlite3.Connection, field: Field, value: Value, new: dict[tuple[str, str], int]

@@ -21,7 +21,9 @@ class AnalysisRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 _REQUEST = msgspec.msgpack.Decoder(AnalysisRequest)
-_ANSWER = msgspec.msgpack.Decoder(list[dict[str, str]] | None)
+_ANSWER: msgspec.msgpack.Decoder[list[dict[str, str]] | None] = msgspec.msgpack.Decoder(
+    list[dict[str, str]] | None
+)
 _ENCODER = msgspec.msgpack.Encoder()
 
 
