@@ -397,9 +397,13 @@ class Conversation:
         if self._questions.open:
             self._questions.drop(call, "the call was answered")
         era = self.peer.era if self.peer else Era.LEGACY
-        small = result is not UNSET and frame.error is UNSET and len(result) <= SMALL
-        if small and bytes(memoryview(result)[:1]) == b"{":  # type: ignore[arg-type]
-            call.answer(UpstreamReply(result, era=era))  # type: ignore[arg-type]
+        if (
+            result is not UNSET
+            and frame.error is UNSET
+            and len(result) <= SMALL
+            and bytes(memoryview(result)[:1]) == b"{"
+        ):
+            call.answer(UpstreamReply(result, era=era))  # the plain case, without a further call
             return None
         if frame.error is not UNSET and len(frame.error) > LARGE:
             call.answer(UpstreamReply(failure=UpstreamError(say(
