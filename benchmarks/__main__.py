@@ -11,10 +11,10 @@ import argparse
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 
-from benchmarks.machine import BUSY, wait_until_quiet
+from benchmarks.machine import BUSY, Load, load_now, wait_until_quiet
 from benchmarks.part_runs import PREPARATION, Ended, preparation, prepared, run_part
 from benchmarks.plan import LIMIT, PARTS, Need, Part, UnknownPart, chosen, needed
 from benchmarks.sections.page import write_page
@@ -24,9 +24,6 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str]) -> int:
     options = _options(arguments)
-    # A shell starts what is in the background with SIGINT ignored, and the parts would inherit that.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, _interrupted)
     try:
         parts = chosen(PARTS, options.only, full=options.full)
     except UnknownPart as error:
@@ -35,8 +32,11 @@ def main(arguments: Sequence[str]) -> int:
     if options.list:
         print("\n".join(listed(parts)))
         return 0
+    # A shell starts what is in the background with SIGINT ignored, and the parts would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _interrupted)
     try:
-        ended = list(run_all(parts, options.wait))
+        ended = list(run_all(parts, options.wait, slower=options.slower))
     except KeyboardInterrupt:
         say("interrupted: the part that was running keeps its old section")
         return INTERRUPTED
@@ -48,22 +48,29 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run_all(
-    parts: Sequence[Part], wait: float, variables: Mapping[str, str] | None = None
+    parts: Sequence[Part],
+    wait: float,
+    variables: Mapping[str, str] | None = None,
+    *,
+    slower: float = 1.0,
+    look: Callable[[], Load] = load_now,
 ) -> Iterator[Ended]:
     """Install what the parts need, make their data, run them in order, and yield how each ended.
 
     The minutes of the plan begin after that. ``variables`` are added to the environment of each part.
-    ``wait`` is in seconds, for each part.
+    ``wait`` is in seconds, for each part; ``slower`` multiplies their limits.
     """
     problems = dict(unprepared(parts))
     began = time.monotonic()
     for number, part in enumerate(parts, 1):
         if part.name in problems:
+            say(f"[{number}/{len(parts)}] {part.name}: not run")
             yield Ended(part, 0.0, f"not run: {problems[part.name]}")
             continue
-        load = wait_until_quiet(wait)
+        load = wait_until_quiet(wait, look)
         say(f"[{number}/{len(parts)}] {part.name}, about {part.seconds} s; before it: {load}")
-        ended = run_part(part, {BUSY: f"{load.busy:.0f}", **(variables or {})})
+        given = {BUSY: f"{load.busy:.0f}", **(variables or {})}
+        ended = run_part(part, given, limit=part.limit * slower)
         say(told(ended, time.monotonic() - began))
         yield ended
 
@@ -126,6 +133,10 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--wait", type=float, default=30.0, metavar="SECONDS",
         help="wait at most so long before each part until the machine is quiet (30)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--slower", type=float, default=1.0, metavar="FACTOR",
+        help="let parts take so many times longer before they are ended, on a slow or busy machine (1)",
     )  # fmt: skip
     return parser.parse_args(arguments)
 

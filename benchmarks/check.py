@@ -25,6 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.check", description=__doc__)
     parser.add_argument("--only", action="append", default=[], metavar="PART", help="check this part")
     parser.add_argument("--wait", type=float, default=30.0, metavar="SECONDS")
+    parser.add_argument("--slower", type=float, default=1.0, metavar="FACTOR")
     options = parser.parse_args(arguments)
     parts = checked(PARTS)
     names = {part.name for part in parts}
@@ -34,10 +35,12 @@ def main(arguments: Sequence[str]) -> int:
         )
         return 2
     parts = [part for part in parts if not options.only or part.name in options.only]
-    found, failed = run(parts, RUN / "first", options.wait)
+    found, failed = run(parts, RUN / "first", options.wait, options.slower)
     if worse := {one.section for one in found if one.is_worse}:
         say(f"measuring a second time: {', '.join(sorted(worse))}")
-        again, more = run([part for part in parts if part.name in worse], RUN / "second", options.wait)
+        again, more = run(
+            [part for part in parts if part.name in worse], RUN / "second", options.wait, options.slower
+        )
         found, failed = better_of(found, again), failed + more
     print(comparison_table(found))
     worse_now = [one for one in found if one.is_worse]
@@ -48,10 +51,10 @@ def main(arguments: Sequence[str]) -> int:
     return int(bool(worse_now or failed))
 
 
-def run(parts: Sequence[Part], folder: Path, wait: float) -> tuple[list[Compared], int]:
+def run(parts: Sequence[Part], folder: Path, wait: float, slower: float) -> tuple[list[Compared], int]:
     """Run parts into a new folder. Return their ratios beside the committed ones, and how many failed."""
     shutil.rmtree(folder, ignore_errors=True)
-    ended = list(run_all(parts, wait, {FOLDER: str(folder)}))
+    ended = list(run_all(parts, wait, {FOLDER: str(folder)}, slower=slower))
     return compared(read_sections(FIGURES), read_sections(folder)), sum(bool(one.problem) for one in ended)
 
 

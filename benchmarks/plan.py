@@ -108,6 +108,10 @@ PARTS: tuple[Part, ...] = (
     Part("hubs", Chapter.GATEWAY, "benchmarks.hubs", (), 120, full=True),
     Part("starts", Chapter.GATEWAY, "benchmarks.starts.cold", (), 300, full=True, needs=(Need.NODE,)),
     Part("versions", Chapter.GATEWAY, "benchmarks.gateway.versions", inputs="CHECKOUT"),
+    Part(
+        "first_search", Chapter.TOOLS, "benchmarks.tools.first_search", (), 45,
+        headlines=("first search after a restart",),
+    ),
     Part("disclosure", Chapter.TOOLS, "benchmarks.disclosure", inputs="--set SET.json"),
     Part("tools", Chapter.TOOLS, "benchmarks.tools", inputs="SET.json …"),
     Part("everything", Chapter.TOOLS, "benchmarks.everything", (), 20),
@@ -121,12 +125,12 @@ PARTS: tuple[Part, ...] = (
     Part("audit", Chapter.SAFETY, "benchmarks.access.audit_queries", (), 40),
     Part("neighbors", Chapter.SAFETY, "benchmarks.neighbors", (), 240, full=True),
     Part(
-        "search", Chapter.SEARCH, "benchmarks.search", (), 150, needs=(Need.PEERS,), makes_data=True,
+        "search", Chapter.SEARCH, "benchmarks.search", (), 180, needs=(Need.PEERS,), makes_data=True,
         check=("--only", "tabane", "--only", "tantivy alone"), check_seconds=90,
         headlines=("rows a second, bulk", "top 10, Japanese, p50"),
     ),
     Part(
-        "vectors", Chapter.SEARCH, "benchmarks.search.vectors", (), 230, needs=(Need.PEERS,), makes_data=True,
+        "vectors", Chapter.SEARCH, "benchmarks.search.vectors", (), 260, needs=(Need.PEERS,), makes_data=True,
         check=("--only", "tabane", "--only", "numpy, float32", "--only", "faiss, binary"), check_seconds=170,
         headlines=(
             "200,000 × 768: top 10, p50", "200,000 × 768: recall@10",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import shlex
 import sys
 import tempfile
@@ -44,7 +43,6 @@ def main(arguments: Sequence[str]) -> None:
 
 
 async def _measure(folder: Path, rounds: int, count: int, tokens: Counter) -> Figures:
-    before = os.getloadavg()[0]
     _say("starting")
     started = await starts(_new(folder / "starts"), max(3, rounds // 2))
     _say("calling")
@@ -70,7 +68,6 @@ async def _measure(folder: Path, rounds: int, count: int, tokens: Counter) -> Fi
         sizes=counted,
         libraries_cpu=await libraries_cpu(STARTS),
         others=others,
-        load=(before, os.getloadavg()[0]),
     )
 
 

@@ -81,6 +81,12 @@ async def calls(
         Calls(BRIDGE, "its own name", ways[BRIDGE], BY_NAME),
         *(Calls(other.name, "", running, other.params, other.fewer) for other, running in others),
     ]
+    await in_turns(taken, rounds, count, widths)
+    return taken
+
+
+async def in_turns(taken: Sequence[Calls], rounds: int, count: int, widths: Sequence[int] = WIDTHS) -> None:
+    """Measure several ways round by round; each is the first of a round in turn."""
     for one in taken:
         await _one_by_one(one.running.client, one.params, WARM // one.fewer)
     for number in range(rounds):
@@ -88,7 +94,6 @@ async def calls(
         for one in (*taken[first:], *taken[:first]):
             async with asyncio.timeout(PATIENCE):
                 await _round(one, count, widths)
-    return taken
 
 
 async def calls_on_one_core(ways: dict[str, Running], rounds: int, count: int) -> list[Calls]:

@@ -18,7 +18,7 @@ BIG = 1000
 
 @dataclass(frozen=True)
 class Figures:
-    """What one run measured. ``load`` is the machine's load average before and after."""
+    """What one run measured."""
 
     starts: dict[str, Start]
     calls: list[Calls]
@@ -30,7 +30,6 @@ class Figures:
     sizes: Sizes
     others: dict[str, OtherFigures]
     libraries_cpu: float
-    load: tuple[float, float]
 
     def calls_of(self, way: str, kind: str) -> Calls:
         return _of(self.calls, way, kind)

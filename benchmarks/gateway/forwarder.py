@@ -1,6 +1,6 @@
 """A bare forwarder before one server over stdio: what a gateway in Python costs at least.
 
-    python -S forwarder.py LOOP COMMAND …        LOOP is asyncio or epoll
+    python forwarder.py LOOP COMMAND …        LOOP is asyncio or epoll
 
 It parses each message one level deep, renames ``server__tool``, and counts the ids. It has no limits, no
 permissions, no log and no era, and a peer that does not read stops it.

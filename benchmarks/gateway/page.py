@@ -18,7 +18,7 @@ from benchmarks.gateway.plots import beside_others, calls_plot, memory_plot, rat
 from benchmarks.gateway.starting import NEW, Start
 from benchmarks.gateway.tokens import Tokens
 from benchmarks.gateway.ways import BRIDGE, DIRECT, STANDALONE
-from benchmarks.report import Goal, machine, table
+from benchmarks.report import Goal, loads, machine, table
 from benchmarks.report import goals as goals_table
 from benchmarks.sections.blocks import Block, Table
 
@@ -35,7 +35,7 @@ def page(figures: Figures, command: str) -> list[Block | str]:
     """Its section of docs/performance.md: goals, tables, plots, how it was measured."""
     return [
         TITLE,
-        _head(figures, command),
+        _head(command),
         "### Against the goals",
         goals_table(goals(figures)),
         "### Tokens",
@@ -65,15 +65,14 @@ def page(figures: Figures, command: str) -> list[Block | str]:
     ]
 
 
-def _head(figures: Figures, command: str) -> str:
+def _head(command: str) -> str:
     memory = psutil.virtual_memory().total / 2**30
     packages = ", ".join(f"{name} {version(name)}" for name in ("tabane", "msgspec", "jsonschema-rs"))
-    before, after = figures.load
     return (
         f"Measured on {date.today():%Y-%m-%d} with `{command}`: {processor()}, {psutil.cpu_count()} cores, "
         f"{memory:.0f} GiB, {platform.system()} {platform.release()}; "
-        f"{platform.python_implementation()} {platform.python_version()}, {packages}. "
-        f"Load average before {before:.2f}, after {after:.2f}."
+        f"{platform.python_implementation()} {platform.python_version()}, {packages}; "
+        f"{loads()}."
     )
 
 

@@ -100,7 +100,10 @@ def _own(parts: dict[str, float]) -> float:
 
 def beside_others(figures: Figures) -> Comparison:
     """Return standalone beside the others: calls, starts, memory, tokens of the list."""
-    called = [figures.calls_of(STANDALONE, "call_tool"), *figures.calls[5:]]
+    called = [
+        figures.calls_of(STANDALONE, "call_tool"),
+        *(one for one in figures.calls if one.way in figures.others),
+    ]
     others = [figures.others[one.way] for one in called[1:]]
     start, weight = figures.starts[STANDALONE], figures.standalone
 

@@ -64,6 +64,11 @@ async def starts(folder: Path, rounds: int) -> dict[str, Start]:
     return {way: _medians(several[1:]) for way, several in found.items()}
 
 
+async def standalone_start(home: GatewayHub) -> Start:
+    """Return one start of a hub in the process of its client."""
+    return await _start(lambda: standalone(home), THROUGH, None)
+
+
 async def _bridge(home: GatewayHub, hub: int) -> Running:
     return Running(await home.client(), "bridge", hub)
 

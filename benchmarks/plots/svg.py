@@ -15,8 +15,8 @@ _PLOT = 270
 
 _LINE = 20
 _BAR, _GAP = 16, 12
-_NAMES = 250
-"""Pixels for the names beside bars."""
+_LETTER = 6.9
+"""Pixels of a letter of the names beside bars, at most."""
 
 
 def picture(plot: Plot) -> str:
@@ -62,19 +62,20 @@ def _bars(plot: Plot) -> str:
     legend, taken = _legend(plot, kinds, _TOP) if len(plot.series) > 1 else ([], 0.0)
     top = _TOP + taken
     names = list(dict.fromkeys(str(name) for series in plot.series for name in series.x))
+    left = 20 + _LETTER * max(map(len, names))
     rows = [(name, list(_of(plot, name))) for name in names]
     height = sum(len(several) * _BAR + _GAP for _, several in rows)
     values = [value for _, several in rows for _, value in several]
     scale = scale_of(
         [*values, *([] if plot.x.logarithmic else [0.0])],
-        _NAMES, WIDTH - 90, logarithmic=plot.x.logarithmic, zero=True,
+        left, WIDTH - 90, logarithmic=plot.x.logarithmic, zero=True,
     )  # fmt: skip
     parts = [*legend, *_upright(scale, plot.x.label, top, height)]
     y = top + _GAP / 2
     for name, several in rows:
-        parts.append(text(_NAMES - 8, y + len(several) * _BAR / 2 + 4, name, "n", "end"))
+        parts.append(text(left - 8, y + len(several) * _BAR / 2 + 4, name, "n", "end"))
         for series, value in several:
-            parts.append(bar(_NAMES, y + 1, scale.at(value) - _NAMES, _BAR - 2, kinds[series.name]))
+            parts.append(bar(left, y + 1, scale.at(value) - left, _BAR - 2, kinds[series.name]))
             parts.append(text(scale.at(value) + 6, y + _BAR - 4, value_label(value), "n"))
             y += _BAR
         y += _GAP

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import websockets
 from benchmarks.gateway.processes import family, own_cpu
 from benchmarks.posts.sources import Sources
@@ -155,14 +156,22 @@ async def _together(url: str, questions: list[str], hub: int) -> Figures:
     before, began = _cpu(hub), time.perf_counter()
     await asyncio.gather(*(one(Client(each), began + TOGETHER) for each in connections))
     seconds, cpu = time.perf_counter() - began, _cpu(hub) - before
+    helpers = _helpers(hub)
     await asyncio.gather(*(each.close() for each in connections))
     return {
         "ms": sorted(found),
         "rate": len(found) / seconds,
         "cpu": cpu / max(1, len(found)) * 1e3,
+        "helpers": helpers,
         "errors": len(errors),
         "error": errors[:1],
     }
+
+
+def _helpers(hub: int) -> float:
+    """MB of the processes that the hub started under load, without pages of mapped files."""
+    found = [each.memory_info() for each in psutil.Process(hub).children(recursive=True)]
+    return float(sum(each.rss - getattr(each, "shared", 0) for each in found) / 1e6)
 
 
 def _cpu(hub: int) -> float:

@@ -138,7 +138,8 @@ def _streams(asked: Mapping[str, Any]) -> list[tuple[str, ...]]:
 def _together(together: Mapping[str, Any]) -> str:
     errors = f"{together['errors']} errors" + (f" ({together['error'][0]})" if together["error"] else "")
     return (
-        f"64 clients: {together['rate']:,.0f} queries a second, {errors}; CPU {together['cpu']:.2f} ms each."
+        f"64 clients: {together['rate']:,.0f} queries a second, {errors}; CPU {together['cpu']:.2f} ms each. "
+        f"The processes that the hub starts for them take {together['helpers']:.0f} MB."
     )
 
 

@@ -14,10 +14,10 @@ import os
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from benchmarks.search.quality import Corpus, Query, scores
@@ -29,7 +29,7 @@ from tabane.search.embedding.model_families import cosine_weight, family_of
 from tabane.search.embedding.model_files import hub_place
 from tabane.search.embedding.model_finder import ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
-from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery
+from tabane.search.engine import EngineHits, JoinedRecords, LexicalQuery, NearestRequest, VectorQuery
 from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.fusion import CosineWeight, Scale, convex, reciprocal_ranks
 from tabane.search.hybrid import hybrid
@@ -45,6 +45,7 @@ _SAMPLES = 10_000
 _BATCH = 500
 
 Scores = Mapping[str, float]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,15 @@ class _Proving:
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         return await self._collection.nearest(structs.replace(query, proven=None), where, limit, offset)
+
+    async def together(
+        self,
+        work: Callable[[JoinedRecords], Coroutine[Any, Any, T]],
+        *,
+        long: bool = False,
+        first: NearestRequest | None = None,
+    ) -> T:
+        return await work(cast(JoinedRecords, self))
 
 
 Way = Callable[[Rankings], Sequence[str]]

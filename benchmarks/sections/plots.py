@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from benchmarks.plots.scales import value_label
 from benchmarks.sections.blocks import Axis, Comparison, Mark, Plot, Row, Series
 
+_MOST_SAID = 24
+
 
 def bars(
     name: str,
@@ -20,15 +22,13 @@ def bars(
     """Return bars of ``values``, which are by series and by name; ``ours`` are series of ours.
 
     ``label`` names the axis, with its unit.
-    """  # fmt: skip
+    """
     series = tuple(
         Series(each, tuple(found), tuple(found.values()), is_ours=each in ours)
         for each, found in values.items()
     )
-    about = "; ".join(f"{each.name}: {_said(each)}" for each in series)
-    return Plot(
-        name, title, f"{title}, {label}. {about}", Mark.BARS, Axis(label, logarithmic), Axis(""), series
-    )
+    about = f"{title}, {label}. {_values(series)}"
+    return Plot(name, title, about, Mark.BARS, Axis(label, logarithmic), Axis(""), series)
 
 
 def row_bars(
@@ -46,9 +46,16 @@ def row_bars(
 def curves(
     name: str, title: str, x: Axis, y: Axis, series: Sequence[Series], *, mark: Mark = Mark.LINES
 ) -> Plot:
-    """Return lines, or points, with a description that has all values."""
-    about = "; ".join(f"{each.name}: {_said(each)}" for each in series)
-    return Plot(name, title, f"{title}: {y.label} by {x.label}. {about}", mark, x, y, tuple(series))
+    """Return lines, or points."""
+    about = f"{title}: {y.label} by {x.label}. {_values(series)}"
+    return Plot(name, title, about, mark, x, y, tuple(series))
+
+
+def _values(several: Sequence[Series]) -> str:
+    """Return the values for who cannot see a plot, or where they are if these are too many to listen to."""
+    if sum(len(series.y) for series in several) > _MOST_SAID:
+        return "The values are in the table beside it."
+    return "; ".join(f"{each.name}: {_said(each)}" for each in several) + "."
 
 
 def _said(series: Series) -> str:

@@ -1,12 +1,12 @@
-"""Time of the first search for tools: python -m benchmarks.tools.first_search [--tools COUNT] [--model]
+"""Time of the first search for tools: python -m benchmarks.tools.first_search [--tools COUNT] [--write]
 
 The tools are those of :mod:`benchmarks.tools.latency`, dealt to servers that only list. A hub is started in a
 new home, where the first search starts the servers and waits for them, two seconds at most. When all have
 listed and ``--after`` seconds have passed, the hub is started again in the same home. Then its index of tools
 is deleted, as if a new version of Tabane needed another one, and the hub is started once more and left alone
 for ``--after`` seconds. With ``--model``, the hub compares by meaning too, with the model of this machine.
-Printed are milliseconds of the first search and of those after it, and of processor time that the hub and its
-servers took for the first.
+Reported are milliseconds of the first search and of those after it, and of processor time that the hub and
+its servers took for the first.
 """
 
 from __future__ import annotations
@@ -18,13 +18,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 from benchmarks.gateway.home import GatewayHub
+from benchmarks.report import Goal, goals, machine, publish, table
+from benchmarks.sections.blocks import Block
 from benchmarks.tools.latency import tools
 
+AGAIN = "started again"
 _QUERIES = ("create an issue", "会議を予約する")
 _LOOK = 0.25  # seconds between two looks at whether all servers have listed
 _LONGEST = 300.0
@@ -77,10 +81,23 @@ def home_over(folder: Path, dealt: list[list[dict[str, Any]]], model: str) -> Ga
     return home
 
 
+@dataclass(frozen=True)
+class Searches:
+    """Milliseconds of the first search and of those after it, and of CPU for the first."""
+
+    hub: str
+    ms: Sequence[float]
+    cpu: float
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        return (self.hub, *(f"{each:.0f}" for each in (*self.ms, self.cpu)))
+
+
 async def measure(
     home: GatewayHub, label: str, before: float = 0.0, listed: int = 0, after: float = 0.0
-) -> None:
-    """Start the hub, search and print. ``before``: seconds until the first search.
+) -> Searches:
+    """Start the hub and search. ``before``: seconds until the first search.
 
     The hub is stopped ``after`` so many seconds, when servers have ``listed`` so many tools.
     """
@@ -89,17 +106,17 @@ async def measure(
     try:
         await client.initialize()
         await asyncio.sleep(before)
-        times, cpu = [], home.cpu
+        times: list[float] = []
+        cpu = home.cpu
         for query in (_QUERIES[0], *_QUERIES):
             begun = time.perf_counter()
             await client.call({"name": "search_tools", "arguments": {"query": query}})
             times.append((time.perf_counter() - begun) * 1e3)
             if len(times) == 1:
                 spent = (home.cpu - cpu) * 1e3
-        rest = " | ".join(f"{each:.0f}" for each in times)
-        print(f"| {label} | {rest} | {spent:.0f} |", flush=True)
         await _listed(home, listed)
         await asyncio.sleep(after)
+        return Searches(label, times, spent)
     finally:
         await client.close()
         await asyncio.to_thread(home.stop)
@@ -116,22 +133,38 @@ async def _listed(home: GatewayHub, count: int) -> None:
         await asyncio.sleep(_LOOK)
 
 
+def page(found: Sequence[Searches], tools: int, servers: int) -> list[Block | str]:
+    """Return the section of docs/performance.md."""
+    again = next(one for one in found if one.hub == AGAIN)
+    head = ("hub, ms", "first", "again", "Japanese", "CPU of the first")
+    return [
+        f"## The first search among {tools:,} tools",
+        machine("python -m benchmarks.tools.first_search"),
+        goals([Goal("first search after a restart", again.ms[0], 300, " ms")]),
+        table(head, [one.row for one in found]),
+        f"The tools are those of {servers} servers. In a new home, the first search starts them, and waits "
+        "for two seconds at most. A hub without its index of tools makes it in the background.",
+    ]
+
+
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--tools", type=int, default=10_000, metavar="COUNT")
     parser.add_argument("--servers", type=int, default=20, metavar="COUNT")
     parser.add_argument("--after", type=float, default=5.0, metavar="SECONDS")
     parser.add_argument("--model", action="store_true", help="search by meaning too")
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
     arguments = parser.parse_args()
-    print(f"load {psutil.getloadavg()[0]:.1f}")
-    print("| hub | first, ms | again, ms | Japanese, ms | CPU of the first, ms |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
         dealt = definitions(arguments.tools, arguments.servers)
         home = home_over(Path(name), dealt, "auto" if arguments.model else "none")
-        await measure(home, "new home", listed=arguments.tools, after=arguments.after)
-        await measure(home, "started again")
+        found = [
+            await measure(home, "new home", listed=arguments.tools, after=arguments.after),
+            await measure(home, AGAIN),
+        ]
         (home.home / "tools.db").unlink()
-        await measure(home, "without its index", before=arguments.after)
+        found.append(await measure(home, "without its index", before=arguments.after))
+    publish("first_search", page(found, arguments.tools, arguments.servers), write=arguments.write)
 
 
 if __name__ == "__main__":

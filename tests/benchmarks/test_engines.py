@@ -18,6 +18,7 @@ from benchmarks.search.engine_runs import (
 from benchmarks.search.vectors import page as vectors_page
 from benchmarks.sections.blocks import Comparison, Plot, as_blocks
 from benchmarks.sections.losses import losses
+from benchmarks.tools import first_search
 
 from tests.benchmarks.made_sections import section
 
@@ -96,3 +97,11 @@ def test_a_step_of_an_engine_needs_nothing_but_the_standard_library() -> None:
         "import benchmarks.search.measuring"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
+def test_the_goal_of_the_first_search_is_that_after_a_restart() -> None:
+    found = [first_search.Searches("new home", (6000.0, 9.0, 9.0), 40.0)]
+    found.append(first_search.Searches(first_search.AGAIN, (250.0, 9.0, 9.0), 40.0))
+    _, *blocks = as_blocks(first_search.page(found, 10_000, 20))
+    (goal,) = section("first_search", *blocks).goals()
+    assert (goal.value, goal.verdict) == (250.0, "met")

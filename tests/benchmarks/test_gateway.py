@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from benchmarks.gateway.calling import WIDTHS, Calls
@@ -42,7 +42,7 @@ def ways(factor: float) -> list[Calls]:
 
 def made_figures() -> Figures:
     tokens = Tokens(100, 90)
-    modes: dict[str, Any] = dict.fromkeys(("search", "light", "full"), tokens)
+    modes: dict[str, Tokens] = dict.fromkeys(("search", "light", "full"), tokens)
     weight = Weight({"hub": 40.0}, {"hub": 50.0, "keeper": 10.0, "bridge": 13.0, "upstream": 43.0})
     start = Start(200.0, 0.2, 230.0, 0.21)
     return Figures(
@@ -53,15 +53,9 @@ def made_figures() -> Figures:
         daemon=weight,
         crowds=[Crowd(50, 200.0, 0.2, 36.0)],
         big_list_ms=(12.0, 8.0),
-        sizes=Sizes(
-            **{
-                **dict.fromkeys(Sizes.__dataclass_fields__, tokens),
-                "tools": 115, "lists": modes, "instructions": modes, "list_ms": {},
-            }
-        ),
+        sizes=Sizes(115, tokens, modes, modes, {}, *[tokens] * 4),
         others={"rust": OtherFigures([(0.1, 0.05)], 41.0, 43.0, Tokens(3000, 2900))},
         libraries_cpu=0.1,
-        load=(0.1, 0.2),
     )  # fmt: skip
 
 
@@ -73,8 +67,8 @@ def test_another_gateway_is_beside_ours_and_in_every_plot() -> None:
     assert beside.columns == ("tabane", "rust")
     rows = {row.name: row.values for row in beside.rows}
     assert rows["call p50, × direct"] == pytest.approx((2.0, 1.5))
-    assert rows["memory, 4 servers, 1,000 calls, MB"] == (73.0, 43.0)
-    assert rows["tokens of the list"] == (90, 2900)
+    assert rows["memory, 4 servers, 1,000 calls, MB"] == pytest.approx((73.0, 43.0))
+    assert rows["tokens of the list"] == pytest.approx((90, 2900))
     plots = {plot.name: plot for plot in found.plots()}
     assert sorted(plots) == ["gateway-calls", "gateway-memory", "gateway-rates", "gateway-starts"]
     for plot in plots.values():

@@ -16,6 +16,8 @@ from benchmarks.made_data import linked, made_data
 from benchmarks.part_runs import Ended, end, run_part
 from benchmarks.plan import Chapter, Part
 
+from tests.harness.child_processes import ended as child_ended
+
 PART = Part("calls", Chapter.GATEWAY, "benchmarks.calls", seconds=60)
 
 
@@ -48,7 +50,7 @@ def test_a_part_that_takes_too_long_is_ended_with_all_it_started(tmp_path: Path)
     ended = run(child, tmp_path, limit=2)
     assert "took longer than 2 s" in ended.problem
     started = int((tmp_path / "calls.log").read_text().split()[0])
-    assert not psutil.pid_exists(started) or psutil.Process(started).status() == psutil.STATUS_ZOMBIE
+    assert child_ended([started])
 
 
 def test_a_part_is_interrupted_first_so_that_it_can_clean_up(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from benchmarks.plots.elements import OURS, PEERS
 from benchmarks.plots.scales import scale_of, steps, tick_label
 from benchmarks.plots.svg import colors, picture
 from benchmarks.sections.blocks import Plot, Series
+from benchmarks.sections.plots import bars
 from msgspec import structs
 
 from tests.benchmarks.made_sections import BARS, LINES, POINTS
@@ -58,6 +59,21 @@ def test_our_colors_are_never_those_of_a_peer() -> None:
 def test_a_value_that_is_missing_has_no_bar() -> None:
     kinds = [each.attrib["class"][0] for each in ElementTree.fromstring(picture(BARS)).iter(f"{_SVG}rect")]
     assert (kinds.count("o"), kinds.count("p")) == (2, 1 + 1)  # a peer's mark in the legend is a square
+
+
+def test_long_names_have_room_beside_the_bars() -> None:
+    name = "exact substring, 3 to 8 characters, Japanese"
+    root = ElementTree.fromstring(picture(structs.replace(BARS, series=(Series("hub", (name,), (2.0,)),))))
+    (written,) = (each for each in root.iter(f"{_SVG}text") if each.text == name)
+    assert float(written.attrib["x"]) >= 6.5 * len(name)
+    assert written.attrib["text-anchor"] == "end"
+
+
+def test_the_alternative_text_has_the_values_if_these_are_few() -> None:
+    few = bars("rates", "Rates", "calls/s", {"hub": {"one": 21_702.4}, "rust": {"one": 13_000}}, ("hub",))
+    many = bars("rates", "Rates", "calls/s", {"hub": {str(n): float(n) for n in range(40)}}, ("hub",))
+    assert few.about == "Rates, calls/s. hub: one 21,702; rust: one 13,000."
+    assert many.about == "Rates, calls/s. The values are in the table beside it."
 
 
 def test_a_plot_without_values_is_an_error() -> None:

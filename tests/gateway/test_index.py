@@ -234,7 +234,7 @@ def test_an_index_of_another_version_is_made_anew(tmp_path: Path) -> None:
 
 
 def test_a_change_that_fails_halfway_leaves_what_was(index: ToolIndex) -> None:
-    broken = structs.replace(tool("new_tool", "New."), description=None)  # type: ignore[arg-type]
+    broken = structs.replace(tool("new_tool", "New."), description=None)
     with pytest.raises(TypeError):
         index.replace("files", [tool("another", "Another."), broken])
     assert found(index, "read")[0] == "files__read_file"

@@ -119,9 +119,9 @@ class EmbeddingHub:
     ) -> None:
         self.whose = whose
         engine = PostgresEngine(lambda: database) if database else None
-        self.stores = Stores(home, {whose.domain: (whose.shape,)}, engine)
+        self.stores = Stores(home, lambda: {whose.domain: (whose.shape,)}, engine)
         self.jobs = Jobs(asyncio.get_running_loop())
-        self.embedding = CollectionEmbedder(home, self.stores, models, self.jobs, [whose])
+        self.embedding = CollectionEmbedder(home, self.stores, models, self.jobs, lambda: [whose])
         table = OperationTable([*self.embedding.table(), *self.jobs.table()])
         self.door = Door(table, self.jobs)
 

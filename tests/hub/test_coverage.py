@@ -98,7 +98,12 @@ async def archive(
     says = named if callable(named) else lambda: named
     async with embedding_hub(home, LetterModels(model, wants=model.fingerprint), POSTS) as built:
         embedding = CollectionEmbedder(
-            home, built.stores, LetterModels(model, wants=model.fingerprint), built.jobs, [POSTS], says
+            home,
+            built.stores,
+            LetterModels(model, wants=model.fingerprint),
+            built.jobs,
+            lambda: [POSTS],
+            says,
         )
         built.embedding = embedding
         yield Place(built, model, embedding)

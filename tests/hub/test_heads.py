@@ -117,3 +117,33 @@ def test_the_reason_of_an_error() -> None:
 )
 def test_the_id_of_a_line_of_which_only_the_head_is_left(head: bytes, found: bytes | None) -> None:
     assert message_heads.of_client_head(head) == found
+
+
+@given(IDS, METHODS, JSON, st.sampled_from([(",", ":"), (", ", ": ")]), st.booleans())
+def test_a_plain_request_is_read_as_any_other(
+    number: Any, method: str, params: Any, separators: tuple[str, str], cut: bool
+) -> None:
+    members = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+    line = json.dumps(members, separators=separators).encode()[: -1 if cut else None]
+    plain = message_heads.plain_request(line)
+    if plain is not None:
+        assert [ClientMessageHead(plain[1], plain[2].decode())] == [
+            ClientMessageHead(message_heads.canonical(number), method)
+        ]
+        assert not cut
+
+
+@given(st.one_of(IDS, st.sampled_from(["007", 7, "7"])), JSON, st.booleans())
+def test_a_plain_result_is_read_as_any_other(number: Any, value: Any, failed: bool) -> None:
+    name = json.dumps(number).encode()
+    make = error_line if failed else result_line
+    line = make(name, json.dumps(value).encode()).rstrip(b"\n")
+    plain = message_heads.plain_result(line)
+    assert plain is None or message_heads.of_hub(line) == [HubMessageHead(plain, False, False)]
+    assert (plain is not None) == (type(number) is int and number >= 0 and not failed)
+
+
+def test_a_question_of_the_hub_is_no_plain_result() -> None:
+    assert message_heads.plain_result(b'{"jsonrpc":"2.0","id":1,"method":"ping"}') is None
+    assert message_heads.plain_result(b'{"jsonrpc":"2.0","id":1,"error":{}}') is None
+    assert message_heads.plain_result(b'{"jsonrpc":"2.0","id":1') is None

@@ -16,7 +16,7 @@ from tabane.hub.stores import Stores
 from tabane.search.records import Shape
 
 async def run():
-    stores = Stores(Path({str(tmp_path)!r}), {{"test": (Shape("notes"),)}})
+    stores = Stores(Path({str(tmp_path)!r}), lambda: {{"test": (Shape("notes"),)}})
     await stores.collection("test", Shape("notes"))
     await stores.check(mend=False)
     await stores.close()

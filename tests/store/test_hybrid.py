@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from tabane.messages import say
 from tabane.search.chunking import Measure
 from tabane.search.chunking.chunk import Estimate
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery
+from tabane.search.engine import EngineHits, JoinedRecords, LexicalQuery, NearestRequest, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal, Filter
 from tabane.search.fusion import CosineWeight, reciprocal_ranks
 from tabane.search.hybrid import Fusion, HybridRanking, HybridSearchable, RankedRecord, hybrid
@@ -30,6 +30,8 @@ from tabane.store.collection import StoredCollection
 from tabane.store.lexical.lexical_index import open_lexical
 from tabane.store.store import Store
 from tests.store.vectors.oracle import cosine, packed
+
+T = TypeVar("T")
 
 SHAPE = Shape("notes", (TextField("body"),), (Field("who", Kind.STRING),), (EmbeddingSpace("text", 3),))
 
@@ -196,6 +198,15 @@ class Asked:
         self.notes.append("meaning")
         self.proven.append(query.proven)
         return await self._collection.nearest(query, where, limit, offset)
+
+    async def together(
+        self,
+        work: Callable[[JoinedRecords], Coroutine[Any, Any, T]],
+        *,
+        long: bool = False,
+        first: NearestRequest | None = None,
+    ) -> T:
+        return await work(cast(JoinedRecords, self))
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,66 @@ def test_what_is_sent_in_a_batch_goes_out_in_one_write_at_its_end() -> None:
     play(run, socket.SOCK_SEQPACKET)
 
 
+def test_later_work_comes_after_the_flush_of_the_outermost_batch_and_before_the_next_line() -> None:
+    async def run(ends: Ends) -> None:
+        done: list[object] = []
+
+        def handle(line: bytes) -> None:
+            done.append(line)
+            channel.send(line + b"\n")
+            ends.batch.later(lambda: done.append(ends.received()))
+
+        channel = ends.channel(on_line=handle)
+        channel.start()
+        for count in (2, 4):
+            ends.peer.send(b"1\n")
+            await ends.until(lambda count=count: len(done) == count)  # type: ignore[misc]
+        assert done == [b"1", b"1\n"] * 2
+
+    play(run)
+
+
+def test_lines_wait_for_later_work_that_piles_up() -> None:
+    async def run(ends: Ends) -> None:
+        handled, most = [0], [0]
+
+        def catch_up() -> None:
+            most[0] = max(most[0], handled[0])
+            handled[0] = 0
+
+        def handle(line: bytes) -> None:
+            handled[0] += 1
+            ends.batch.later(catch_up)
+
+        ends.channel(on_line=handle).start()
+        ends.peer.sendall(b"1\n" * 1_000)
+        await ends.until(lambda: most[0] == channels.MOST_LATER)
+
+    play(run)
+
+
+def test_later_work_without_a_batch_is_done_at_once() -> None:
+    done: list[int] = []
+    batch = LineBatch()
+    batch.later(lambda: done.append(1))
+    with batch:
+        batch.later(lambda: batch.later(lambda: done.append(3)))
+        with batch:
+            batch.later(lambda: done.append(2))
+        assert done == [1]
+    assert done == [1, 3, 2]
+
+
+def test_later_work_that_fails_is_logged_and_the_rest_is_done(caplog: pytest.LogCaptureFixture) -> None:
+    done: list[int] = []
+    batch = LineBatch()
+    with batch:
+        batch.later(lambda: 1 // 0)
+        batch.later(lambda: done.append(1))
+    assert done == [1]
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_without_a_batch_a_line_goes_out_at_once() -> None:
     async def run(ends: Ends) -> None:
         ends.channel().send(b"1\n")

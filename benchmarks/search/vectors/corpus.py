@@ -178,9 +178,9 @@ def _near(chance: np.random.Generator, corpus: Corpus, spaces: int) -> Matrix:
     number = int(chance.integers(0, len(corpus)))
     found = np.stack([space[number] for space in corpus.spaces[:spaces]])
     noise = chance.standard_normal(found.shape, dtype=np.float32) * _OF_QUESTION / np.sqrt(corpus.dimension)
-    found = (found + noise).astype(np.float32)
-    found /= np.linalg.norm(found, axis=1, keepdims=True)
-    return found
+    near: Matrix = (found + noise).astype(np.float32)
+    near /= np.linalg.norm(near, axis=1, keepdims=True)
+    return near
 
 
 def meant(corpus: Corpus, question: Question) -> NDArray[np.bool_]:

@@ -9,17 +9,17 @@ RedactionWork = Callable[[], tuple[bytes, int]]
 
 
 class PreparedArguments:
-    """Redacted arguments of one call, or the work that makes them. :meth:`take` returns them."""
+    """Redacted arguments of one call, or the work that makes them. :meth:`take` returns them.
 
-    __slots__ = ("_size", "_text", "_work")
+    ``short``: the work may be done on the event loop.
+    """
 
-    def __init__(self, text: bytes, size: int = 0, work: RedactionWork | None = None) -> None:
-        self._text, self._size, self._work = text, size, work
+    __slots__ = ("_size", "_text", "_work", "short")
 
-    @property
-    def is_due(self) -> bool:
-        """Return whether there is work left."""
-        return self._work is not None
+    def __init__(
+        self, text: bytes, size: int = 0, work: RedactionWork | None = None, *, short: bool = False
+    ) -> None:
+        self._text, self._size, self._work, self.short = text, size, work, short
 
     def take(self) -> tuple[bytes, int]:
         """Return the JSON, empty for none, and the number of bytes that were sent if it is not all of them.

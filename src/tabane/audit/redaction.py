@@ -12,6 +12,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -75,7 +76,7 @@ class ArgumentRedactor:
         if not size or not self._limit:
             return NOTHING
         if size <= AT_ONCE:
-            return PreparedArguments(b"", 0, lambda: self._redact_short(arguments))
+            return PreparedArguments(b"", 0, partial(self._redact_short, arguments), short=True)
         if size <= CHECKED and size <= self._limit and self._is_harmless(arguments):
             return PreparedArguments(arguments)
         window = bytes(memoryview(arguments)[: self._limit + LOOKAHEAD])
@@ -125,7 +126,11 @@ class ArgumentRedactor:
         """
         if type(value) is not dict:
             return False
-        plain = "=" not in text and text.count('":') == text.count(":") and not _may_have_scheme(text)
+        plain = (
+            "=" not in text
+            and text.count('":') == text.count(":")
+            and not (" " in text and _may_have_scheme(text))
+        )
         if not text.isascii() and "：" in text:
             plain = False
         containers = text.count("{") + text.count("[")
@@ -171,13 +176,11 @@ def _is_suspect(text: str) -> bool:
     """Return whether a string needs to be read more closely."""
     if ":" in text or "=" in text or "：" in text:
         return "@" in text or may_name_secrets(text)
-    return _may_have_scheme(text)
+    return " " in text and _may_have_scheme(text)
 
 
 def _may_have_scheme(text: str) -> bool:
     """Return whether ``Bearer`` or ``Basic`` may precede credentials in a text."""
-    if " " not in text:
-        return False
     return "earer" in text or "asic" in text or "EARER" in text or "ASIC" in text
 
 

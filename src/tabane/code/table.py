@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from tabane.code.parameters import RunScript
 from tabane.messages import Lang
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.wire import json
 
 if TYPE_CHECKING:
+    from tabane.code.parameters import RunScript
     from tabane.code.scripts import ScriptReport
 
 RUN = "run_script"
@@ -20,6 +20,8 @@ NOTHING = "(no result: end the script with an expression, or print)"
 
 def code_table(run: Callable[[Caller, RunScript], Awaitable[ScriptReport]]) -> list[Operation]:
     """Return the operations of code mode. ``run`` runs a script."""
+    from tabane.code.parameters import RunScript
+
     return [
         Operation(
             RUN,

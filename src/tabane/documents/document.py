@@ -17,10 +17,11 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import Struct, field
 
+from tabane import documents
 from tabane.search.filters import EVERYTHING, Equal, Filter
 from tabane.search.records import Field, Kind, Record, Shape, TextField
 
-DOMAIN = "documents"
+DOMAIN = documents.DOMAIN
 
 SPACE = "text"
 SPACES = (SPACE,)

@@ -57,11 +57,16 @@ class VectorRequest:
 
     def margin(self, errors: list[float]) -> float | None:
         """By how much a combination of such errors is off; None if that is not the same for all."""
+        factors = self.factors
+        return None if factors is None else float(np.sqrt(np.sum((factors * errors) ** 2)))
+
+    @property
+    def factors(self) -> Array | None:
+        """Return by what each similarity is multiplied before all are added; None if they are not added."""
         if self.combination not in (Combination.AVERAGE, Combination.WEIGHTED):
             return None
         weights = np.array([self.weights[name] for name in self.vectors])
-        total = weights.sum() if self.combination is Combination.AVERAGE else 1.0
-        return float(np.sqrt(np.sum((weights * errors) ** 2)) / total)
+        return weights / weights.sum() if self.combination is Combination.AVERAGE else weights
 
     def highest(self, estimates: list[Array], errors: list[float]) -> Array:
         """Return what the combined similarity is at most, by estimates that are off by such errors."""

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tabane.gateway.tools.catalog import ToolCatalog
-from tabane.gateway.tools.index import ToolIndex
 
 if TYPE_CHECKING:
+    from tabane.gateway.tools.index import ToolIndex
     from tabane.gateway.tools.vector_table import ToolGist
 
 log = logging.getLogger(__name__)
@@ -118,6 +118,8 @@ class CatalogIndex:
         idle = self._without if idle is None else idle
         index = self._index
         if index is None:
+            from tabane.gateway.tools.index import ToolIndex
+
             index = ToolIndex(str(self._path))
             self._changed |= index.servers() - {_OWN}
             self._index = index

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Raw, structs
 
@@ -24,14 +25,15 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.tool_meaning import QueryMeaning, ToolEmbedding, ToolMeaning
 from tabane.gateway.tools.aliases import AliasMap, Entry
 from tabane.gateway.tools.catalog import ToolCatalog, ToolCatalogPlan
-from tabane.gateway.tools.index import ToolHits, ToolQuery
-from tabane.gateway.tools.kept_addresses import kept_scheme
 from tabane.gateway.tools.listings import ListingsFile, Named, ServerListing, listing_of
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.tool_use import ToolUse, ties_broken
-from tabane.gateway.upstreams.handshake import Peer
 from tabane.wire.extensions import SKILLS
 from tabane.wire.json import join
+
+if TYPE_CHECKING:
+    from tabane.gateway.tools.index import ToolHits, ToolQuery
+    from tabane.gateway.upstreams.handshake import Peer
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +125,8 @@ class ServerCatalogs:
 
     def of_scheme(self, uri: str) -> tuple[str, ...]:
         """Return the servers that list a resource of that scheme, or have pages, if it is theirs."""
+        from tabane.gateway.tools.kept_addresses import kept_scheme
+
         paged = self.tools.with_page() if kept_scheme(uri).lower() == "ui://" else ()
         return tuple(dict.fromkeys((*self.resources.of_scheme(uri), *paged)))
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, structs
 
@@ -19,7 +19,6 @@ from tabane.gateway.definitions.definition import (
     instructions_definition,
 )
 from tabane.gateway.definitions.definition_scans import DefinitionScans
-from tabane.gateway.definitions.held_calls import HeldCalls
 from tabane.gateway.definitions.pins import HoldPolicy
 from tabane.gateway.definitions.review import DefinitionReview, ReviewedList, ReviewWatch, Scans
 from tabane.gateway.direct_clients import DirectClients, ServerMessages
@@ -31,30 +30,32 @@ from tabane.gateway.offers.resources import ResourceSource
 from tabane.gateway.offers.skills import Skill, SkillCatalog
 from tabane.gateway.offers.watches import OnUpdated, ResourceWatches
 from tabane.gateway.processes.child_environment import EnvironmentNames
-from tabane.gateway.processes.stderr import ServerLogFile
 from tabane.gateway.projects.client_projects import ClientProjects
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tool_meaning import ToolEmbedding
 from tabane.gateway.tools.catalog import ToolCatalogPlan
-from tabane.gateway.tools.index import ToolHits, ToolQuery
 from tabane.gateway.tools.listings import ServerListing
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.tool_use import ToolUse
 from tabane.gateway.tools.validation import ArgumentValidator
-from tabane.gateway.upstreams.adopted_call import AdoptedCall
 from tabane.gateway.upstreams.call_screening import CallScreening
-from tabane.gateway.upstreams.connection import Connect
-from tabane.gateway.upstreams.handshake import Peer
 from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.gateway.upstreams.instances import HealthChecks, Instances, ServerSharing
-from tabane.gateway.upstreams.lists import LISTS
-from tabane.gateway.upstreams.upstream import Upstream
 from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
 from tabane.gateway.visibility import may_find, resource_target, sees
 from tabane.messages import Message, say
 from tabane.operations import LOCAL, Access, Caller
 from tabane.text.nearest_names import nearest
 from tabane.wire.extensions import SKILLS, Extension
+
+if TYPE_CHECKING:
+    from tabane.gateway.processes.stderr import ServerLogFile
+    from tabane.gateway.tools.index import ToolHits, ToolQuery
+    from tabane.gateway.upstreams.adopted_call import AdoptedCall
+    from tabane.gateway.upstreams.connection import Connect
+    from tabane.gateway.upstreams.handshake import Peer
+    from tabane.gateway.upstreams.upstream import Upstream
+
 
 LONG_INSTRUCTIONS = 1 << 14
 """Characters of instructions above which their digest is made in a thread."""
@@ -306,6 +307,8 @@ class Gateway:
 
         ``fingerprint`` is that of the server then: one that was changed does not get the call.
         """
+        from tabane.gateway.upstreams.adopted_call import AdoptedCall
+
         configured = self.servers.get(server)
         if configured is None or configured.disabled or configured.fingerprint != fingerprint:
             raise UpstreamUnavailable(say("{server!n} was changed or removed.", server=server))
@@ -489,6 +492,8 @@ class Gateway:
 
     def log(self, name: str) -> ServerLogFile:
         """Return the log of what a server writes to stderr."""
+        from tabane.gateway.processes.stderr import ServerLogFile
+
         return ServerLogFile(self._logs, name)
 
     async def stop(self, name: str) -> None:
@@ -549,6 +554,9 @@ class Gateway:
     # -- inside ----------------------------------------------------------------------------------
 
     def _make(self, server: Server) -> Upstream:
+        from tabane.gateway.definitions.held_calls import HeldCalls
+        from tabane.gateway.upstreams.upstream import Upstream
+
         listing = self._catalogs.listing(server.name)
         upstream = Upstream(
             server,
@@ -763,6 +771,8 @@ class Gateway:
 
     async def _retire_shared(self, name: str) -> None:
         # It continues until it has listed its tools, since somebody may wait for those.
+        from tabane.gateway.upstreams.lists import LISTS
+
         with contextlib.suppress(TabaneError):
             instance = self._instances.get(self.server(name))
             for each in LISTS:

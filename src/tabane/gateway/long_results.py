@@ -7,12 +7,11 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from msgspec import Raw, Struct, field, structs
 
 from tabane.errors import CallerError, HubError
-from tabane.gateway.parameters import ReadMore
 from tabane.gateway.result_parts import (
     LongResult,
     PartStart,
@@ -29,6 +28,10 @@ from tabane.gateway.results.result_query import Aggregate, QueryAnswer, ResultQu
 from tabane.messages import Lang, say
 from tabane.operations import Caller, CallTarget
 from tabane.wire import json
+
+if TYPE_CHECKING:
+    from tabane.gateway.parameters import ReadMore
+
 
 MOST = 256
 """Results that are kept; the oldest are dropped."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tabane.errors import CallerError, TabaneError, UnknownName, UpstreamUnavailable
 from tabane.gateway.catalogs import ServerCatalogs
@@ -17,17 +17,18 @@ from tabane.gateway.offers.resources import MOST_SOURCES, ResourceSource
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import may_belong
 from tabane.gateway.tools.catalog import pinned as is_pinned
-from tabane.gateway.tools.kept_addresses import kept_scheme
 from tabane.gateway.tools.own_names import OwnNames
 from tabane.gateway.tools.tool import Tool
-from tabane.gateway.upstreams.start_download import DOWNLOAD_WAIT
-from tabane.gateway.upstreams.upstream import Upstream
 from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
 from tabane.gateway.visibility import may_find, prompt_target, resource_target, sees, visible_names
 from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget
 from tabane.text.nearest_names import nearest, nearest_qualified
 from tabane.wire.extensions import SKILLS
+
+if TYPE_CHECKING:
+    from tabane.gateway.upstreams.upstream import Upstream
+
 
 log = logging.getLogger(__name__)
 
@@ -217,6 +218,8 @@ class CatalogLookup:
         Only those from which the caller may read the resource. Raises CallerError for a URI with a kept
         scheme that several servers have: nothing says which of them is meant.
         """
+        from tabane.gateway.tools.kept_addresses import kept_scheme
+
         found = await self._sources(caller, uri)
         if not caller.access.everything:
             found = tuple(each for each in found if may_find(caller, resource_target(each.server, each.uri)))
@@ -233,6 +236,8 @@ class CatalogLookup:
         If nothing that is listed indicates a server, wait for those that never listed. After that, any server
         that reads resources may know the URI. ``shown`` is the URI as it is given here.
         """
+        from tabane.gateway.tools.kept_addresses import kept_scheme
+
         at = addressed(uri)
         if caller.server:
             own = at[1] if at is not None and at[0] == caller.server else uri
@@ -379,6 +384,8 @@ class CatalogLookup:
 
     async def _wait_owners(self, kind: str, caller: Caller, name: str) -> None:
         """Wait for servers that never listed, if the tool or prompt of that name may be theirs."""
+        from tabane.gateway.upstreams.start_download import DOWNLOAD_WAIT
+
         # A server that the caller may not see is not started by a guess of its name.
         owners = [
             server

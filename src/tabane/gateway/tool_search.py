@@ -5,26 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace as replace_fields
 
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.lookup import UnlistedServers
-from tabane.gateway.offer_search import OfferSearch
 from tabane.gateway.parameters import SearchTools
-from tabane.gateway.time_slices import TimeSlices
-from tabane.gateway.tool_rows import explained_row, tokens, tool_row
-from tabane.gateway.tool_steps import fused_steps, most_hits, same_text, steps_text
 from tabane.gateway.tools.catalog import pinned
-from tabane.gateway.tools.disclosure import search_text, signature
-from tabane.gateway.tools.queries import ToolHit, ToolQuery
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.visibility import visible_names, visible_tools
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller
 from tabane.search.source import HitCard, Reference, SearchAnswer, SearchHit, SearchRequest
+
+if TYPE_CHECKING:
+    from tabane.gateway.tools.queries import ToolHit, ToolQuery
+
 
 Found = SearchHit[Tool]
 
@@ -60,6 +58,8 @@ class ToolSource:
         self._gateway = gateway
 
     async def search(self, caller: Caller, request: SearchRequest) -> ToolAnswer:
+        from tabane.gateway.tools.queries import ToolQuery
+
         query = ToolQuery(
             request.query, min(request.limit, MOST_TOOLS), keywords=request.keywords, folded=True
         )
@@ -95,6 +95,8 @@ class ToolSource:
         )
 
     def card(self, item: Tool) -> HitCard:
+        from tabane.gateway.tools.disclosure import signature
+
         return HitCard(item.alias, signature(item), "", Reference("describe_tools", {"names": [item.alias]}))
 
 
@@ -121,6 +123,8 @@ class ToolSearch:
     """The operation that finds tools, for one query or for the steps of a task."""
 
     def __init__(self, gateway: Gateway) -> None:
+        from tabane.gateway.offer_search import OfferSearch
+
         self._gateway = gateway
         self._source = ToolSource(gateway)
         self._offers = OfferSearch(gateway)
@@ -142,6 +146,8 @@ class ToolSearch:
         )
 
     async def _search_tools(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
+        from tabane.gateway.tool_steps import fused_steps, most_hits
+
         steps = params.steps()
         most = most_hits(params.limit, len(steps), MOST_TOOLS)
         queries = [_query(params, step, most) for step in steps]
@@ -166,6 +172,9 @@ class ToolSearch:
     def _text(
         self, caller: Caller, steps: list[str], answers: list[ToolAnswer], found: list[tuple[Found, int]]
     ) -> str:
+        from tabane.gateway.tool_steps import same_text, steps_text
+        from tabane.gateway.tools.disclosure import search_text
+
         names, first, texts = visible_names(caller.access, self._gateway.catalogue), answers[0], []
         for step, (query, answer) in enumerate(zip(steps, answers, strict=True)):
             last = step + 1 == len(steps)
@@ -205,6 +214,9 @@ class ToolSearch:
         answers: list[ToolAnswer],
         found: list[tuple[Found, int]],
     ) -> ToolSearchResult:
+        from tabane.gateway.time_slices import TimeSlices
+        from tabane.gateway.tool_rows import explained_row, tokens
+
         turns, rows = TimeSlices(), []
         for row, (hit, step) in zip(answer.results, found, strict=True):
             await turns.pause()
@@ -215,6 +227,8 @@ class ToolSearch:
         return replace_fields(answer, results=rows, tokens=sizes)
 
     def _found_row(self, hit: Found, answer: ToolAnswer, steps: list[str], step: int) -> dict[str, Any]:
+        from tabane.gateway.tool_rows import tool_row
+
         same = answer.found[hit.item.alias].same
         row = tool_row(hit.item, self._gateway.servers.get(hit.item.server)) | {"score": round(hit.score, 3)}
         if len(steps) > 1:
@@ -223,6 +237,8 @@ class ToolSearch:
 
 
 def _query(params: SearchTools, query: str, limit: int) -> ToolQuery:
+    from tabane.gateway.tools.queries import ToolQuery
+
     return ToolQuery(
         query,
         limit,

@@ -11,7 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tabane.access.table import access_table
 from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.messages import Lang
@@ -86,6 +85,8 @@ class HubAccess:
         return KeyRing(self._settings().home, self._loop, self.profiles.find)
 
     def table(self) -> list[Operation]:
+        from tabane.access.table import access_table
+
         return access_table(
             lambda: self._key_operations,
             lambda: self._profile_operations,

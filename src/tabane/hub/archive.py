@@ -7,31 +7,30 @@ import logging
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import tzinfo
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabane.errors import TabaneError
 from tabane.hub.embedding import CollectionEmbedder
-from tabane.hub.job import Job
 from tabane.hub.jobs import Jobs
 from tabane.hub.stores import FOLDER, Stores
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Operation, Progress
 from tabane.operations.job_turns import Turn
-from tabane.posts.operations import Archive
-from tabane.posts.parameters import ImportPosts
-from tabane.posts.post import DOMAIN, SHAPE
-from tabane.posts.table import import_table, import_title, posts_table
-from tabane.search.models import Models
-from tabane.search.source import OnDemandSource
+from tabane.posts import COLLECTION, DOMAIN
 from tabane.settings import Settings
 from tabane.settings.files import private_folder
-from tabane.text.time_zones import zone_of
 from tabane.wire import json
 
 if TYPE_CHECKING:
+    from tabane.hub.job import Job
     from tabane.posts.importing.plan import PostSources
+    from tabane.posts.operations import Archive
+    from tabane.posts.parameters import ImportPosts
     from tabane.search.engine import Collection
+    from tabane.search.models import Models
+    from tabane.search.source import OnDemandSource
 
 log = logging.getLogger(__name__)
 
@@ -55,14 +54,19 @@ class PostArchive:
     ) -> None:
         self._stores, self._embedding, self._jobs, self._zone_name = stores, embedding, jobs, zone
         self._taken = home / FOLDER / _TAKEN
-        self._importing = Turn(stores.turn("import", SHAPE.name))
+        self._models, self._importing = models, Turn(stores.turn("import", COLLECTION))
         self._opening: Job | None = None
-        self._archive = Archive(
+
+    @cached_property
+    def _archive(self) -> Archive:
+        from tabane.posts import COLLECTION
+
+        return Archive(
             self._collection,
-            models,
+            self._models,
             self._zone,
             ready=lambda: self.beginning is None,
-            missing=lambda spaces: embedding.missing(SHAPE.name, spaces),
+            missing=lambda spaces: self._embedding.missing(COLLECTION, spaces),
         )
 
     @property
@@ -74,6 +78,8 @@ class PostArchive:
     def open(self, given: ImportPosts | None = None, lang: Lang = "en") -> None:
         """Open the stores, so that the first request does not wait for it; ``given`` is imported first."""
         if given is not None:
+            from tabane.posts.table import import_title
+
             self._opening = self._jobs.start(
                 "import_posts", import_title(given), lambda progress: self._begin(given, lang, progress)
             )
@@ -82,23 +88,31 @@ class PostArchive:
             self._opening = self._jobs.start("open_posts", title, self._open)
 
     def table(self) -> list[Operation]:
+        from tabane.posts.table import import_table, posts_table
+
         return [*posts_table(lambda: self._archive), *import_table(self._import)]
 
     @property
     def source(self) -> OnDemandSource:
         """Return the posts as a search source."""
+        from tabane.search.source import OnDemandSource
+
         return OnDemandSource(lambda: self._stores.holds(DOMAIN), lambda: self._archive.searching)
 
     def _zone(self) -> tzinfo:
+        from tabane.text.time_zones import zone_of
+
         return zone_of(self._zone_name())
 
     async def _collection(self) -> Collection:
+        from tabane.posts.post import SHAPE
+
         return await self._stores.collection(DOMAIN, SHAPE)
 
     async def _open(self, progress: Progress) -> dict[str, Any]:
         progress.tell(0, 1)
         await self._archive.statistics.census()
-        self._embedding.wake(SHAPE.name)
+        self._embedding.wake(COLLECTION)
         return {}
 
     async def _begin(self, given: ImportPosts, lang: Lang, progress: Progress) -> dict[str, Any]:
@@ -110,13 +124,15 @@ class PostArchive:
                 await self._open(progress)
             raise
         await self._archive.statistics.census()
-        self._embedding.wake(SHAPE.name)
+        self._embedding.wake(COLLECTION)
         return taken
 
     async def _import(self, caller: Caller, params: ImportPosts, progress: Progress) -> dict[str, Any]:
         return await self._take(params, caller.lang, progress)
 
     async def _take(self, params: ImportPosts, lang: Lang, progress: Progress) -> dict[str, Any]:
+        from tabane.hub.job import Job
+
         async with self._importing.taken(progress):
             if params.once and isinstance(progress, Job):
                 self._opening = progress  # the user who starts with an archive waits for it
@@ -137,7 +153,7 @@ class PostArchive:
                 lang=lang,
             )
             await asyncio.to_thread(self._note_taken, mark)
-            self._embedding.wake(SHAPE.name)
+            self._embedding.wake(COLLECTION)
             return report.plain(lang)
 
     def _note_taken(self, mark: bytes) -> None:
@@ -166,4 +182,6 @@ def given_archive(settings: Settings) -> ImportPosts | None:
     embeddings, reasoning, summary = (str(folder) if folder else None for folder in folders)
     if not any(folders):
         return None
+    from tabane.posts.parameters import ImportPosts
+
     return ImportPosts(embeddings=embeddings, reasoning=reasoning, summary=summary, once=True)

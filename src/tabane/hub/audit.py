@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from tabane.audit.entry import EntryType, Outcome
 from tabane.audit.log import AuditLog
-from tabane.audit.operations import AuditOperations
 from tabane.audit.options import audit_options, audit_paths
 from tabane.errors import AuditError
-from tabane.gateway.definitions.news import DefinitionNews
 from tabane.hub.call_counters import AuditCounts
 from tabane.hub.live.live import HubLive
-from tabane.hub.metering import Later
 from tabane.hub.telemetry import HubTelemetry
 from tabane.hub.usage import HubUsage
 from tabane.messages import Message
@@ -24,6 +21,7 @@ from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.access.limits import CallLimits
+    from tabane.gateway.definitions.news import DefinitionNews
     from tabane.gateway.gateway import Gateway
     from tabane.hub.jobs import Jobs
 
@@ -49,10 +47,9 @@ class HubAudit:
         environment: Mapping[str, str],
         gateway: Gateway,
         jobs: Jobs,
-        later: Later,
     ) -> None:
         self._loop, self.telemetry = loop, HubTelemetry(settings, environment)
-        self.meter = self.telemetry.meter(limited.limits_of, later)
+        self.meter = self.telemetry.meter(limited.limits_of)
         self.live = HubLive(loop, self.meter, gateway, jobs, settings.audit_redact)
         self._home = settings.home
         gateway.review.watch = gateway.review.watch._replace(news=self._definitions_changed)
@@ -66,6 +63,8 @@ class HubAudit:
         return self.log.problem if self.log is not None else self._not_opened
 
     def table(self) -> list[Operation]:
+        from tabane.audit.operations import AuditOperations
+
         return [
             *AuditOperations(audit_paths(str(self._home))).table(),
             *self.usage.table(),

@@ -11,18 +11,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tabane.access.flows.labels import UNTRUSTED
-from tabane.documents.document import DOMAIN, HEADS, SHAPE
-from tabane.documents.table import documents_table, files_table
+from tabane.documents import DOMAIN
 from tabane.errors import StoreError, TabaneError
-from tabane.hub.clients.document_resources import ListedDocument
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.stores import FOLDER, Stores
 from tabane.operations import Caller, Door, Face, Operation
-from tabane.search.models import Models
-from tabane.search.source import OnDemandSource
 from tabane.settings import Settings
-from tabane.text.time_zones import zone_of
 
 if TYPE_CHECKING:
     from tabane.documents.document import Document
@@ -31,8 +25,11 @@ if TYPE_CHECKING:
     from tabane.documents.files.file_operations import DocumentFiles
     from tabane.documents.files.file_sources import Converter
     from tabane.documents.operations import DocumentLibrary
+    from tabane.hub.clients.document_resources import ListedDocument
     from tabane.reader.page import Page
     from tabane.search.engine import Collection
+    from tabane.search.models import Models
+    from tabane.search.source import OnDemandSource
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +82,8 @@ class DocumentStore:
 
     async def counts(self) -> dict[str, int]:
         """Return the counts of documents and of watched folders, if their store is open."""
+        from tabane.documents.document import HEADS
+
         if self._rooms is None or not self._stores.is_open(DOMAIN):
             return {}
         watched = {"documents_watched": self._rooms.files.watched}
@@ -102,6 +101,8 @@ class DocumentStore:
             log.warning("folders are not watched: %s", error)
 
     def table(self) -> list[Operation]:
+        from tabane.documents.table import documents_table, files_table
+
         return [*documents_table(lambda: self.documents), *files_table(lambda: self.files)]
 
     async def close(self) -> None:
@@ -122,6 +123,7 @@ class DocumentStore:
 
         The key is its URL: never one that the page names itself.
         """
+        from tabane.access.flows.labels import UNTRUSTED
         from tabane.documents.document import Draft
 
         door.operation(caller, "put_document", Face.RPC)
@@ -134,6 +136,8 @@ class DocumentStore:
     @property
     def source(self) -> OnDemandSource:
         """Return the documents as a search source."""
+        from tabane.search.source import OnDemandSource
+
         return OnDemandSource(lambda: self.there, lambda: self.documents.searching)
 
     # -- as resources of MCP -----------------------------------------------------------------------
@@ -164,6 +168,9 @@ class DocumentStore:
 
     def _made(self) -> _OpenedDocuments:
         """Return the operations. They are imported on first use, which costs 20 ms and some MB."""
+        from tabane.documents.document import SHAPE
+        from tabane.text.time_zones import zone_of
+
         if self._rooms is None:
             from tabane.documents.files.file_operations import DocumentFiles
             from tabane.documents.files.readable_files import FileTextReader, ReadableFiles, ReadableRoots
@@ -195,6 +202,8 @@ class DocumentStore:
         return self._home / FOLDER / _WATCHED
 
     async def _collection(self) -> Collection:
+        from tabane.documents.document import SHAPE
+
         return await self._stores.collection(DOMAIN, SHAPE)
 
     def _changed(self, filepath: str, event: Event) -> None:
@@ -202,5 +211,7 @@ class DocumentStore:
 
 
 def _held(document: Document) -> ListedDocument:
+    from tabane.hub.clients.document_resources import ListedDocument
+
     title = document.title or None
     return ListedDocument(document.filepath, title, document.media_type, document.size, document.updated)

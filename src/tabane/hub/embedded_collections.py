@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tabane.documents import document
 from tabane.hub import manual
 from tabane.hub.coverage import EmbeddedCollection
-from tabane.hub.replicas import Replicas
-from tabane.hub.servers import postgres_engine
-from tabane.hub.stores import Stores
 from tabane.messages import say
 from tabane.posts import post
 from tabane.posts.post import cleaned
 from tabane.reader import page as pages
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.records import Record
-from tabane.settings import Settings
 
 
 def _meaning_of_post(record: Record, space: str) -> str:
@@ -72,9 +66,3 @@ SHAPES = {
 
 OWN = frozenset({manual.SHAPE.name})
 """Collections that belong to this copy of Tabane: its documentation. They stay in its home."""
-
-
-def stores_of(settings: Settings, environment: Mapping[str, str]) -> Stores:
-    """Return the stores that the settings name, none of which is open yet."""
-    replicas = Replicas(settings.home) if settings.local_replica else None
-    return Stores(settings.home, SHAPES, postgres_engine(settings, environment), OWN, replicas)

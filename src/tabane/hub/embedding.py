@@ -5,21 +5,24 @@ The collection itself shows which records have none, so the next hub continues a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments, ModelError
-from tabane.hub.coverage import EmbeddedCollection, EmbeddingCoverage
-from tabane.hub.embedding_lane import CollectionLane, title_of
-from tabane.hub.stores import FOLDER, Stores
+from tabane.hub.stores import FOLDER, UNFINISHED, Stores
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter
-from tabane.search.embedding.embedder import NoModel
-from tabane.search.meaning import Incomplete, Meaning
-from tabane.search.models import Models
+
+if TYPE_CHECKING:
+    from tabane.hub.coverage import EmbeddedCollection
+    from tabane.hub.embedding_lane import CollectionLane
+    from tabane.search.embedding.embedder import NoModel
+    from tabane.search.meaning import Incomplete, Meaning
+    from tabane.search.models import Models
 
 
 class Reembed(Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,20 +41,41 @@ class CollectionEmbedder:
         stores: Stores,
         models: Models,
         jobs: Starter,
-        whose: Sequence[EmbeddedCollection],
+        whose: Callable[[], Sequence[EmbeddedCollection]],
         named: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Keep the arguments. ``named``: whether the settings name the model; else Tabane chooses it."""
-        self._models = models
-        self._lanes = {
+        """Keep the arguments. ``named``: whether the settings name the model; else Tabane chooses it.
+
+        ``whose`` returns the collections. It is called at the first use.
+        """
+        self._folder, self._stores, self._models, self._jobs = home / FOLDER, stores, models, jobs
+        self._whose, self._named = whose, named
+
+    @cached_property
+    def _lanes(self) -> Mapping[str, CollectionLane]:
+        from tabane.hub.coverage import EmbeddingCoverage
+        from tabane.hub.embedding_lane import CollectionLane
+
+        return {
             each.name: CollectionLane(
-                home / FOLDER, each, stores, models, jobs, EmbeddingCoverage(each, named)
+                self._folder,
+                each,
+                self._stores,
+                self._models,
+                self._jobs,
+                EmbeddingCoverage(each, self._named),
             )
-            for each in whose
+            for each in self._whose()
         }
+
+    @property
+    def _is_used(self) -> bool:
+        return "_lanes" in vars(self)
 
     def open(self) -> None:
         """Continue the work that an earlier hub did not finish."""
+        if not any(self._folder.glob(f"*{UNFINISHED}")):
+            return
         for lane in self._lanes.values():
             if lane.unfinished:
                 lane.wake()
@@ -62,6 +86,8 @@ class CollectionEmbedder:
 
     async def idle(self) -> None:
         """Wait until the embedding that the hub itself began is done."""
+        if not self._is_used:
+            return
         for lane in self._lanes.values():
             await lane.idle()
 
@@ -86,13 +112,15 @@ class CollectionEmbedder:
                 frozenset({Face.RPC, Face.CLI}),
                 Privilege.ADMIN,
                 kind="job",
-                title=lambda params: title_of(*self._called(params.collection)),
+                title=self._title,
             )
         ]
 
-    def _called(self, collection: str | None) -> list[Message]:
-        lanes = [lane for name, lane in self._lanes.items() if collection in (None, name)]
-        return [lane.called for lane in lanes]
+    def _title(self, params: Reembed) -> Message:
+        from tabane.hub.embedding_lane import title_of
+
+        lanes = self._lanes.items()
+        return title_of(*(lane.called for name, lane in lanes if params.collection in (None, name)))
 
     async def reembed(self, progress: Progress) -> dict[str, Any]:
         """Embed all collections with the model of the settings, as the operation does."""
@@ -100,6 +128,8 @@ class CollectionEmbedder:
 
     async def close(self) -> None:
         """Stop. What was embedded is on the disk; the next hub continues."""
+        if not self._is_used:
+            return
         for lane in self._lanes.values():
             await lane.close()
 
@@ -107,6 +137,8 @@ class CollectionEmbedder:
         return await self._reembedded(params, progress)
 
     async def _reembedded(self, params: Reembed, progress: Progress) -> dict[str, Any]:
+        from tabane.search.embedding.embedder import NoModel
+
         if params.collection is not None and params.collection not in self._lanes:
             known = ", ".join(self._lanes)
             message = say("collection: {name} is not one of {known}", name=params.collection, known=known)

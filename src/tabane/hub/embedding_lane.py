@@ -14,7 +14,7 @@ from tabane.errors import BadArguments, HubError, TabaneError
 from tabane.hub.coverage import EmbeddedCollection, EmbeddingCoverage
 from tabane.hub.fill_progress import FillProgress, SeenRows
 from tabane.hub.local.lock import OwnFile
-from tabane.hub.stores import Stores
+from tabane.hub.stores import UNFINISHED, Stores
 from tabane.messages import Message, say
 from tabane.operations import Progress, Starter
 from tabane.operations.job_turns import Turn
@@ -60,7 +60,7 @@ class CollectionLane:
     ) -> None:
         self._definition, self._stores, self._models, self._jobs = whose, stores, models, jobs
         self._coverage = coverage
-        self._mark = folder / f"{whose.name}.embedding"
+        self._mark = folder / (whose.name + UNFINISHED)
         self._turn = Turn()
         self._shared = stores.turn("embed", whose.name)
         self._among_hubs = Turn(self._shared)

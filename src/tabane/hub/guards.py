@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tabane.gateway.confirmation import ConfirmRule
 from tabane.gateway.gateway import Gateway
-from tabane.hub.approvals.operations import APPROVING, ApprovalOperations
 from tabane.hub.approvals.passphrase_file import PASSPHRASE
-from tabane.hub.approvals.passphrase_operations import PassphraseOperations
 from tabane.hub.flows.hub_flows import HubFlows
 from tabane.hub.guarding import HubGuard
 from tabane.hub.scripts import ScriptRule
@@ -103,6 +101,9 @@ class HubGuards:
         return GuardedApproval(self, verdicts, caller, target, arguments, request)
 
     def table(self) -> list[Operation]:
+        from tabane.hub.approvals.operations import ApprovalOperations
+        from tabane.hub.approvals.passphrase_operations import PassphraseOperations
+
         return [
             *ApprovalOperations(self.desk, self._watched).table(),
             *PassphraseOperations(self.passphrase, self._passphrase_changed).table(),
@@ -173,6 +174,8 @@ class HubGuards:
         holder of a key would approve its own calls. With a passphrase, it does not: any program of the user
         could be a client that answers its own question.
         """
+        from tabane.hub.approvals.operations import APPROVING
+
         access = caller.access
         if self._has_passphrase:  # which a dialog of a client must not ask for
             return False

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.hub.access import HubAccess
@@ -14,16 +14,13 @@ from tabane.hub.audit import HubAudit
 from tabane.hub.clients.methods import client_methods
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.documents import DocumentStore
-from tabane.hub.embedded_collections import EMBEDDED, stores_of
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.flows.hub_flows import HubFlows
 from tabane.hub.guards import HubGuards
 from tabane.hub.jobs import Jobs
-from tabane.hub.manual import ManualSource, documentation_table
 from tabane.hub.models import HubModels
+from tabane.hub.named_stores import stores_of
 from tabane.hub.reader import PageReader
-from tabane.hub.search_everything import EverythingSearch
-from tabane.hub.server_setup import ServerSetup
 from tabane.hub.servers import (
     HOME_FILES,
     FileFollower,
@@ -38,6 +35,9 @@ from tabane.messages import Lang, language
 from tabane.operations import Door, Operation, OperationTable, of_source
 from tabane.settings import Settings
 from tabane.wire.channel import LineBatch
+
+if TYPE_CHECKING:
+    from tabane.hub.coverage import EmbeddedCollection
 
 
 class Hub:
@@ -76,7 +76,7 @@ class Hub:
             lambda: self.stores.kept(self.settings.embedding_cache), errors=2,
         )  # fmt: skip
         self.embedding = CollectionEmbedder(
-            settings.home, self.stores, self.models, self.jobs, EMBEDDED, self._model_is_named
+            settings.home, self.stores, self.models, self.jobs, _embedded, self._model_is_named
         )
         self.posts = PostArchive(
             settings.home, self.stores, self.models, self.embedding, self.jobs,
@@ -98,17 +98,17 @@ class Hub:
             errors=2,
         )  # fmt: skip
         self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)
-        self.audit = HubAudit(
-            loop, self.access, settings, self.environment, self.gateway, self.jobs, self.batch.later
-        )
+        self.audit = HubAudit(loop, self.access, settings, self.environment, self.gateway, self.jobs)
+        self.audit.meter.later = self.batch.later
         self.gateway.screening.note = self.audit.credentials_found
+        self.tools.read_more_of(self.long_results)
         self.tools.report_to(self.audit.meter, self.audit.live.questions_changed)
         self.guards = HubGuards(
             self.gateway, lambda: self.settings, loop, self.audit.live, self.flows, self.tools.scripts
         )
         self.guards.apply(self.configuration)
         self.audit.meter.answered = self.guards.guard.answered
-        self.table = OperationTable(self._operations())
+        self.table = OperationTable(self._operations)
         self.door = Door(self.table, self.jobs, self.audit.meter, self.guards.guard)
         self.tools.provide(self.table, self.stores, self.access)
         self.follower = FileFollower(loop, self._files, self._reload, lambda: self.configuration.projects)
@@ -195,6 +195,10 @@ class Hub:
     # -- composition -----------------------------------------------------------------------------
 
     def _operations(self) -> list[Operation]:
+        from tabane.hub.manual import ManualSource, documentation_table
+        from tabane.hub.search_everything import EverythingSearch
+        from tabane.hub.server_setup import ServerSetup
+
         return [
             *self.tools.table(self.long_results),
             *ServerSetup(
@@ -247,3 +251,9 @@ class Hub:
         self.guards.apply(configuration)
         self.on_reload()
         self.audit.event("admin", "settings_reload")
+
+
+def _embedded() -> Sequence[EmbeddedCollection]:
+    from tabane.hub.embedded_collections import EMBEDDED
+
+    return EMBEDDED

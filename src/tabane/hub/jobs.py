@@ -13,15 +13,18 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from msgspec import Meta, Struct
 
 from tabane.errors import HubDraining, HubError, TabaneError, UnknownName
-from tabane.hub.job import Job, JobOwner
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Work
 from tabane.wire import json
+
+if TYPE_CHECKING:
+    from tabane.hub.job import Job, JobOwner
+
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +126,8 @@ class Jobs:
 
         If the caller has a connection, the job also ends with that connection: see :meth:`session_ended`.
         """
+        from tabane.hub.job import Job
+
         self._check_room()
         job = Job(self._new_key(), name, title, self._loop, _owner(caller), self._told)
         self._jobs[job.key] = job
@@ -299,6 +304,8 @@ def _write(name: str, about: str, params: type[Struct], handler: Callable[..., A
 
 
 def _owner(caller: Caller | None) -> JobOwner | None:
+    from tabane.hub.job import JobOwner
+
     if caller is None:
         return None
     return JobOwner(

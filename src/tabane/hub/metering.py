@@ -67,10 +67,9 @@ class HubMeter:
         recorder: AuditLog | None = None,
         count: Count | None = None,
         trace: CallTracing | None = None,
-        later: Later = _at_once,
     ) -> None:
         self._limits, self.recorder, self._count, self._trace = limits, recorder, count, trace
-        self._later = later
+        self.later: Later = _at_once
         self._ended: list[MeteredCall] = []
         self.watch: CallWatch | None = None
         self.used: Callable[[CallTarget, str, int], None] | None = None
@@ -80,15 +79,17 @@ class HubMeter:
     def begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:
         if caller.face is Face.WEB and _only_looks(caller, target):
             return UNMETERED
-        call = self._opened(caller, target, arguments, request)
+        call = MeteredCall(self, caller, target, request or caller.request)
+        if self._trace is not None or self.watch is not None:
+            self._follow(call, arguments)
         if self.recorder is not None:
             try:
                 prepared = call.arguments = self.recorder.prepare(arguments)
             except AuditError as error:
                 call.end("refused", reason=str(error))
                 raise
-            if prepared.is_due:
-                self._later(prepared.finish)
+            if prepared.short:
+                self.later(prepared.finish)
         limits = self._limits(caller.access.tier)
         if limits is not None:
             call.most = limits.result_size(caller.access.tier)
@@ -105,20 +106,21 @@ class HubMeter:
     def refuse(
         self, caller: Caller, target: CallTarget, arguments: bytes, request: str, error: TabaneError
     ) -> None:
-        call = self._opened(caller, target, arguments, request)
+        call = MeteredCall(self, caller, target, request or caller.request)
+        self._follow(call, arguments)
         if self.recorder is not None:
             call.arguments = self.recorder.prepare(arguments)
         call.end("refused", reason=str(error))
 
-    def _opened(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> MeteredCall:
-        call = MeteredCall(self, caller, target, request or caller.request)
+    def _follow(self, call: MeteredCall, arguments: bytes) -> None:
+        """Begin the span of a call, and let it be watched, if somebody wants that."""
+        caller, target = call.caller, call.target
         if self._trace is not None:
             parent, state = caller.traceparent or None, caller.tracestate or None
             call.span = self._trace.begin(caller, target, parent, state, request=call.request)
             call.meta = call.span.meta
         if self.watch is not None:
             call.marks = self.watch.began(caller, target, arguments, call.request)
-        return call
 
     def ended(self, call: MeteredCall) -> Awaitable[None] | None:
         """Record a call that has ended, and have it counted."""
@@ -133,7 +135,7 @@ class HubMeter:
             call.marks.ended(outcome, call.size, call.saved, call.reason)
         self._ended.append(call)
         if len(self._ended) == 1:
-            self._later(self._note_ended)
+            self.later(self._note_ended)
         if self.recorder is None or call.arguments is None:
             return None
         return self.recorder.record(

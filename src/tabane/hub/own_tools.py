@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from tabane.documents import document
-from tabane.posts import post
-from tabane.reader import page
+from tabane import documents, posts
+from tabane.reader import page_domain
 
 LIMITS = "limits"
 """The limits of callers as something that tools work on."""
@@ -15,7 +14,7 @@ LIMITS = "limits"
 Holds = Callable[[str], bool]
 """Returns whether there is anything of a domain (or of the limits), without opening its store."""
 
-_POSTS, _DOCUMENTS = (post.DOMAIN,), (document.DOMAIN,)
+_POSTS, _DOCUMENTS = (posts.DOMAIN,), (documents.DOMAIN,)
 
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "search_similar": _POSTS,
@@ -29,7 +28,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "get_document": _DOCUMENTS,
     "list_documents": _DOCUMENTS,
     "get_document_stats": _DOCUMENTS,
-    "search_everything": (post.DOMAIN, document.DOMAIN, page.DOMAIN),
+    "search_everything": (posts.DOMAIN, documents.DOMAIN, page_domain.DOMAIN),
     "get_rate_limit_stats": (LIMITS,),
 }
 """The data of a tool, any of these. Tools that add something, such as put_document, need nothing."""

@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tabane.access.flows.labels import PRIVATE
 from tabane.errors import ConfigurationError
 from tabane.hub.clients.project_access import inner_access
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.flows.hub_flows import HubFlows
 from tabane.hub.stores import Stores
 from tabane.operations import LOCAL, Caller, Face, Operation
-from tabane.reader.page import DOMAIN, SHAPE
-from tabane.reader.table import reader_table
-from tabane.search.models import Models
-from tabane.search.source import OnDemandSource
+from tabane.reader.page_domain import DOMAIN
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,6 +28,8 @@ if TYPE_CHECKING:
     from tabane.reader.searching import PageSearch
     from tabane.reader.url_reader import UrlReader
     from tabane.search.engine import Collection
+    from tabane.search.models import Models
+    from tabane.search.source import OnDemandSource
 
 log = logging.getLogger(__name__)
 
@@ -76,16 +74,18 @@ class PageReader:
 
     def open(self) -> None:
         """Log at startup the problems that would make every page fail."""
-        from tabane.reader.guard import AllowedHosts
-
         if not self._settings().reader_allow:
             return
+        from tabane.reader.guard import AllowedHosts
+
         try:
             AllowedHosts(self._settings().reader_allow)
         except ConfigurationError as error:
             log.warning("%s", error)
 
     def table(self) -> list[Operation]:
+        from tabane.reader.table import reader_table
+
         return reader_table(lambda: self._made().reader)
 
     async def convert(self, data: bytes, name: str) -> Page:
@@ -95,6 +95,8 @@ class PageReader:
     @property
     def source(self) -> OnDemandSource:
         """Return the pages that were read, as a search source."""
+        from tabane.search.source import OnDemandSource
+
         return OnDemandSource(lambda: self._stores.holds(DOMAIN), lambda: self._made().searching)
 
     async def close(self) -> None:
@@ -106,6 +108,8 @@ class PageReader:
 
     def _made(self) -> _ReaderParts:
         """Return the reader room. It is imported on first use, which costs 30 ms and some MB."""
+        from tabane.reader.page import SHAPE
+
         if self._rooms is None:
             from tabane.reader.conversion import PageConverter
             from tabane.reader.fetching import PageFetcher
@@ -136,8 +140,10 @@ class PageReader:
     def _reader(
         self, conversion: PageConverter, fetchings: Mapping[bool, PageFetcher], rendering: PageRenderer
     ) -> ReaderOperations:
+        from tabane.access.flows.labels import PRIVATE
         from tabane.reader.cookies.cookie_folder import CookieFolder
         from tabane.reader.operations import ReaderOperations
+        from tabane.reader.page import SHAPE
         from tabane.reader.page_cache import PageCache
         from tabane.reader.private_reading import PrivateReader
         from tabane.reader.sites import all_site_adapters
@@ -195,6 +201,8 @@ class PageReader:
         return lambda: reading_policy(self._settings(), assistant)
 
     async def _collection(self) -> Collection:
+        from tabane.reader.page import SHAPE
+
         return await self._stores.collection(DOMAIN, SHAPE)
 
 

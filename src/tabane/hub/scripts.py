@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import Raw, structs
 
-from tabane.code.parameters import RunScript
-from tabane.code.table import RUN, code_table
+from tabane.code.table import RUN
 from tabane.errors import CallerError, HubError
-from tabane.extras import extra_command
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.visibility import may_find
@@ -31,6 +29,7 @@ from tabane.wire.json import InvalidJson
 if TYPE_CHECKING:
     from tabane.audit.log import AuditLog
     from tabane.code.limits import ScriptLimits
+    from tabane.code.parameters import RunScript
     from tabane.code.sandbox import Sandbox
     from tabane.code.script_run import ScriptRun
     from tabane.code.scripts import ScriptReport, Scripts
@@ -238,6 +237,8 @@ class HubScripts:
         self.approvals: ScriptApprovals | None = None
 
     def table(self) -> list[Operation]:
+        from tabane.code.table import code_table
+
         return code_table(self.run)
 
     @property
@@ -349,6 +350,8 @@ class HubScripts:
             await self._scripts.close()
 
     def _loaded(self) -> Scripts:
+        from tabane.extras import extra_command
+
         if self._scripts is None:
             if find_spec("pydantic_monty") is None:
                 raise HubError(

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import msgspec
 from msgspec import Meta, Struct
@@ -20,22 +20,6 @@ from tabane.gateway.servers.configuration import (
     why_disabled,
     written_definitions,
 )
-from tabane.gateway.servers.editing import (
-    add_server,
-    change_server,
-    check_server_name,
-    enable_server,
-    remove_server,
-)
-from tabane.gateway.servers.kept_secrets import (
-    SecretMove,
-    SecretMoves,
-    SecretNaming,
-    keeping,
-    moves_of,
-    referred_names,
-)
-from tabane.gateway.servers.masking import masked, unmasked
 from tabane.gateway.servers.plain_secrets import plain_secrets
 from tabane.gateway.servers.secret_store import SecretStore
 from tabane.gateway.servers.variables import Variables
@@ -47,6 +31,10 @@ from tabane.operations import Caller, Operation, Privilege
 from tabane.settings import Settings
 from tabane.text.nearest_names import nearest
 from tabane.wire.channel import LineBatch
+
+if TYPE_CHECKING:
+    from tabane.gateway.servers.kept_secrets import SecretMove, SecretMoves
+
 
 LARGEST = 64 << 10
 """Bytes of a definition as JSON."""
@@ -116,6 +104,8 @@ class _FileNow(Struct, frozen=True):
         self, name: str, definition: Mapping[str, Any], replaced: str | None, written: Mapping[str, Any]
     ) -> SecretMoves:
         """Return how new secrets leave a definition. Those that the replaced one has in plain text stay."""
+        from tabane.gateway.servers.kept_secrets import SecretNaming, moves_of, referred_names
+
         others = {other: each for other, each in written_definitions(self.path).items() if other != replaced}
         referred = referred_names(others, self.settings_texts) | referred_names({name: definition})
         naming = SecretNaming(self.store.get, self.environment, referred)
@@ -143,6 +133,8 @@ class _FileNow(Struct, frozen=True):
 
     def whole(self, name: str, definition: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
         """Return an edited definition with its hidden values. Raises BadArguments."""
+        from tabane.gateway.servers.masking import unmasked
+
         return unmasked(definition, written, self.secrets(name, written))
 
     def problems(self, name: str, definition: object, lang: Lang) -> list[dict[str, Any]]:
@@ -231,6 +223,8 @@ class ServerSetup:
     async def show(self, caller: Caller, params: ShowDefinition) -> dict[str, Any]:
         """Return the definition with secrets masked, its problems, and a version for :meth:`change`."""
 
+        from tabane.gateway.servers.masking import masked
+
         def read() -> dict[str, Any]:
             file, name = self._file(), params.name
             written = file.written(name)
@@ -296,6 +290,9 @@ class ServerSetup:
     async def add(self, caller: Caller, params: AddServer) -> dict[str, Any]:
         """Add a server. Raises BadArguments and ConfigurationError; then nothing was changed."""
 
+        from tabane.gateway.servers.editing import add_server, check_server_name
+        from tabane.gateway.servers.kept_secrets import SecretMoves, keeping
+
         def write(file: _FileNow) -> tuple[str, ...]:
             check_server_name(params.name)
             _check_size(params.definition)
@@ -312,6 +309,10 @@ class ServerSetup:
 
     async def change(self, caller: Caller, params: ChangeServer) -> dict[str, Any]:
         """Replace a definition. Raises UnknownName, and as :meth:`add`."""
+
+        from tabane.gateway.servers.editing import change_server
+        from tabane.gateway.servers.kept_secrets import SecretMoves, keeping
+        from tabane.gateway.servers.masking import masked, unmasked
 
         def write(file: _FileNow) -> tuple[str, ...]:
             _check_size(params.definition)
@@ -340,6 +341,8 @@ class ServerSetup:
     async def remove(self, caller: Caller, params: RemoveServer) -> dict[str, Any]:
         """Remove a server. Raises UnknownName and ConfigurationError."""
 
+        from tabane.gateway.servers.editing import remove_server
+
         def write(file: _FileNow) -> tuple[str, ...]:
             remove_server(file.path, params.name)
             return ()
@@ -348,6 +351,8 @@ class ServerSetup:
 
     async def enable(self, caller: Caller, params: EnableServer) -> dict[str, Any]:
         """Enable or disable a server. Raises UnknownName and ConfigurationError."""
+
+        from tabane.gateway.servers.editing import enable_server
 
         def write(file: _FileNow) -> tuple[str, ...]:
             enable_server(file.path, params.name, params.enabled)
@@ -398,6 +403,8 @@ class ServerSetup:
 
 
 def _check_version(params: ChangeServer, written: Mapping[str, Any], secrets: tuple[str, ...]) -> None:
+    from tabane.gateway.servers.masking import masked
+
     if params.version not in (None, _version(masked(written, secrets))):
         raise _entry_changed(params.name)
 
@@ -414,6 +421,8 @@ def _version(shown: Mapping[str, Any]) -> str:
 
 
 def _name_problems(file: _FileNow, params: CheckDefinition, lang: Lang) -> Iterator[dict[str, Any]]:
+    from tabane.gateway.servers.editing import check_server_name
+
     if params.replaces is not None:
         return
     try:

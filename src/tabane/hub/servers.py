@@ -26,14 +26,13 @@ from tabane.gateway.servers.configuration import (
 from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.variables import Variables, keyring_lookup, load_variables
 from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
-from tabane.hub.postgres_engine import PostgresEngine
 from tabane.hub.recorded_environment import with_recorded
-from tabane.hub.vector_index import opened_index
 from tabane.messages import Message, say
 from tabane.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from tabane.engines.candidate_index import CandidateIndex
+    from tabane.hub.postgres_engine import PostgresEngine
 
 
 def limits_of(settings: Settings) -> UpstreamLimits:
@@ -96,6 +95,8 @@ def postgres_engine(settings: Settings, environment: Mapping[str, str]) -> Postg
     """Return the database that the setting engine names; None if there is none."""
     if not settings.engine:
         return None
+    from tabane.hub.postgres_engine import PostgresEngine
+    from tabane.hub.vector_index import opened_index
 
     def index() -> CandidateIndex:
         address = filled_address(settings.vector_index, settings, environment, "vector_index")

@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from tabane.errors import StoreCorrupt, StoreError
-from tabane.hub.postgres_engine import PostgresEngine
-from tabane.hub.replicas import Replicas
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.operations.job_turns import SharedTurn, TurnOpener
 from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
+    from tabane.hub.postgres_engine import PostgresEngine
+    from tabane.hub.replicas import Replicas
     from tabane.postgres.change_probe import ChangeProbe
     from tabane.postgres.database import PostgresDatabase
     from tabane.search.engine import Collection as SearchableCollection
@@ -30,6 +31,9 @@ log = logging.getLogger(__name__)
 
 FOLDER = "store"
 """Under the home: a file a domain, and a folder of index beside it for each collection."""
+
+UNFINISHED = ".embedding"
+"""Ends the name of a file in the folder while the collection of that name is being embedded."""
 
 DERIVED = frozenset({"cache"})
 """Domains with derived data only: if the file is lost, its contents are rebuilt."""
@@ -46,24 +50,28 @@ class CheckStores(Struct, frozen=True, forbid_unknown_fields=True):
 class Stores:
     """One store for each domain. A hub that only forwards opens none, and does not import their modules.
 
-    ``shapes`` are the collections of each domain. ``postgres``: the database that holds them, except ``own``,
-    which belong to this copy of Tabane and never leave its home. ``replicas``: copies of what the database
-    holds, which are searched instead.
+    ``shapes`` returns the collections of each domain, and is called at the first use. ``postgres``: the
+    database that holds them, except ``own``, which belong to this copy of Tabane and never leave its home.
+    ``replicas``: copies of what the database holds, which are searched instead.
     """
 
     def __init__(
         self,
         home: Path,
-        shapes: Shapes,
+        shapes: Callable[[], Shapes],
         postgres: PostgresEngine | None = None,
         own: Collection[str] = (),
         replicas: Replicas | None = None,
     ) -> None:
-        self._folder, self._shapes = home / FOLDER, shapes
+        self._folder, self._declared = home / FOLDER, shapes
         self._postgres, self._own, self._replicas = postgres, own, replicas
         self._probe: ChangeProbe | None = None
         self._open: dict[str, Store] = {}
         self._opening = asyncio.Lock()
+
+    @cached_property
+    def _shapes(self) -> Shapes:
+        return self._declared()
 
     async def collection(self, domain: str, shape: Shape) -> SearchableCollection:
         """Return a collection of that domain. Raises StoreError if it cannot be opened."""

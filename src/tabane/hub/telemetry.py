@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tabane.hub.call_counters import CallCounters
-from tabane.hub.metering import HubMeter, Later
+from tabane.hub.metering import HubMeter
 
 if TYPE_CHECKING:
     from tabane.access.limits import CallLimits
@@ -24,9 +24,9 @@ class HubTelemetry:
         self.counters = CallCounters()
         self.tracing = _tracing(settings.otel_endpoint, environment)
 
-    def meter(self, limits: Callable[[str], CallLimits | None], later: Later) -> HubMeter:
+    def meter(self, limits: Callable[[str], CallLimits | None]) -> HubMeter:
         """Return a meter that feeds both."""
-        return HubMeter(limits, count=self.counters.count, trace=self.tracing, later=later)
+        return HubMeter(limits, count=self.counters.count, trace=self.tracing)
 
     async def close(self) -> None:
         """Export the spans that wait, at most 2 seconds long."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,35 +12,29 @@ from msgspec import Raw, structs
 from tabane.errors import CallerError, TabaneError
 from tabane.gateway.definitions.pins import HoldPolicy
 from tabane.gateway.gateway import Gateway
-from tabane.gateway.logins.fetching import LoginNetwork
+from tabane.gateway.logins.login_network import LoginNetwork
 from tabane.gateway.logins.logins import ServerLogins
 from tabane.gateway.long_results import KeptLimits, LongResults
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.results.query_pool import QueryPool
 from tabane.gateway.servers.configuration import ServersConfiguration
 from tabane.gateway.servers.server import Server
-from tabane.gateway.table import gateway_table
 from tabane.gateway.tool_meaning import ToolEmbedding
-from tabane.gateway.tool_search import ToolSource
 from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.hub.cages import cages_of
 from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_names, own_tools
-from tabane.hub.clients.rounds import LARGEST as LARGEST_QUESTION
 from tabane.hub.clients.task_calls import TaskParts
 from tabane.hub.clients.tool_calls import as_failure, as_result, question_of
 from tabane.hub.definition_scanning import definition_scans
-from tabane.hub.own_tools import CallerLimits, KeptDomains, held, idle
 from tabane.hub.questions.questions import HubQuestions
 from tabane.hub.result_types.result_types import HubResultTypes
 from tabane.hub.scripts import OPEN, HubScripts
 from tabane.hub.servers import FileFollower, limits_of
-from tabane.hub.tasks.operations import TaskOperations
 from tabane.hub.tasks.tasks import HubTasks
 from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget, Door, Face, OpenCall, Operation, OperationTable
-from tabane.reader.guard.addresses import fault
 from tabane.settings import Settings
 from tabane.wire import json
 from tabane.wire.channel import LineBatch
@@ -52,6 +45,8 @@ from tabane.wire.negotiation import offered_to_servers
 if TYPE_CHECKING:
     from tabane.audit.log import AuditLog
     from tabane.gateway.tool_operations import ToolOperations
+    from tabane.gateway.tool_search import ToolSource
+    from tabane.hub.own_tools import CallerLimits, KeptDomains
 
 RESERVED = frozenset(
     {
@@ -82,6 +77,22 @@ def count_servers(configuration: ServersConfiguration, gateway: Gateway) -> dict
     }
 
 
+def _idle(table: OperationTable, stores: KeptDomains, limits: CallerLimits) -> frozenset[str]:
+    """Return the own tools that have nothing to work on."""
+    from tabane.hub.own_tools import held, idle
+
+    return idle(own_names(table), lambda of: held(of, stores, limits))
+
+
+def _fault_of_address(address: str) -> Message | None:
+    """Return why a login may not go to an address; None if it may."""
+    from ipaddress import ip_address
+
+    from tabane.reader.guard.addresses import fault
+
+    return fault(ip_address(address.partition("%")[0]))
+
+
 def gateway_of(
     servers: tuple[Server, ...],
     settings: Settings,
@@ -104,7 +115,7 @@ def gateway_of(
     logins = ServerLogins(
         settings.home,
         settings.servers,
-        LoginNetwork(environment, lambda address: fault(ip_address(address.partition("%")[0]))),
+        LoginNetwork(environment, _fault_of_address),
         keyring=settings.keyring,
     )
     logins.client_metadata_url = settings.login_client_metadata_url
@@ -204,13 +215,13 @@ class UsedServersFile:
 
 
 class UseMeter(Protocol):
-    """Tells of each successful call, its target, its holder and a tool's result, and has the audit log.
+    """Tells of successful calls, their target, holder and number, and a tool's result, and has the audit log.
 
     ``answered`` is told what a caller reads.
     """
 
     recorder: AuditLog | None
-    used: Callable[[CallTarget, str], None] | None
+    used: Callable[[CallTarget, str, int], None] | None
     returned: Callable[[CallTarget, str, bytes | Raw], None] | None
     answered: Callable[[Caller, CallTarget], None] | None
 
@@ -270,11 +281,19 @@ class HubTools:
 
     def source(self) -> ToolSource:
         """Return the tools as a source of the search over everything."""
+        from tabane.gateway.tool_search import ToolSource
+
         return ToolSource(self._gateway)
 
-    def table(self, long_results: LongResults) -> list[Operation]:
+    def read_more_of(self, long_results: LongResults) -> None:
+        """Note what is read of these results, and close them with the tools."""
         self._long_results = long_results
         long_results.on_read = self._read_again
+
+    def table(self, long_results: LongResults) -> list[Operation]:
+        from tabane.gateway.table import gateway_table
+        from tabane.hub.tasks.operations import TaskOperations
+
         return [
             *gateway_table(
                 self._gateway, self._admit, self._own, long_results, self._file, self.result_types.of
@@ -290,11 +309,10 @@ class HubTools:
 
         A search leaves out those that have nothing to work on.
         """
-        names = own_names(table)
         self._gateway.provide(
             lambda: own_tools(table),
             lambda: old_names(table),
-            lambda: idle(names, lambda of: held(of, stores, limits)),
+            lambda: _idle(table, stores, limits),
         )
 
     def report_to(self, meter: UseMeter, questions_changed: Callable[[], None]) -> None:
@@ -316,6 +334,8 @@ class HubTools:
 
     async def _perform(self, caller: Caller, name: str, arguments: dict[str, Any]) -> Raw:
         """Call a tool for a script, as call_tool does, or as call_readonly_tool if it was called by that."""
+        from tabane.hub.clients.rounds import LARGEST as LARGEST_QUESTION
+
         if name == OPEN:
             return await self._opened(caller, arguments)
         if self._calls is None:

@@ -8,26 +8,19 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Raw, Struct, structs
 
 from tabane.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from tabane.gateway.definitions.definition_scans import DefinitionScans
-from tabane.gateway.definitions.listing_scan import suspicious_definitions
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.configuration import configuration_of, why_disabled
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import AliasMap
-from tabane.gateway.tools.catalog import ToolCatalog
-from tabane.gateway.tools.disclosure import signature
 from tabane.gateway.tools.listings import ServerListing, keep_listing, listing_of
 from tabane.gateway.upstreams.connector import Connector
-from tabane.gateway.upstreams.handshake import Peer
-from tabane.gateway.upstreams.lists import LISTS
-from tabane.gateway.upstreams.upstream import Upstream
 from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
-from tabane.gateway.upstreams.upstream_state import UpstreamState
 from tabane.hub.definition_scanning import definition_scans
 from tabane.hub.servers import limits_of, variables_of, with_inherited
 from tabane.messages import Message, say
@@ -35,6 +28,11 @@ from tabane.operations import Caller, Face
 from tabane.settings import Settings
 from tabane.wire.channel import LineBatch
 from tabane.wire.json import join
+
+if TYPE_CHECKING:
+    from tabane.gateway.upstreams.handshake import Peer
+    from tabane.gateway.upstreams.upstream import Upstream
+
 
 Keep = Callable[[ServerListing], None]
 
@@ -81,6 +79,8 @@ class Trials:
     async def run(self, caller: Caller, params: TryServer) -> dict[str, Any]:
         """Try a server. Raises as :func:`server_from_definition` and :func:`try_server`."""
         import tempfile  # two megabytes that a hub which tries nothing goes without
+
+        from tabane.gateway.definitions.listing_scan import suspicious_definitions
 
         settings = self._settings()
         server = server_from_definition(
@@ -180,6 +180,8 @@ async def try_server(
 
     Raises UpstreamError with its exit status and stderr if it does not get that far.
     """
+    from tabane.gateway.upstreams.upstream import Upstream
+
     loop = asyncio.get_running_loop()
     peers: list[Peer] = []
     lists: dict[str, list[Raw]] = {}
@@ -220,6 +222,9 @@ async def _listed(upstream: Upstream) -> None:
     """Wait for its lists. A quick failure is given a second chance: some servers end at a question of an
     era that they do not know, and the next start does not put it.
     """
+    from tabane.gateway.upstreams.lists import LISTS
+    from tabane.gateway.upstreams.upstream_state import UpstreamState
+
     began = time.monotonic()
     await upstream.listed()
     if upstream.state is UpstreamState.WAITING and time.monotonic() - began < QUICK:
@@ -236,6 +241,9 @@ def _listing(server: Server, peer: Peer, lists: Mapping[str, list[Raw]]) -> Serv
 
 
 def _row(server: Server, peer: Peer, lists: Mapping[str, list[Raw]]) -> dict[str, Any]:
+    from tabane.gateway.tools.catalog import ToolCatalog
+    from tabane.gateway.tools.disclosure import signature
+
     catalogue = ToolCatalog(AliasMap({}, frozenset()))
     catalogue.put(server, lists["tools"])
     return {

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabane.audit.index_following import IndexFollowing
-from tabane.audit.table import audit_queries_table
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.operations import Operation
@@ -52,6 +51,8 @@ class HubUsage:
         self._queries: AuditQueries | None = None
 
     def table(self) -> list[Operation]:
+        from tabane.audit.table import audit_queries_table
+
         return audit_queries_table(self._asked)
 
     def share(self, audit: SharedAudit, usage: SharedUsage, mark: str, address: str) -> None:

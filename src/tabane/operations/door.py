@@ -17,7 +17,6 @@ from tabane.operations.caller import Face
 from tabane.operations.guarded_call import GuardedCall
 from tabane.operations.guarding import NoGuard
 from tabane.operations.metering import UNMETERED, NoMeter, ended
-from tabane.operations.parameter_errors import decoder_message, parameter_error
 
 if TYPE_CHECKING:
     from tabane.operations.access import CallTarget
@@ -254,8 +253,12 @@ def decode_params(operation: Operation, params: bytes | msgspec.Raw) -> msgspec.
         given = params or b"{}"
         return _decoded(_snake_case(given) if operation.camel_case else given, operation.params)
     except msgspec.ValidationError as error:
+        from tabane.operations.parameter_errors import parameter_error
+
         raise parameter_error(operation, error) from None
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        from tabane.operations.parameter_errors import decoder_message
+
         why = say("nested too deeply") if isinstance(error, RecursionError) else decoder_message(error)
         raise BadArguments(
             say("{name}: the parameters are not readable JSON ({detail})", name=operation.name, detail=why)

@@ -104,14 +104,25 @@ def of_source(source: str, operations: Iterable[Operation]) -> list[Operation]:
 
 
 class OperationTable:
-    """The operations of a hub by name. Raises ValueError if a name is declared twice."""
+    """The operations of a hub by name. Raises ValueError if a name is declared twice.
 
-    def __init__(self, operations: list[Operation]) -> None:
-        self._by_name: dict[str, Operation] = {}
-        for operation in operations:
-            if operation.name in self._by_name:
+    A function that returns them is called at the first use of the table: a hub that only forwards calls of
+    its servers' tools imports no parameters and no handlers of its own operations.
+    """
+
+    def __init__(self, declared: Iterable[Operation] | Callable[[], Iterable[Operation]]) -> None:
+        self._declare = declared if callable(declared) else lambda: declared
+        if not callable(declared):
+            self._by_name  # noqa: B018  (the error belongs to who made the list)
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Operation]:
+        found: dict[str, Operation] = {}
+        for operation in self._declare():
+            if operation.name in found:
                 raise ValueError(f"operation {operation.name!r} is declared twice")
-            self._by_name[operation.name] = operation
+            found[operation.name] = operation
+        return found
 
     def get(self, name: str) -> Operation | None:
         return self._by_name.get(name)

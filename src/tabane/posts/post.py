@@ -7,9 +7,10 @@ import re
 
 import msgspec
 
+from tabane import posts
 from tabane.search.records import Field, Kind, Record, Shape, TextField
 
-DOMAIN = "posts"
+DOMAIN = posts.DOMAIN
 
 SPACES = ("content", "reasoning", "summary")
 """The texts of a post that have vectors, each in its own space. Weights come in this order."""
@@ -18,7 +19,7 @@ DUPLICATE_FIELD = "twin"
 """The stored field of :func:`duplicate_key`. Existing archives have it under this name."""
 
 SHAPE = Shape(
-    "posts",
+    posts.COLLECTION,
     (TextField("content"), TextField("reasoning"), TextField("summary")),
     (
         Field("user", Kind.STRING),

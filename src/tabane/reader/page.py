@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from tabane.messages import Message
+from tabane.reader import page_domain
 from tabane.search.filters import Equal, In
 from tabane.search.records import Field, Kind, Shape, TextField
 
@@ -63,7 +64,7 @@ BARRED = frozenset({"bot-wall", "consent-wall", "login", "age-gate"})
 NOT_KEPT = BARRED | {"not-found", "parked"}
 """Kinds of pages that are not cached, found or remembered, because they are not content."""
 
-DOMAIN = "cache"
+DOMAIN = page_domain.DOMAIN
 
 SPACE = "text"
 SPACES = (SPACE,)

@@ -11,10 +11,14 @@ from msgspec import Struct, structs
 from tabane.search.engine import (
     MOST_AT_ONCE,
     EngineHits,
+    JoinableRequests,
+    JoinedRecords,
     LexicalQuery,
+    NearestRequest,
     SearchableTexts,
     SearchableVectors,
     VectorQuery,
+    demanding,
 )
 from tabane.search.filters import And, Filter
 from tabane.search.fusion import CosineWeight, K, Scale, ScoreParts, convex, reciprocal_ranks, stretched
@@ -43,7 +47,7 @@ _CONVEX = 0.7
 _WEIGHT = CosineWeight()
 
 
-class HybridSearchable(SearchableTexts, SearchableVectors, Protocol):
+class HybridSearchable(SearchableTexts, SearchableVectors, JoinableRequests, Protocol):
     """A collection that finds records by keywords and by vectors."""
 
 
@@ -136,9 +140,12 @@ class _HybridSearch(Struct, frozen=True):
         # proven. Ranks and stretched scores depend on the whole depth.
         plain = rule.fusion in ("scaled", "partial")
         meaning = structs.replace(self.meaning, proven=limit + offset if plain else None)
-        meant = And((self.where, demands(self.words)))
-        nearest = await self.collection.nearest(meaning, meant, self.looked)
-        found = await self._with_cosines(_merged(lexical, nearest))
+        request = NearestRequest(meaning, And((self.where, demands(self.words))), self.looked)
+        nearest, found = await self.collection.together(
+            lambda records: self._compared(records, request, lexical),
+            long=demanding(request.query, request.where),
+            first=request,
+        )
         fused = _fused(found, lexical, nearest, rule)[offset : offset + limit]
         exact = lexical.exact and max(len(lexical.hits), len(nearest.hits)) < self.looked
         hits = (found[key] for key, _ in fused)
@@ -149,18 +156,19 @@ class _HybridSearch(Struct, frozen=True):
         )
         return HybridRanking(tuple(scored), len(found), exact)
 
-    async def _with_cosines(self, found: dict[str, RankedRecord]) -> dict[str, RankedRecord]:
-        """Return the same records, with cosines also for those that only keywords found."""
+    async def _compared(
+        self, records: JoinedRecords, request: NearestRequest, lexical: EngineHits
+    ) -> tuple[EngineHits, dict[str, RankedRecord]]:
+        """Return the nearest records, and these and the lexical hits by key, with cosines."""
+        nearest = await records.nearest(request.query, request.where, request.limit)
+        found = _merged(lexical, nearest)
         lacking = [hit.key for hit in found.values() if hit.cosine is None]
-        if not lacking:
-            return found
-        cosines: list[float | None] = []
         for first in range(0, len(lacking), MOST_AT_ONCE):
-            cosines += await self.collection.similarities(self.meaning, lacking[first : first + MOST_AT_ONCE])
-        return found | {
-            key: RankedRecord(key, found[key].row, 0.0, cosine, found[key].bm25)
-            for key, cosine in zip(lacking, cosines, strict=True)
-        }
+            part = lacking[first : first + MOST_AT_ONCE]
+            cosines = await records.similarities(self.meaning, part)
+            for key, cosine in zip(part, cosines, strict=True):
+                found[key] = RankedRecord(key, found[key].row, 0.0, cosine, found[key].bm25)
+        return nearest, found
 
 
 def _merged(lexical: EngineHits, nearest: EngineHits) -> dict[str, RankedRecord]:

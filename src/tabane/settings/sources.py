@@ -16,7 +16,6 @@ from tabane.settings.limit_rules import DEFAULT_RULES, LimitRules
 from tabane.settings.listening import check_listening
 from tabane.settings.oauth import check_oauth
 from tabane.settings.option import InvalidSetting, SettingOption, expanded, value_of
-from tabane.settings.origins import allowed_entry
 from tabane.settings.table import OPTIONS, Settings, SettingSource
 from tabane.text.nearest_names import nearest
 
@@ -262,6 +261,10 @@ def _check_model(settings: Settings) -> None:
 
 
 def _check_origins(settings: Settings) -> None:
+    if not settings.origins:
+        return
+    from tabane.settings.origins import allowed_entry
+
     for given in settings.origins:
         if allowed_entry(given) is None:
             raise ConfigurationError(

@@ -31,6 +31,8 @@ from tabane.store.vectors.vector_index import Moment
 
 T = TypeVar("T")
 
+_NO_SPACES: Moment = {}
+
 
 @dataclass(frozen=True, slots=True)
 class ForeseenHits:
@@ -105,9 +107,9 @@ class JoinedReads:
     @cached_property
     def _moment(self) -> tuple[Masks, Moment]:
         """Records, columns and vectors at the moment of the transaction; chosen by the first request."""
-        table = self._collection.table
+        table, spaces = self._collection.table, _NO_SPACES
         if table.vectors is None:
-            masks, spaces = table.masks(self._connection), {}
+            masks = table.masks(self._connection)
         else:
             masks, spaces = at_one_moment(table, table.vectors, self._connection)
         masks.sweeps = self._sweeps

@@ -19,19 +19,30 @@ from tabane.store.vector_cache import PersistentVectorCache
 if TYPE_CHECKING:
     from tabane.store.collection import LexicalFollower, StoredCollection
     from tabane.store.collection_table import CollectionTable
+    from tabane.store.vector_process import VectorSearchProcess
     from tabane.store.vectors.vector_database import VectorDatabase
 
 # Makes the lexical index of a table, in its folder.
 OpenLexicalIndex = Callable[[str, "CollectionTable"], Awaitable["LexicalFollower"]]
 
+# Makes the process that searches the vectors of a collection, None for none.
+MakeSearchProcess = Callable[[], "VectorSearchProcess | None"]
+
 
 class Store:
     """One domain's file and its collections, each opened once. Made by :meth:`open`."""
 
-    def __init__(self, database: Database, lexical: OpenLexicalIndex | None, pages: int = PAGES) -> None:
+    def __init__(
+        self,
+        database: Database,
+        lexical: OpenLexicalIndex | None,
+        pages: int = PAGES,
+        searching: MakeSearchProcess | None = None,
+    ) -> None:
         self.database = database
         self._lexical = lexical
         self._pages = pages
+        self._searching = searching
         self._collections: dict[str, StoredCollection] = {}
         self._vectors: VectorDatabase | None = None  # opened with the first collection that has some
         self._kept: PersistentVectorCache | None = None
@@ -47,13 +58,16 @@ class Store:
         lexical: OpenLexicalIndex | None = None,
         migrations: Sequence[Migration] = MIGRATIONS,
         pages: int = PAGES,
+        searching: MakeSearchProcess | None = None,
     ) -> Store:
         """Open ``<folder>/<domain>.db``, created if it is new. Raises :class:`~tabane.errors.StoreError`.
 
-        ``pages``: number of changed pages of a file after which a checkpoint is made.
+        ``pages``: number of changed pages of a file after which a checkpoint is made. ``searching`` makes the
+        process that searches vectors of a collection; it starts under load only.
         """
         path = os.path.join(folder, f"{domain}.db")
-        return cls(await asyncio.to_thread(Database.open, path, migrations, pages=pages), lexical, pages)
+        database = await asyncio.to_thread(Database.open, path, migrations, pages=pages)
+        return cls(database, lexical, pages, searching)
 
     async def collection(self, shape: Shape) -> StoredCollection:
         """Return the collection of that shape, made if it is new. The same one at every call.
@@ -76,10 +90,11 @@ class Store:
         from tabane.store.collection import StoredCollection
         from tabane.store.vector_process import search_process
 
+        process = (self._searching or search_process)()
         if self._lexical is None:
-            return StoredCollection(table, process=search_process())
+            return StoredCollection(table, process=process)
         folder = os.path.splitext(self.database.path)[0] + f".{shape.name}"
-        return StoredCollection(table, await self._lexical(folder, table), search_process())
+        return StoredCollection(table, await self._lexical(folder, table), process)
 
     async def table(self, shape: Shape) -> CollectionTable:
         """Open the table of a collection, without its index and maintenance. The caller closes it."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tabane.engines.vector_request import VectorRequest
-from tabane.errors import WorkerError
+from tabane.errors import WorkerEnded, WorkerError
 from tabane.store.columns import Array, ColumnSnapshot
 from tabane.store.vectors.search_requests import packed_question, read_matches, sent_moment
 from tabane.store.vectors.space_index import SpaceSnapshot
@@ -29,7 +29,10 @@ from tabane.workers.worker import Program, environment, module
 log = logging.getLogger(__name__)
 
 MANY = 4
-"""Questions under way from which on the process is started."""
+"""Questions under way at the same time that are too many for one core."""
+
+CROWDED = 16
+"""Questions within a second that met so many others, after which the process is started."""
 
 SMALLEST = 20_000
 """Vectors of a space from which on a search takes longer than a message to the process."""
@@ -37,7 +40,12 @@ SMALLEST = 20_000
 MOST_SENT = 4_000_000
 """Bytes of rows and of vectors in memory that are sent with a moment. With more, it is searched here."""
 
-_BETWEEN = 0.25  # seconds between two moments that are sent: while much is written, it is searched here
+REST = 1.0
+"""Seconds after the process died in which it is not started again."""
+
+BETWEEN = 0.25
+"""Seconds between two moments that are sent. While much is written, it is searched here."""
+
 _PENDING = 12  # questions that wait for the process; with more, some are sooner answered here
 _PAUSE = 60.0  # seconds after a failure in which the process is not used
 _SILENCE = 10.0  # seconds
@@ -90,11 +98,27 @@ def _same(one: Array, other: Array) -> bool:
 class VectorSearchProcess:
     """The process of one collection. Use it on one event loop only."""
 
-    def __init__(self, *, many: int = MANY, smallest: int = SMALLEST) -> None:
+    def __init__(
+        self,
+        *,
+        many: int = MANY,
+        crowded: int = CROWDED,
+        smallest: int = SMALLEST,
+        between: float = BETWEEN,
+        rest: float = REST,
+    ) -> None:
+        """The parameters replace the constants of the same names."""
         program = Program(module("tabane.store.vectors.search_worker"), environment(os.environ), errors=2)
         self._resident = ResidentWorker(program, b"", silence=_SILENCE)
-        self._many, self._smallest = many, smallest
-        self._under_way = self._pending = 0
+        self._many, self._crowded, self._smallest, self._between = many, crowded, smallest, between
+        self._rest = rest
+        self.answered = 0
+        """Questions that the process answered."""
+        self.crowds = 0
+        """Times that so many questions were under way that the process was started."""
+        self._under_way = self._pending = self._met = 0
+        self._met_since = -1.0
+        self._closed = False
         self._starting: asyncio.Task[None] | None = None
         self._known = _KnownMoment()
         self._pid: int | None = None
@@ -108,8 +132,8 @@ class VectorSearchProcess:
     @property
     def is_wanted(self) -> bool:
         """Return whether so many questions are under way that the process may take some."""
-        enough = 2 if self._resident.is_ready else self._many
-        return self._under_way >= enough and _now() >= self._not_before
+        enough = min(2, self._many) if self._resident.is_ready else self._many
+        return self._under_way >= enough and _now() >= self._not_before and not self._closed
 
     @contextmanager
     def counted(self) -> Iterator[None]:
@@ -129,7 +153,7 @@ class VectorSearchProcess:
         if not self._worth_it(moment, request):
             return None
         if not self._resident.is_ready:
-            self._start()
+            self._crowd()
             return None
         if self._pending >= _PENDING:
             return None
@@ -138,6 +162,7 @@ class VectorSearchProcess:
 
     async def close(self) -> None:
         """End the process. Questions that wait for it are answered by their callers."""
+        self._closed = True
         await self._resident.close()
         if self._starting is not None:
             await asyncio.wait({self._starting})
@@ -153,19 +178,28 @@ class VectorSearchProcess:
             return False
         return any(view is not None and len(view.data) >= self._smallest for view in spaces)
 
-    def _start(self) -> None:
-        if self._starting is None or self._starting.done():
-            self._starting = asyncio.get_running_loop().create_task(self._started())
-
-    async def _started(self) -> None:
+    async def start(self) -> None:
+        """Start the process, unless it runs, and wait until it is ready. If it cannot be, it is not used."""
         try:
             await self._resident.ask(b"", urgent=True)
         except (WorkerError, RequestRefused) as error:
             self._failed(error)
 
+    def _crowd(self) -> None:
+        """Count a question that met many others, and start the process after enough of them in a second."""
+        if _now() - self._met_since > 1.0:
+            self._met, self._met_since = 0, _now()
+        self._met += 1
+        if self._met >= self._crowded and (self._starting is None or self._starting.done()):
+            self.crowds += 1
+            self._starting = asyncio.get_running_loop().create_task(self.start())
+
     def _failed(self, error: Exception) -> None:
+        """Search here for some time: a moment if the process died, so that it is started again."""
+        if self._closed or _now() < self._not_before:
+            return
         log.warning("vectors are searched without a process of their own: %s", error)
-        self._not_before = _now() + _PAUSE
+        self._not_before = _now() + (self._rest if isinstance(error, WorkerEnded) else _PAUSE)
 
     def _question(
         self, snapshot: ColumnSnapshot, moment: Moment, request: VectorRequest, wanted: int
@@ -174,7 +208,7 @@ class VectorSearchProcess:
         spaces, sent = {name: moment[name] for name in request.vectors}, None
         met = self._pid == self._resident.pid
         if not met or not self._known.has(snapshot, spaces):
-            if met and _now() - self._sent_at < _BETWEEN:
+            if met and _now() - self._sent_at < self._between:
                 return None
             others = {name: moment[name] for name in self._known.spaces if name in moment}
             sent = sent_moment(snapshot.origin, snapshot.alive, others | spaces, MOST_SENT)
@@ -189,7 +223,7 @@ class VectorSearchProcess:
     ) -> ForeseenMatches | None:
         self._pending += 1
         try:
-            found = read_matches(await self._resident.ask(body, urgent=True))
+            found = read_matches(await self._resident.ask(body, urgent=True, again=False))
         except (WorkerError, RequestRefused, msgspec.MsgspecError) as error:
             self._failed(error)
             return None
@@ -198,6 +232,7 @@ class VectorSearchProcess:
         if found is None:  # another process, which was sent no moment yet
             self._pid = None
             return None
+        self.answered += 1
         exact = found.whole or request.threshold is None
         return ForeseenMatches(found.matches, snapshot.origin, exact)
 

@@ -28,6 +28,10 @@ SLICE = 0.002
 """Seconds for which the lines of one peer are handled before the loop turns to the others."""
 
 
+MOST_LATER = 64
+"""Pieces of work that a batch may put off: they are short, but not counted in the slice."""
+
+
 class LineSplitter:
     """Splits bytes into whole lines; pure.
 
@@ -100,13 +104,15 @@ class LineSplitter:
 class LineBatch:
     """Collects the channels written to while lines are handled, and flushes them at the end.
 
-    After that comes the work that no message has to wait for, see :meth:`later`.
+    After that comes the work that no message has to wait for, see :meth:`later`. ``is_behind`` is whether so
+    much of it waits that it should be done before more lines are handled.
     """
 
     def __init__(self) -> None:
         self._depth = 0
         self._dirty: list[LineChannel] = []
         self._later: list[Callable[[], object]] = []
+        self.is_behind = False
 
     def __enter__(self) -> None:
         self._depth += 1
@@ -132,10 +138,12 @@ class LineBatch:
         """Do some short work after the flush, and before the next line is read; now if no batch is open."""
         if self._depth:
             self._later.append(work)
+            self.is_behind = len(self._later) >= MOST_LATER
         else:
             work()
 
     def _catch_up(self) -> None:
+        self.is_behind = False
         while self._later:
             later, self._later = self._later, []
             for work in later:
@@ -344,7 +352,7 @@ class LineChannel:
                 self._held = waits
                 waits.add_done_callback(self._release)
                 return
-            if inbox and monotonic() > until:
+            if inbox and (monotonic() > until or self._batch.is_behind):
                 return
         if self._splitter.oversized:
             self._tell_oversized()

@@ -34,12 +34,16 @@ class EndedByRequest(WorkerEnded):
 
 @dataclass(slots=True, eq=False)
 class _Pending:
-    """A request without an answer. Without a ``body``, it waits for the greeting."""
+    """A request without an answer. Without a ``body``, it waits for the greeting.
+
+    ``again``: it is sent to the next process if this one ends.
+    """
 
     body: bytes | None
     urgent: bool
     told: Callable[[bytes], None] | None
     answer: asyncio.Future[bytes]
+    again: bool = True
     in_work: bool = False
     deaths: int = 0
 
@@ -89,14 +93,23 @@ class ResidentWorker:
         return self._greeting
 
     async def ask(
-        self, body: bytes, *, urgent: bool = False, told: Callable[[bytes], None] | None = None
+        self,
+        body: bytes,
+        *,
+        urgent: bool = False,
+        told: Callable[[bytes], None] | None = None,
+        again: bool = True,
     ) -> bytes:
         """Return the result of a request. ``urgent`` ones do not wait for others. ``told`` gets progress.
+
+        Without ``again``, the request is for the process that is ready now, and fails when that ends.
 
         Raises RequestRefused; EndedByRequest after DEATHS processes that ended while they worked on it;
         WorkerEnded if processes keep ending; WorkerUnavailable if none can be started or after :meth:`close`.
         """
-        return await self._answer(body, urgent=urgent, told=told)
+        if not again and not self._ready:
+            raise _ended()
+        return await self._answer(body, urgent=urgent, told=told, again=again)
 
     async def close(self) -> None:
         """End the process; its requests fail."""
@@ -108,14 +121,19 @@ class ResidentWorker:
             await asyncio.wait({self._running})
 
     async def _answer(
-        self, body: bytes | None, *, urgent: bool, told: Callable[[bytes], None] | None = None
+        self,
+        body: bytes | None,
+        *,
+        urgent: bool,
+        told: Callable[[bytes], None] | None = None,
+        again: bool = True,
     ) -> bytes:
         if self._closed:
             raise _closing()
         self._last += 1
         number = self._last
         loop = asyncio.get_running_loop()
-        pending = self._pending[number] = _Pending(body, urgent, told, loop.create_future())
+        pending = self._pending[number] = _Pending(body, urgent, told, loop.create_future(), again)
         if self._ready:
             self._send(number, pending)
         elif self._running is None or self._running.done():
@@ -133,7 +151,7 @@ class ResidentWorker:
                 await self._restarts.pause()
                 try:
                     useful = await self._run_process()
-                    error = WorkerEnded(say("The worker process ended."))
+                    error = _ended()
                 except WorkerUnavailable as failed:
                     useful, error = False, failed
                 if useful:
@@ -215,9 +233,11 @@ class ResidentWorker:
         for number, pending in list(self._pending.items()):
             pending.deaths += pending.in_work
             pending.in_work = False
-            if pending.deaths >= DEATHS and not pending.answer.done():
-                del self._pending[number]
-                pending.answer.set_exception(EndedByRequest(say("The worker process ended.")))
+            if pending.answer.done() or (pending.again and pending.deaths < DEATHS):
+                continue
+            del self._pending[number]
+            error = EndedByRequest(say("The worker process ended.")) if pending.again else _ended()
+            pending.answer.set_exception(error)
 
     def _give_up(self, error: Exception) -> None:
         for pending in self._pending.values():
@@ -244,6 +264,10 @@ async def _next(worker: Worker) -> WorkerAnswer | None:
 
 def _refused(body: bytes, *, opening: bool) -> RequestRefused:
     return RequestRefused(msgspec.msgpack.decode(body, type=WorkerRefusal), opening=opening)
+
+
+def _ended() -> WorkerEnded:
+    return WorkerEnded(say("The worker process ended."))
 
 
 def _closing() -> WorkerUnavailable:

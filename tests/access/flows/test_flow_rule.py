@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from tabane.access.flows.flow_rule import FlowRule
+from tabane.access.flows.flow_rule import FlowRule, trail_key
 from tabane.access.flows.labels import (
     DESTRUCTIVE,
     EXTERNAL,
@@ -16,7 +16,7 @@ from tabane.access.flows.labels import (
     label_bits,
 )
 from tabane.access.flows.rules import FlowPolicy, broken_rule
-from tabane.access.flows.trails import Trails
+from tabane.access.flows.trails import IDLE, Trails
 from tabane.operations import Caller, CallTarget, Face
 from tests.harness.identities import GivenAccess
 
@@ -188,3 +188,37 @@ def test_the_reason_of_a_key_allows_the_pair_for_that_key() -> None:
         for lang in ("en", "ja"):
             said = verdict.reason.render(lang)
             assert f"tabane policy allow '{verdict.pair}' --holder key:a1b2" in said, said
+
+
+def test_a_call_that_repeats_the_last_one_is_noted_again_once_the_trail_was_forgotten() -> None:
+    policy, read = Policy(), target("mail__read")
+    for _ in range(2):
+        policy.rule.answered(CALLER, read)
+    assert policy.said("mail__send") != ""
+    policy.rule.trails.forget(lambda key: True)
+    policy.rule.forget()
+    assert policy.said("mail__send") == ""
+    policy.rule.answered(CALLER, read)
+    assert policy.said("mail__send") != ""
+
+
+def test_a_call_that_repeats_the_last_one_keeps_its_trail() -> None:
+    now = [1000.0]
+    policy, read = Policy(), target("mail__read")
+    policy.rule.trails = Trails(lambda: now[0])
+    policy.rule.answered(CALLER, read)
+    for _ in range(5):
+        now[0] += IDLE - 1
+        policy.rule.answered(CALLER, read)
+    assert policy.said("mail__send") != ""
+
+
+def test_calls_that_take_turns_are_noted_each() -> None:
+    policy = Policy()
+    other = structs.replace(CALLER, client="codex")
+    mail, files = target("mail__read"), target("files__read")
+    for caller, read in ((CALLER, files), (other, mail), (CALLER, mail), (other, files)):
+        policy.rule.answered(caller, read)
+    for caller in (CALLER, other):
+        assert policy.said("mail__send", caller=caller) != ""
+        assert len(policy.rule.trails.use(trail_key(caller)).private) == 2

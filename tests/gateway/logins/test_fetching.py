@@ -6,7 +6,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from tabane.gateway.logins.fetching import LoginHttp, LoginNetwork, LoginRequestFailed
+from tabane.gateway.logins.fetching import LoginHttp, LoginRequestFailed
+from tabane.gateway.logins.login_network import LoginNetwork
 from tabane.gateway.servers.oauth_keys import OAuthOptions
 from tabane.gateway.servers.server import Server
 from tabane.reader.guard.addresses import fault

@@ -8,17 +8,15 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from msgspec import Raw
 
 from tabane.errors import Conflict, UnknownName
-from tabane.gateway.definitions.changes import DefinitionChange, DefinitionHeld
 from tabane.gateway.definitions.definition import KINDS, ChosenDefinition, DefinitionKey, Kind, SeenDefinition
 from tabane.gateway.definitions.definition_scans import DefinitionScans
 from tabane.gateway.definitions.digest_cache import DigestCache
 from tabane.gateway.definitions.findings import KeptFinding, kept_findings
-from tabane.gateway.definitions.news import DefinitionNews, log_news
 from tabane.gateway.definitions.pin_file import PINS_FILE, PinFile, PinWrites
 from tabane.gateway.definitions.pins import (
     MOST_KNOWN,
@@ -34,9 +32,12 @@ from tabane.gateway.definitions.pins import (
     scanned,
 )
 from tabane.gateway.definitions.shown import ListingSource, ShownDefinitions
-from tabane.gateway.scanning.findings import ScannedText
-from tabane.gateway.time_slices import TimeSlices
 from tabane.messages import say
+
+if TYPE_CHECKING:
+    from tabane.gateway.definitions.changes import DefinitionChange, DefinitionHeld
+    from tabane.gateway.definitions.news import DefinitionNews
+
 
 log = logging.getLogger(__name__)
 
@@ -132,6 +133,8 @@ class DefinitionReview:
 
     async def scan(self, server: str, seen: Sequence[SeenDefinition], others: Collection[str]) -> Scans:
         """Scan definitions. One whose scan fails is not among the results."""
+        from tabane.gateway.scanning.findings import ScannedText
+
         if self.scans is None:
             return {}
         texts = [ScannedText(key.kind, key.name, body) for key, _, body in seen]
@@ -172,6 +175,8 @@ class DefinitionReview:
         scans: Scans | None = None,
     ) -> ReviewedList:
         """Do as :meth:`take`, and let other requests run in between."""
+        from tabane.gateway.time_slices import TimeSlices
+
         taking, turns = self._taking(server, fingerprint, kind, seen, source, scans), TimeSlices()
         while True:
             try:
@@ -227,6 +232,8 @@ class DefinitionReview:
 
     def refusal(self, server: str, kind: Kind, name: str) -> DefinitionHeld | None:
         """Return the error for who asks for a definition that is held back; None if it is not."""
+        from tabane.gateway.definitions.changes import DefinitionHeld
+
         pins, policy, key = self._pins.get(server), self._policy(server), DefinitionKey(kind, name)
         if pins is None or key not in pins.by_key:
             return None
@@ -368,6 +375,8 @@ class DefinitionReview:
         gone: Collection[str],
     ) -> None:
         """Tell of what changed; of each removed definition once, since a server may list it by turns."""
+        from tabane.gateway.definitions.news import DefinitionNews, log_news
+
         keys = [DefinitionKey(kind, name) for name in gone]
         removed = [key for key in keys if (server, key) not in self._told_removed]
         if len(self._told_removed) > MOST_KNOWN:
@@ -384,6 +393,8 @@ class DefinitionReview:
         self.watch.changed(server)
 
     def _change(self, server: str, key: DefinitionKey, pin: Pin) -> DefinitionChange:
+        from tabane.gateway.definitions.changes import DefinitionChange
+
         current = pin.digest in self._shown.of_key(server, key)
         trusted = self.trusted(server, key)
         before = trusted.digest if trusted is not None and trusted.digest != pin.digest else None

@@ -10,38 +10,24 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field, structs
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.launchers import npx_cache
-from tabane.gateway.launchers.download_journal import DownloadJournal, journal_folder
-from tabane.gateway.launchers.download_output import LINE_LIMIT, OutputDrain, written_bytes
-from tabane.gateway.launchers.download_steps import (
-    download_command,
-    is_exact,
-    offline_args,
-    present_command,
-)
-from tabane.gateway.launchers.installed_program import installed_program
-from tabane.gateway.launchers.kept_package import (
-    KeptPackage,
-    is_there,
-    needs_removal,
-    note_end,
-    runs_without_download,
-)
-from tabane.gateway.launchers.package_run import package_run
 from tabane.gateway.processes.child_environment import (
     child_environment,
     download_environment,
 )
 from tabane.gateway.processes.processes import ChildProcess, ChildProcesses
-from tabane.gateway.processes.stderr import StderrLog
 from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.server import Server
 from tabane.messages import Message, say
+
+if TYPE_CHECKING:
+    from tabane.gateway.launchers.download_journal import DownloadJournal
+    from tabane.gateway.launchers.kept_package import KeptPackage
+
 
 log = logging.getLogger(__name__)
 
@@ -148,6 +134,8 @@ class PackageDownloads:
         self._noticing: set[asyncio.Task[None]] = set()
 
     async def prepare(self, server: Server, on_progress: OnProgress) -> PreparedStart:
+        from tabane.gateway.launchers.kept_package import is_there
+
         if not _downloads(server):
             return PreparedStart(server)
         try:
@@ -173,12 +161,19 @@ class PackageDownloads:
             self._loop.run_in_executor(None, self._note_end, server, failure)
 
     def _note_end(self, server: Server, failure: Message | None) -> None:
+        from tabane.gateway.launchers.kept_package import note_end
+
         package = self._package(server)
         if package is not None:
             note_end(package, failure)
 
     def _package(self, server: Server) -> KeptPackage | None:
         """Return what the server runs; None if it is not known where that is kept. Blocks."""
+        from tabane.gateway.launchers import npx_cache
+        from tabane.gateway.launchers.download_journal import DownloadJournal, journal_folder
+        from tabane.gateway.launchers.kept_package import KeptPackage
+        from tabane.gateway.launchers.package_run import package_run
+
         run = package_run(server.command, server.args)
         folder = journal_folder(self._environment)
         if run is None or folder is None:
@@ -198,6 +193,10 @@ class PackageDownloads:
         Nor with an exact version, which never changes, and if only the step can ask it. In a cage, the
         program is run without npx.
         """
+        from tabane.gateway.launchers.download_steps import is_exact, offline_args
+        from tabane.gateway.launchers.installed_program import installed_program
+        from tabane.gateway.launchers.kept_package import runs_without_download
+
         if package.caged and package.entry is not None:
             program = installed_program(package.run, package.entry)
             if program is not None:
@@ -214,6 +213,8 @@ class PackageDownloads:
     async def _downloaded(
         self, server: Server, package: KeptPackage, on_progress: OnProgress
     ) -> PreparedStart:
+        from tabane.gateway.launchers.kept_package import is_there
+
         progress = PackageProgress(package.run.package)
         on_progress(progress)
         patience, _ = self._limits()
@@ -265,6 +266,9 @@ class PackageDownloads:
 
     async def _repair(self, package: KeptPackage) -> None:
         """Remove what a download that was cut off has left, once nothing uses it."""
+        from tabane.gateway.launchers import npx_cache
+        from tabane.gateway.launchers.kept_package import needs_removal
+
         entry = package.entry
         if entry is None:
             return
@@ -281,6 +285,8 @@ class PackageDownloads:
         self, server: Server, package: KeptPackage, progress: PackageProgress, on_progress: OnProgress
     ) -> bool:
         """Download the package. Return whether that worked; False also if the launcher has no such step."""
+        from tabane.gateway.launchers.download_steps import download_command, present_command
+
         present = present_command(package.run)
         if present is not None and await self._succeeds(server, package, present):
             return True
@@ -295,6 +301,9 @@ class PackageDownloads:
         progress: PackageProgress | None = None,
         on_progress: OnProgress = lambda progress: None,
     ) -> bool:
+        from tabane.gateway.launchers.download_output import LINE_LIMIT, OutputDrain, written_bytes
+        from tabane.gateway.processes.stderr import StderrLog
+
         child = await self._processes.spawn(command, package.private, package.cwd)
         os.close(child.stdin_fd)
         redact = Redactor(server.secrets).text
@@ -330,6 +339,8 @@ class PackageDownloads:
 
 
 def _downloads(server: Server) -> bool:
+    from tabane.gateway.launchers.package_run import package_run
+
     return server.transport == "stdio" and package_run(server.command, server.args) is not None
 
 

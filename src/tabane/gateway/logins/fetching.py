@@ -19,6 +19,7 @@ from msgspec import structs
 
 from tabane import __version__
 from tabane.errors import TabaneError
+from tabane.gateway.logins.login_network import LoginNetwork
 from tabane.gateway.logins.metadata import is_safe, origin_of
 from tabane.gateway.logins.oauth_messages import import_library
 from tabane.gateway.servers.server import Server, is_loopback
@@ -45,9 +46,6 @@ _HEADERS = {
     "User-Agent": f"tabane/{__version__}",
 }
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
-
-AddressFault = Callable[[str], Message | None]
-"""Returns why an IP address is not public; None if it is."""
 
 
 class LoginRequestFailed(Exception):
@@ -76,14 +74,6 @@ class LoginAnswer:
         words = self.document.get("error_description")
         text = " ".join(words.split())[:200] if isinstance(words, str) else ""
         return text if text.isprintable() else ""
-
-
-@dataclass(frozen=True, slots=True)
-class LoginNetwork:
-    """What requests of logins need of the hub: its environment, and its rule for addresses."""
-
-    environment: Mapping[str, str] = field(repr=False)
-    address_fault: AddressFault
 
 
 class LoginHttp:

@@ -7,34 +7,23 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
 
 from tabane.errors import BadArguments, TabaneError, UpstreamOverloaded, UpstreamUnavailable
-from tabane.gateway.logins.authorization import (
-    AuthorizationRequest,
-    LoginRefused,
-    authorization_request,
-    code_of,
-    parameters_of,
-)
-from tabane.gateway.logins.callback_page import CallbackPage, done_page, failed_page, unknown_page
-from tabane.gateway.logins.clients import DEVICE_GRANT, client_at
-from tabane.gateway.logins.device_codes import DeviceCode, device_code
-from tabane.gateway.logins.discovery import LoginPlace, discover
-from tabane.gateway.logins.fetching import LoginHttp, LoginRequestFailed
-from tabane.gateway.logins.kept_login import KeptLogin, KeptTokens
-from tabane.gateway.logins.oauth_messages import code_form, device_form
-from tabane.gateway.logins.redirect_listener import RedirectListener
-from tabane.gateway.logins.server_login import ServerLogin
-from tabane.gateway.logins.token_requests import (
-    TokensRefused,
-    failure_text,
-    request_tokens,
-    resource_fields,
-)
 from tabane.messages import Lang, Message, say
+
+if TYPE_CHECKING:
+    from tabane.gateway.logins.authorization import AuthorizationRequest
+    from tabane.gateway.logins.callback_page import CallbackPage
+    from tabane.gateway.logins.device_codes import DeviceCode
+    from tabane.gateway.logins.discovery import LoginPlace
+    from tabane.gateway.logins.fetching import LoginHttp
+    from tabane.gateway.logins.kept_login import KeptLogin, KeptTokens
+    from tabane.gateway.logins.redirect_listener import RedirectListener
+    from tabane.gateway.logins.server_login import ServerLogin
+
 
 LIFE = 600.0
 """Seconds that the user has for a login."""
@@ -153,6 +142,10 @@ class LoginAttempts:
     async def _begun(
         self, login: ServerLogin, flow: Flow, hub_callback: str | None, added: tuple[str, ...]
     ) -> LoginAttempt:
+        from tabane.gateway.logins.discovery import discover
+        from tabane.gateway.logins.fetching import LoginRequestFailed
+        from tabane.gateway.logins.token_requests import TokensRefused, failure_text
+
         try:
             async with login.http() as http:
                 place = await discover(login.server, http, login.challenge)
@@ -165,6 +158,11 @@ class LoginAttempts:
     async def _with_browser(
         self, login: ServerLogin, http: LoginHttp, place: LoginPlace, hub: str | None, added: tuple[str, ...]
     ) -> LoginAttempt:
+        from tabane.gateway.logins.authorization import authorization_request
+        from tabane.gateway.logins.clients import client_at
+        from tabane.gateway.logins.redirect_listener import RedirectListener
+        from tabane.gateway.logins.token_requests import resource_fields
+
         server, options = place.server, login.options
         if not server.authorization_endpoint:
             raise _cannot(login, say("{issuer} has no login in a browser", issuer=server.issuer))
@@ -204,6 +202,9 @@ class LoginAttempts:
     async def _with_code(
         self, login: ServerLogin, http: LoginHttp, place: LoginPlace, added: tuple[str, ...]
     ) -> LoginAttempt:
+        from tabane.gateway.logins.clients import DEVICE_GRANT, client_at
+        from tabane.gateway.logins.device_codes import device_code
+
         server, options = place.server, login.options
         if not server.device_endpoint:
             raise _cannot(login, say("{issuer} offers no login with a code (RFC 8628)", issuer=server.issuer))
@@ -231,6 +232,9 @@ class LoginAttempts:
 
     async def _wait(self, attempt: LoginAttempt) -> None:
         """Poll for a code until the login has ended; one in a browser only expires."""
+        from tabane.gateway.logins.fetching import LoginRequestFailed
+        from tabane.gateway.logins.token_requests import TokensRefused
+
         try:
             if attempt.device is not None:
                 await self._poll(attempt, attempt.device)
@@ -247,6 +251,10 @@ class LoginAttempts:
             _end(attempt, "failed", say("nobody finished it in time"))
 
     async def _poll(self, attempt: LoginAttempt, code: DeviceCode) -> None:
+        from tabane.gateway.logins.fetching import LoginRequestFailed
+        from tabane.gateway.logins.oauth_messages import device_form
+        from tabane.gateway.logins.token_requests import TokensRefused, resource_fields
+
         pause, failures = code.interval, 0
         while attempt.state == "waiting" and time.time() < attempt.expires:
             await asyncio.sleep(pause)
@@ -269,6 +277,8 @@ class LoginAttempts:
 
     async def returned(self, query: str, lang: Lang) -> CallbackPage:
         """Finish the login to which a browser returned, and return the page for it."""
+        from tabane.gateway.logins.callback_page import done_page, failed_page, unknown_page
+
         try:
             attempt = await self.finish(None, query)
         except BadArguments:
@@ -283,6 +293,11 @@ class LoginAttempts:
         Raises BadArguments if no login waits for that, and UpstreamUnavailable if the login failed. Each URL
         is used once.
         """
+        from tabane.gateway.logins.authorization import LoginRefused, code_of, parameters_of
+        from tabane.gateway.logins.fetching import LoginRequestFailed
+        from tabane.gateway.logins.oauth_messages import code_form
+        from tabane.gateway.logins.token_requests import TokensRefused, failure_text, resource_fields
+
         parameters = parameters_of(url)
         attempt = self._waiting_for(parameters["state"], id)
         attempt.state = "finishing"
@@ -323,6 +338,8 @@ class LoginAttempts:
 
     async def _finish(self, attempt: LoginAttempt, form: str) -> None:
         """Get tokens and keep them. Raises TokensRefused and LoginRequestFailed."""
+        from tabane.gateway.logins.token_requests import request_tokens
+
         login = attempt.login
         async with login.http() as http:
             tokens = await request_tokens(http, attempt.kept, login.options, form, attempt.scopes)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from tabane.errors import TabaneError
-from tabane.gateway.logins.kept_login import KeptLogin
 from tabane.gateway.logins.login_file import LoginFile
 from tabane.messages import Message
+
+if TYPE_CHECKING:
+    from tabane.gateway.logins.kept_login import KeptLogin
+
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +28,11 @@ class LoginBook:
         self._turn = asyncio.Lock()
         self.problem: Message | None = None
         """Why the file could not be read or written the last time; None if it could."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether the file was read."""
+        return self._reading is not None and self._reading.done()
 
     async def ready(self) -> None:
         """Wait until the file was read. A file that cannot be read counts as empty."""

@@ -13,9 +13,10 @@ from tabane.errors import LoginRequired, UpstreamUnavailable
 from tabane.gateway.logins.challenges import BearerChallenge, bearer_challenge
 from tabane.gateway.logins.clients import configured_client
 from tabane.gateway.logins.discovery import LoginPlace, discover, offers_login
-from tabane.gateway.logins.fetching import LoginHttp, LoginNetwork, LoginRequestFailed
+from tabane.gateway.logins.fetching import LoginHttp, LoginRequestFailed
 from tabane.gateway.logins.kept_login import KeptClient, KeptLogin, KeptTokens, url_hash
 from tabane.gateway.logins.login_book import LoginBook
+from tabane.gateway.logins.login_network import LoginNetwork
 from tabane.gateway.logins.metadata import scopes_for
 from tabane.gateway.logins.oauth_messages import own_form, refresh_form
 from tabane.gateway.logins.token_requests import TokensRefused, request_tokens, resource_fields
@@ -126,13 +127,18 @@ class ServerLogin:
 
     # -- credentials of requests -----------------------------------------------------------------
 
+    def sends_none(self) -> bool:
+        if not self._book.is_ready or self.acts_for_itself or self.tokens() is not None:
+            return False
+        # The server may need none by now. If it does, it says so.
+        self.needed = None
+        return True
+
     async def headers(self) -> Mapping[str, str]:
         await self._book.ready()
-        tokens = self.tokens()
-        if tokens is None and not self.acts_for_itself:
-            # The server may need none by now. If it does, it says so.
-            self.needed = None
+        if self.sends_none():
             return {}
+        tokens = self.tokens()
         now = time.time()
         if tokens is None or now >= tokens.renew_at:
             tokens = await self._fresh(tokens, now)

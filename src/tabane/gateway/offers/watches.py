@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Raw
 
 from tabane.errors import CallerError, TabaneError
 from tabane.gateway.offers.resource_uris import address
 from tabane.gateway.offers.resources import ResourceSource
-from tabane.gateway.upstreams.upstream import Upstream
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.json import InvalidJson
+
+if TYPE_CHECKING:
+    from tabane.gateway.upstreams.upstream import Upstream
+
 
 log = logging.getLogger(__name__)
 

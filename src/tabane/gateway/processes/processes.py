@@ -14,15 +14,16 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.processes import process_table
-from tabane.gateway.processes.keeper_link import KeeperLink, Subreaper, end_orphans, kill_if_alive
-from tabane.gateway.processes.launch_errors import launch_error
 from tabane.messages import Message, say
+
+if TYPE_CHECKING:
+    from tabane.gateway.processes.keeper_link import KeeperLink, Subreaper
+
 
 _T = TypeVar("_T")
 
@@ -184,6 +185,8 @@ class ChildProcesses:
             self._kill_keeper()
 
     def _kill_keeper(self) -> None:
+        from tabane.gateway.processes.keeper_link import kill_if_alive
+
         if self._link is not None:
             kill_if_alive(os.kill, self._link.pid)
 
@@ -199,6 +202,8 @@ class ChildProcesses:
         return self._link
 
     def _start(self) -> KeeperLink:
+        from tabane.gateway.processes.keeper_link import KeeperLink, Subreaper
+
         if self._adoption is None:
             self._adoption = Subreaper()
         before = os.umask(self.umask) if self.umask is not None else None
@@ -223,6 +228,8 @@ class ChildProcesses:
         cwd: bytes | None,
         cage: dict[str, Any] | None,
     ) -> tuple[int, _SpawnRequest]:
+        from tabane.gateway.processes import process_table
+
         key = next(self._keys)
         ours, theirs = _pipes()
         name, _, value = process_table.marker(self._token, key).rstrip(b"\0").partition(b"=")
@@ -272,6 +279,8 @@ class ChildProcesses:
             request.answer.set_result(child)
 
     def _failed(self, key: int, step: str, number: int) -> None:
+        from tabane.gateway.processes.launch_errors import launch_error
+
         request = self._requests.pop(key)
         message = launch_error(request.argv, request.env, request.cwd, step, number)
         self._refuse(request, UpstreamUnavailable(message))
@@ -295,6 +304,8 @@ class ChildProcesses:
         self._sweep = asyncio.get_running_loop().create_task(self._end_leavings(link.pid, children))
 
     async def _end_leavings(self, keeper: int, children: dict[int, ChildProcess]) -> None:
+        from tabane.gateway.processes.keeper_link import end_orphans
+
         try:
             await end_orphans(keeper, {child.pid for child in children.values()}, self._token)
         finally:

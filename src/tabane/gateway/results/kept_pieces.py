@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,6 +64,8 @@ class KeptPieces:
 
 def _written(pieces: Sequence[bytes], folder: Path) -> int:
     """Write pieces into a file without a name, and return its descriptor. Raises OSError."""
+    import tempfile  # most results stay in memory
+
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
         for piece in pieces:
             rest = memoryview(piece)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tabane.errors import WorkerBusy, WorkerEnded, WorkerError, WorkerSpent
 from tabane.gateway.scanning.findings import Finding, ScannedText, unfinished
-from tabane.gateway.scanning.scan_requests import ScanRequest, packed_names, packed_request, read_findings
 from tabane.workers.pool import Budget, Pool
 from tabane.workers.turns import Capacity
 from tabane.workers.worker import Program, environment, module
+
+if TYPE_CHECKING:
+    from tabane.gateway.scanning.scan_requests import ScanRequest
+
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +58,8 @@ class ScanPool:
         self, server: str, definitions: Sequence[ScannedText], others: Collection[str]
     ) -> list[_Findings | None]:
         """Return the findings of each definition; None for one that no process was there to scan."""
+        from tabane.gateway.scanning.scan_requests import ScanRequest, packed_names
+
         clock, names = asyncio.get_running_loop().time, packed_names(others)
         until, spent = clock() + LONGEST_LIST, 0
         found: list[_Findings | None] = []
@@ -80,6 +86,8 @@ class ScanPool:
         await self.pool.close()
 
     async def _found(self, request: ScanRequest) -> _Findings:
+        from tabane.gateway.scanning.scan_requests import packed_request, read_findings
+
         answer = await self.pool.ask(packed_request(request), self._budget, key=request.server)
         try:
             return read_findings(answer)

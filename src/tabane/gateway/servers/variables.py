@@ -24,7 +24,6 @@ from typing import Any
 from msgspec import Struct
 
 from tabane.errors import ConfigurationError
-from tabane.extras import this_copy
 from tabane.gateway.servers.secrets_file import decoded_secrets, parse_secrets
 from tabane.messages import Message, say
 from tabane.settings.files import home_folder, read_private
@@ -258,6 +257,8 @@ def keyring_lookup() -> Lookup:
     Raises ConfigurationError if the package is not installed; what it gives back raises it where
     the keyring cannot be read.
     """
+    from tabane.extras import this_copy
+
     try:
         keyring = import_module("keyring")  # slow, and not always installed
     except ImportError:

@@ -16,7 +16,6 @@ from msgspec import Raw, structs
 
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import AliasMap
-from tabane.gateway.tools.disclosure import light_definition
 from tabane.gateway.tools.overridden_tool import read_overridden, shown_names
 from tabane.gateway.tools.tool import Tool, original_name, read_tool
 
@@ -204,6 +203,8 @@ class ToolCatalog:
 
     def light(self, *, apps: bool = False) -> bytes:
         """Return each tool as its name and first sentence, joined by commas."""
+        from tabane.gateway.tools.disclosure import light_definition
+
         return self._list("light", (*self.own, *self.tools), light_definition, apps)
 
     def pinned(self, servers: Sequence[Server], *, apps: bool = False) -> bytes:

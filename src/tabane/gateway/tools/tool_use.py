@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from tabane.gateway.tools.index import ToolHit
+if TYPE_CHECKING:
+    from tabane.gateway.tools.index import ToolHit
+
 
 HALF_LIFE = 14 * 86_400.0
 """Seconds after which a call counts half."""

@@ -126,8 +126,8 @@ class CallScreening:
     def _warn(self) -> None:
         """Screen what was passed on."""
         passed, self._passed = self._passed, []
-        for server, call, where, answer in passed:
-            if found := self._finder.find(bytes(answer)):
+        for server, call, where, given in passed:
+            if found := self._finder.find(bytes(given)):
                 self._noted(server, call, where, found, "warn")
 
     def _screened(

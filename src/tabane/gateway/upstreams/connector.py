@@ -17,16 +17,11 @@ from tabane.gateway.processes.child_environment import (
     child_environment,
     environment_names,
 )
-from tabane.gateway.processes.launch_errors import obstacle
 from tabane.gateway.processes.processes import ChildProcess, ChildProcesses
-from tabane.gateway.processes.stderr import StderrLog
 from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call, StdioTransport, UpstreamTransport
 from tabane.gateway.upstreams.connected_cages import ConnectedCages
-from tabane.gateway.upstreams.connection import UpstreamConnection
-from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.http_credentials import RequestCredentials
 from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.messages import Message, say
 from tabane.wire.channel import LineBatch, LineChannel
@@ -35,7 +30,11 @@ from tabane.wire.json import Members
 
 if TYPE_CHECKING:
     from tabane.gateway.cages.cages import Cages
+    from tabane.gateway.processes.stderr import StderrLog
+    from tabane.gateway.upstreams.connection import UpstreamConnection
+    from tabane.gateway.upstreams.conversation import Conversation
     from tabane.gateway.upstreams.http_client import UpstreamHttpClient
+    from tabane.gateway.upstreams.http_credentials import RequestCredentials
 
 GRACE = 2.0
 """Seconds from end of file to SIGTERM, and from there to SIGKILL."""
@@ -84,6 +83,8 @@ class Connector:
         Returns None if there is no obstacle, or if it cannot be known: for a server at a URL, and for a
         command that depends on the client's folder.
         """
+        from tabane.gateway.processes.launch_errors import obstacle
+
         if server.transport != "stdio" or (server.needs_folder and "${" in f"{server.command}{server.cwd}"):
             return None
         if server.image:
@@ -108,6 +109,8 @@ class Connector:
     async def _start(
         self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
     ) -> StdioConnection:
+        from tabane.gateway.processes.stderr import StderrLog
+
         server = self.cages.dressed(server)
         environment = child_environment(self._environment, server.env, server.inherit)
         child = await self._spawn(server, environment)
@@ -123,6 +126,8 @@ class Connector:
 
     async def _spawn(self, server: Server, environment: Mapping[str, str]) -> ChildProcess:
         """Start the process of a dressed server, in its cage if it has one."""
+        from tabane.gateway.processes.launch_errors import obstacle
+
         argv = [server.command, *server.args]
         if (traced := self.cages.traced(server.name, argv)) is not None:
             return await self._processes.spawn(traced, environment, server.cwd)
@@ -191,6 +196,8 @@ class Connector:
     def _conversation(
         self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
     ) -> Conversation:
+        from tabane.gateway.upstreams.conversation import Conversation
+
         return Conversation(
             server.name,
             self._loop,

@@ -28,7 +28,6 @@ from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.gateway.upstreams.message_reading import (
     ParsedLine,
     error_of,
-    is_object,
     is_readable,
     read_line,
     subscription_of,
@@ -398,8 +397,9 @@ class Conversation:
         if self._questions.open:
             self._questions.drop(call, "the call was answered")
         era = self.peer.era if self.peer else Era.LEGACY
-        if result is not UNSET and frame.error is UNSET and len(result) <= SMALL and is_object(result):
-            call.answer(UpstreamReply(result, era=era))
+        small = result is not UNSET and frame.error is UNSET and len(result) <= SMALL
+        if small and bytes(memoryview(result)[:1]) == b"{":  # type: ignore[arg-type]
+            call.answer(UpstreamReply(result, era=era))  # type: ignore[arg-type]
             return None
         if frame.error is not UNSET and len(frame.error) > LARGE:
             call.answer(UpstreamReply(failure=UpstreamError(say(

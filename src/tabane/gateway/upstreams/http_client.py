@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from yarl import URL
 
     from tabane.gateway.upstreams.plain_http_client import PlainHttpClient
+    from tabane.gateway.upstreams.plain_http_connection import (
+        OnAnswer,
+        PlainHttpConnection,
+        PlainHttpResponse,
+    )
 
 CONNECT_TIMEOUT = 10.0
 """Seconds for a connection to be made, TLS and proxy included."""
@@ -124,20 +129,41 @@ class UpstreamHttpClient:
             headers["Authorization"] = _basic(self.url)
         return headers
 
+    def send_at_once(
+        self, headers: Mapping[str, str], body: bytes, on_answer: OnAnswer
+    ) -> PlainHttpConnection | None:
+        """Post a request over a kept connection, if that takes no wait; else return None.
+
+        ``on_answer`` takes its response, which is not followed if it is a redirect, or its failure.
+        """
+        plain = self._plain
+        if plain is None or self._keeps_cookies or not plain.serves(self.url):
+            return None
+        if self._credentials is not None and not self._credentials.sends_none():
+            return None
+        return plain.send_at_once("POST", self.url.raw_path_qs, headers, body, on_answer)
+
     async def send(
-        self, method: str, headers: Mapping[str, str], body: bytes | None = None, url: URL | None = None
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        url: URL | None = None,
+        begun: PlainHttpResponse | None = None,
     ) -> UpstreamHttpResponse:
         """Return the response to one request. Its body is not read yet, and the caller closes it.
 
-        Redirects to the same place are followed. Raises :class:`HttpUnreachable`,
+        Redirects to the same place are followed. ``begun`` is the response if the request was sent at once.
+        Raises :class:`HttpUnreachable`,
         :class:`HttpConnectionBroken`, UpstreamUnavailable if a redirect is not followed, and LoginRequired.
         """
         if self._credentials is None:
-            return await self._followed(method, headers, body, url)
+            return await self._followed(method, headers, body, url, begun)
         again = False
         while True:
-            used = await self._credentials.headers()
-            response = await self._followed(method, {**headers, **used}, body, url)
+            used = {} if begun is not None else await self._credentials.headers()
+            response = await self._followed(method, {**headers, **used}, body, url, begun)
+            begun = None
             if response.status not in _REFUSED or not await self._sends_again(response, used, again=again):
                 return response
             again = True
@@ -158,11 +184,17 @@ class UpstreamHttpClient:
         return sends
 
     async def _followed(
-        self, method: str, headers: Mapping[str, str], body: bytes | None, url: URL | None
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        url: URL | None,
+        begun: PlainHttpResponse | None,
     ) -> UpstreamHttpResponse:
         at = self.url if url is None else url
         for _ in range(MOST + 1):
-            response = await self._send_once(method, headers, body, at)
+            response = await self._send_once(method, headers, body, at, begun)
+            begun = None
             location = response.headers.get("Location") if response.status in REDIRECTS else None
             if location is None:
                 return response
@@ -176,12 +208,17 @@ class UpstreamHttpClient:
         )
 
     async def _send_once(
-        self, method: str, headers: Mapping[str, str], body: bytes | None, url: URL
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        url: URL,
+        begun: PlainHttpResponse | None,
     ) -> UpstreamHttpResponse:
         plain = self._plain
-        if plain is None or self._keeps_cookies or not plain.serves(url):
+        if plain is None or (begun is None and (self._keeps_cookies or not plain.serves(url))):
             return await self._send_by_session(method, headers, body, url)
-        response = await plain.send(method, url.raw_path_qs, headers, body)
+        response = begun or await plain.send(method, url.raw_path_qs, headers, body)
         if "Set-Cookie" in response.headers and plain.named:
             await self._keep_cookies(response, url)
         return response

@@ -9,6 +9,10 @@ from typing import Protocol
 class RequestCredentials(Protocol):
     """Credentials of one server, which may change between two requests."""
 
+    def sends_none(self) -> bool:
+        """Return whether requests carry none, as far as that is known without a wait."""
+        ...
+
     async def headers(self) -> Mapping[str, str]:
         """Return the headers to send. Raises LoginRequired, and UpstreamUnavailable."""
         ...

@@ -34,6 +34,7 @@ from tabane.gateway.upstreams.http_failures import (
 from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable
 from tabane.gateway.upstreams.http_responses import (
     EVENTS,
+    JSON,
     Done,
     ResponseTooLong,
     StreamPosition,
@@ -41,6 +42,7 @@ from tabane.gateway.upstreams.http_responses import (
     error_body,
     error_in,
     kind_of,
+    one_line,
     read,
 )
 from tabane.gateway.upstreams.http_session import POSTED, UpstreamHttpSession, UpstreamSessionExpired
@@ -54,6 +56,7 @@ from tabane.wire.trace_context import TRACEPARENT, trace_headers
 
 if TYPE_CHECKING:
     from tabane.gateway.upstreams.http_response import UpstreamHttpResponse
+    from tabane.gateway.upstreams.plain_http_connection import PlainHttpConnection, PlainHttpResponse
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +102,20 @@ class UpstreamHttpRequest:
     ``sent``: the server may have received it. ``away``: it waits to try a connection again.
     """
 
-    __slots__ = ("_endpoint", "_position", "_since", "away", "call", "era", "line", "sent", "task")
+    __slots__ = (
+        "_begun",
+        "_connection",
+        "_endpoint",
+        "_on_begun",
+        "_position",
+        "_since",
+        "away",
+        "call",
+        "era",
+        "line",
+        "sent",
+        "task",
+    )
 
     def __init__(self, endpoint: HttpEndpoint, call: Call, line: bytes, era: Era) -> None:
         self.call, self.line, self.era = call, line, era
@@ -108,6 +124,57 @@ class UpstreamHttpRequest:
         self._endpoint = endpoint
         self._position = StreamPosition()
         self._since: float | None = None
+        self._connection: PlainHttpConnection | None = None
+        self._begun: PlainHttpResponse | HttpConnectionBroken | None = None
+        self._on_begun: Callable[[UpstreamHttpRequest], None] | None = None
+
+    def begin(self, on_begun: Callable[[UpstreamHttpRequest], None]) -> bool:
+        """Send the call at once, without a task, if that takes no wait; else return False.
+
+        ``on_begun`` is called when its response has arrived. If the call is not over then, :meth:`run` goes
+        on with it.
+        """
+        if self.era is not Era.MODERN or self.lasting:
+            return False
+        try:
+            self._connection = self._endpoint.client.send_at_once(self._headers(), self.line, self._arrived)
+        except ValueError:
+            return False
+        self._on_begun = on_begun
+        self.sent = self._connection is not None
+        return self.sent
+
+    def give_up(self) -> None:
+        """Cancel the call: its connection or its task ends."""
+        if self.task is not None:
+            self.task.cancel()
+            if self._begun is not None and not isinstance(self._begun, HttpConnectionBroken):
+                self._begun.release()  # the task may never have run
+        elif self._connection is not None:
+            self._connection.give_up(self._arrived)
+
+    def _arrived(self, found: PlainHttpResponse | HttpConnectionBroken) -> None:
+        self._connection = None
+        try:
+            if isinstance(found, HttpConnectionBroken) or not self._settled(found):
+                self._begun = found
+        except Exception:
+            log.exception("%s: a call failed inside Tabane", self._endpoint.name)
+            self._endpoint.conversation.fail(self.call.number, failed_inside(self._endpoint.name))
+        assert self._on_begun is not None  # set where it was sent
+        self._on_begun(self)
+
+    def _settled(self, response: PlainHttpResponse) -> bool:
+        """Return whether a response was a whole JSON message, which is taken."""
+        if response.status != 200 or kind_of(response) != JSON or "Set-Cookie" in response.headers:
+            return False
+        text = response.content.peek()
+        if text is None or text[:1] != b"{":
+            return False
+        self._endpoint.conversation.receive(one_line(text), self.call.number)
+        if not self.call.over:
+            self._endpoint.conversation.fail(self.call.number, self._not_answered())
+        return True
 
     @property
     def lasting(self) -> bool:
@@ -192,7 +259,10 @@ class UpstreamHttpRequest:
             session.keep(call.method, call.params, self.line)
         headers, used = self._headers(), session.id
         self.sent = True
-        response = await self._endpoint.client.send("POST", headers, self.line)
+        begun, self._begun = self._begun, None
+        if isinstance(begun, HttpConnectionBroken):
+            raise begun
+        response = await self._endpoint.client.send("POST", headers, self.line, begun=begun)
         self._since = None
         try:
             if response.status >= 300 or response.status in _NO_ANSWER:
@@ -237,9 +307,12 @@ class UpstreamHttpRequest:
             return
         if kind_of(response) == EVENTS:
             raise HttpConnectionBroken(say("the stream ended before the response"))
-        raise UpstreamError(say(
+        raise self._not_answered()
+
+    def _not_answered(self) -> UpstreamError:
+        return UpstreamError(say(
             "{server!n} answered {method} with something that is not a response to it.",
-            server=endpoint.name, method=call.method.decode()))  # fmt: skip
+            server=self._endpoint.name, method=self.call.method.decode()))  # fmt: skip
 
     async def _refused(self, response: UpstreamHttpResponse, used: str) -> None:
         """Handle an error status: raise its error, or answer the call."""

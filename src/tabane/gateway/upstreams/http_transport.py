@@ -78,7 +78,18 @@ class StreamableHttpTransport:
 
     def request(self, call: Call, line: bytes, era: Era) -> None:
         request = self._requests[call.number] = UpstreamHttpRequest(self._endpoint, call, line, era)
-        request.task = self._loop.create_task(self._run(request, call.number))
+        if not request.begin(self._begun):
+            self._run_in_task(request)
+
+    def _begun(self, request: UpstreamHttpRequest) -> None:
+        """Handle the response to a call that was sent without a task."""
+        if request.call.over or self.closed:
+            self._requests.pop(request.call.number, None)
+        else:
+            self._run_in_task(request)
+
+    def _run_in_task(self, request: UpstreamHttpRequest) -> None:
+        request.task = self._loop.create_task(self._run(request, request.call.number))
 
     async def _run(self, request: UpstreamHttpRequest, number: int) -> None:
         try:
@@ -98,11 +109,13 @@ class StreamableHttpTransport:
 
     def cancel(self, call: Call, line: bytes) -> None:
         request = self._requests.get(call.number)
-        if request is None or request.task is None:
+        if request is None:
             return
-        if request.era is Era.MODERN or not request.sent:
+        if request.task is None or request.era is Era.MODERN or not request.sent:
             # Closing the stream cancels the request.
-            request.task.cancel()
+            request.give_up()
+            if request.task is None:
+                self._requests.pop(call.number, None)
         elif not self._note(self._give_up(request.task, line)):
             request.task.cancel()
 
@@ -214,8 +227,11 @@ class StreamableHttpTransport:
         self._endpoint.closed = True
         self._session.close()
         current = asyncio.current_task(self._loop)
-        for task in [*(request.task for request in self._requests.values()), *self._notes]:
-            if task is not None and task is not current:
+        for request in list(self._requests.values()):
+            if request.task is None or request.task is not current:
+                request.give_up()
+        for task in self._notes:
+            if task is not current:
                 task.cancel()
         self._conversation.lost(why)
 

@@ -41,7 +41,7 @@ def is_readable(frame: JsonRpcFrame) -> bool:
     A client drops any other answer, and waits forever.
     """
     if frame.result is not UNSET:
-        return is_object(frame.result)
+        return _begins(frame.result, b"{")
     assert frame.error is not UNSET
     try:
         members = json.fields(frame.error)
@@ -49,11 +49,6 @@ def is_readable(frame: JsonRpcFrame) -> bool:
         return False
     code = bytes(members.get("code", b""))
     return code.lstrip(b"-").isdigit() and _begins(members.get("message", Raw(b"")), b'"')
-
-
-def is_object(raw: Raw) -> bool:
-    """Return whether a JSON value is an object."""
-    return memoryview(raw)[:1] == b"{" or _begins(raw, b"{")
 
 
 def subscription_of(params: Raw) -> int | None:

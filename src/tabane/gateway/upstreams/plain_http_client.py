@@ -16,7 +16,11 @@ from typing import TYPE_CHECKING
 
 from tabane.gateway.upstreams.content_coding import ACCEPTED
 from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable, system_text
-from tabane.gateway.upstreams.plain_http_connection import PlainHttpConnection, PlainHttpResponse
+from tabane.gateway.upstreams.plain_http_connection import (
+    OnAnswer,
+    PlainHttpConnection,
+    PlainHttpResponse,
+)
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
@@ -30,7 +34,7 @@ _REPEATABLE = frozenset(("DELETE", "GET"))
 
 _FRAMING = frozenset(("connection", "content-length", "expect", "transfer-encoding", "upgrade"))
 
-_forbidden = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]").search
+_forbidden = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]").search
 _number = re.compile(r"\[Errno (\d+)\]").search
 
 
@@ -61,7 +65,7 @@ class PlainHttpClient:
             "Accept-Encoding": ACCEPTED,
             **headers,
         }
-        self._lines = {name.lower(): _line(name, value) for name, value in general.items()}
+        self._lines = {name.lower(): f"{name}: {value}" for name, value in general.items()}
         self._idle: list[PlainHttpConnection] = []
         self._open: set[PlainHttpConnection] = set()
         self._dialing = 0
@@ -91,6 +95,20 @@ class PlainHttpClient:
                     raise
         return await _exchange(await self._connected(), head, body or b"")
 
+    def send_at_once(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes, on_answer: OnAnswer
+    ) -> PlainHttpConnection | None:
+        """Send a request over a kept connection, which is returned; None if there is none.
+
+        ``on_answer`` is called once, with its response or failure, unless the connection is told to give up.
+        Raises ValueError if a header cannot be sent.
+        """
+        head = self._head(method, target, headers, body)
+        connection = self._kept()
+        if connection is not None:
+            connection.send(head, body, on_answer)
+        return connection
+
     def close(self) -> None:
         """Close every connection."""
         self._closed = True
@@ -104,10 +122,13 @@ class PlainHttpClient:
     def _head(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
         lines = self._lines.copy()
         for name, value in headers.items():
-            lines[name.lower()] = _line(name, value)
+            lines[name.lower()] = f"{name}: {value}"
         if body is not None:
             lines["content-length"] = f"Content-Length: {len(body)}"
-        return "\r\n".join((f"{method} {target} HTTP/1.1", *lines.values(), "", "")).encode()
+        head = "\n".join(lines.values())
+        if _forbidden(head) or head.count("\n") != len(lines) - 1:
+            raise ValueError("a header has a character that may not be sent")
+        return f"{method} {target} HTTP/1.1\n{head}\n\n".replace("\n", "\r\n").encode()
 
     # -- connections -----------------------------------------------------------------------------
 
@@ -216,11 +237,21 @@ class PlainHttpClient:
 
 
 async def _exchange(connection: PlainHttpConnection, head: bytes, body: bytes) -> PlainHttpResponse:
-    answer = connection.send(head, body)
+    answer: asyncio.Future[PlainHttpResponse] = connection.loop.create_future()
+
+    def settle(found: PlainHttpResponse | HttpConnectionBroken) -> None:
+        if answer.done():
+            return
+        if isinstance(found, HttpConnectionBroken):
+            answer.set_exception(found)
+        else:
+            answer.set_result(found)
+
+    connection.send(head, body, settle)
     try:
         return await answer
     except asyncio.CancelledError:
-        connection.give_up(answer)
+        connection.give_up(settle)
         raise
 
 
@@ -230,11 +261,3 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _line(name: str, value: str) -> str:
-    """Return a header as it is sent. Raises ValueError if it could be read as more than one."""
-    line = f"{name}: {value}"
-    if _forbidden(line) or ":" in name:
-        raise ValueError("a header has a character that may not be sent")
-    return line

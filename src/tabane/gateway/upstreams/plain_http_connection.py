@@ -33,6 +33,10 @@ MOST_WAITING = 128 << 10
 _WITHOUT_BODY = frozenset((204, 304))
 
 
+OnAnswer = Callable[["PlainHttpResponse | HttpConnectionBroken"], None]
+"""Takes the response when its head has arrived, with what came of its body in that piece; or the error."""
+
+
 class PlainHttpBody:
     """The body of a response, as it arrives."""
 
@@ -82,6 +86,10 @@ class PlainHttpBody:
                 return piece
         return b""
 
+    def peek(self) -> bytes | None:
+        """Return the whole body, which can still be read, if all of it is there and it is not packed."""
+        return b"".join(self._parts) if self.ended and self._unpacker is None else None
+
     async def whole(self) -> bytes:
         """Return the body as it was sent. Its announced length bounds it. Raises HttpConnectionBroken."""
         self._whole = True
@@ -98,7 +106,7 @@ class PlainHttpBody:
         if self._parts:
             self._connection.resume()
             return self._taken()
-        if self._failed:
+        if not self.ended:
             raise _too_early()
         return b""
 
@@ -174,7 +182,8 @@ class PlainHttpConnection(asyncio.Protocol):
         self._parser.set_dangerous_leniencies(
             lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
         )
-        self._answer: asyncio.Future[PlainHttpResponse] | None = None
+        self._on_answer: OnAnswer | None = None
+        self._response: PlainHttpResponse | None = None
         self._body: PlainHttpBody | None = None
         self._headers: CIMultiDict[str] = CIMultiDict()
         self._unread = 0
@@ -186,20 +195,20 @@ class PlainHttpConnection(asyncio.Protocol):
     def usable(self) -> bool:
         return not self._transport.is_closing()
 
-    def send(self, head: bytes, body: bytes) -> asyncio.Future[PlainHttpResponse]:
-        """Send a request. Return its response, or HttpConnectionBroken, when its headers have arrived."""
-        self._answer = answer = self.loop.create_future()
+    def send(self, head: bytes, body: bytes, on_answer: OnAnswer) -> None:
+        """Send a request. ``on_answer`` is called once, unless the request is given up."""
+        self._on_answer, self._response = on_answer, None
         self._unread = 0
         self.received = self._complete = False
         if len(body) <= READ_SIZE:
             self._transport.write(head + body)
         else:
             self._transport.writelines((head, body))
-        return answer
 
-    def give_up(self, answer: asyncio.Future[PlainHttpResponse]) -> None:
-        """End the connection if it still carries the request with that answer."""
-        if self._answer is answer:
+    def give_up(self, on_answer: OnAnswer) -> None:
+        """End the connection if it still carries the request of ``on_answer``, which is no longer called."""
+        if self._on_answer == on_answer:
+            self._on_answer = None
             self.abort()
 
     def abort(self) -> None:
@@ -226,7 +235,7 @@ class PlainHttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.received = True
-        if self._answer is None:
+        if self._on_answer is None:
             self.abort()  # the response to nothing
             return
         self._unread += len(data)
@@ -235,8 +244,11 @@ class PlainHttpConnection(asyncio.Protocol):
         except (HttpParserError, HttpParserUpgrade):
             self._broken(say("{host} answered with something that is not HTTP", host=self._place))
             return
+        on_answer, response, self._response = self._on_answer, self._response, None
         if self._complete:
             self._ended()
+        if response is not None:
+            on_answer(response)
         elif self._unread > LARGEST_HEAD:
             self._broken(say("{host} answered with something that is not HTTP", host=self._place))
 
@@ -285,9 +297,7 @@ class PlainHttpConnection(asyncio.Protocol):
             raise ValueError from None
         self._body = PlainHttpBody(self, unpacker)
         announced = int(length) if length is not None and length.isdecimal() and not chunked else None
-        answer = self._answer
-        if answer is not None and not answer.done():
-            answer.set_result(PlainHttpResponse(self, status, headers, self._body, announced))
+        self._response = PlainHttpResponse(self, status, headers, self._body, announced)
 
     def on_body(self, part: bytes) -> None:
         self._unread = 0
@@ -303,7 +313,7 @@ class PlainHttpConnection(asyncio.Protocol):
 
     def _ended(self) -> None:
         """Let the connection carry another request, if server and client agree."""
-        self._answer = self._body = None
+        self._on_answer = self._body = None
         self.resume()
         if self._stays and not self._transport.get_write_buffer_size() and self.usable:
             self._on_free(self)
@@ -315,12 +325,12 @@ class PlainHttpConnection(asyncio.Protocol):
         self.abort()
 
     def _fail(self, problem: Message) -> None:
-        answer, body = self._answer, self._body
-        self._answer = self._body = None
+        on_answer, response, body = self._on_answer, self._response, self._body
+        self._on_answer = self._response = self._body = None
         if body is not None:
             body.fail()
-        elif answer is not None and not answer.done():
-            answer.set_exception(HttpConnectionBroken(problem))
+        if on_answer is not None and (response is not None or body is None):
+            on_answer(response or HttpConnectionBroken(problem))
 
 
 def _too_early() -> HttpConnectionBroken:

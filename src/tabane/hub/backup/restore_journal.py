@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -78,6 +77,8 @@ def complete_restore(home: str | os.PathLike[str]) -> bool:
     if journal is not None:
         _complete(path, journal, lambda step: None)
     for left in path.glob(f"{STAGED}*"):
+        import shutil  # nothing is left of most starts
+
         shutil.rmtree(left, ignore_errors=True)
     return journal is not None
 
@@ -110,6 +111,8 @@ def _complete(home: Path, journal: RestoreJournal, reached: Reached) -> None:
             )
         ) from None
     reached("folder")
+    import shutil
+
     shutil.rmtree(journal.folder, ignore_errors=True)
 
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tabane.build import this_build
-from tabane.hub.bridge.bridge import Bridge
-from tabane.hub.bridge.connections import BridgeConnector, LocalBridgeConnector
-from tabane.hub.bridge.debugging import debug_of
-from tabane.hub.bridge.signals import Signals
 from tabane.hub.local.connector import HubUnreachable
 from tabane.hub.local.endpoint import Endpoint, absolute, at_url, here, home_of
 from tabane.hub.local.handshake import Hello, say, spoken
 from tabane.hub.local.stdio import steal
+
+if TYPE_CHECKING:
+    from tabane.hub.bridge.connections import BridgeConnector
+    from tabane.hub.bridge.signals import Signals
 
 MODES = ("search", "light", "full", "code")
 
@@ -90,6 +90,23 @@ def run(request: BridgeOptions, environ: Mapping[str, str]) -> int:
             failure, status = error, None
         if status is not None:
             return status
+    return _bridge(read_fd, write_fd, request, home, environ, failure)
+
+
+def _bridge(
+    read_fd: int,
+    write_fd: int,
+    request: BridgeOptions,
+    home: Endpoint,
+    environ: Mapping[str, str],
+    failure: HubUnreachable | None,
+) -> int:
+    # A hub in this process needs none of these.
+    from tabane.hub.bridge.bridge import Bridge
+    from tabane.hub.bridge.connections import LocalBridgeConnector
+    from tabane.hub.bridge.debugging import debug_of
+    from tabane.hub.bridge.signals import Signals
+
     signals = Signals()
     connector: BridgeConnector = LocalBridgeConnector(
         home, _hello(request, "mcp", home.home, environ), environ, None
@@ -106,6 +123,8 @@ def _connector(
     request: BridgeOptions, home: Endpoint, signals: Signals, environ: Mapping[str, str]
 ) -> BridgeConnector:
     """Return the connector to the requested hub. Raises HubUnreachable if its URL is not valid."""
+    from tabane.hub.bridge.connections import LocalBridgeConnector
+
     if not request.url:
         hello = _hello(request, "mcp", home.home, environ)
         return LocalBridgeConnector(home, hello, environ, request.flags, pause=signals.pause)

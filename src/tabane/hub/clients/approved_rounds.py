@@ -13,7 +13,6 @@ from tabane.gateway.upstreams.call import UpstreamReply
 from tabane.hub.clients.rounds import asks_for_input
 from tabane.hub.clients.session import Session
 from tabane.wire import json
-from tabane.wire.argument_digest import argument_digest
 from tabane.wire.json import InvalidJson
 
 MOST_OPEN = 1024
@@ -59,4 +58,6 @@ class ApprovedRounds:
 
 
 def _round(session: Session, tool: Tool, inner: ToolCallRequest, state: bytes) -> _Round:
+    from tabane.wire.argument_digest import argument_digest
+
     return _Round(session.caller.access.holder, tool.alias, argument_digest(inner.arguments), state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
@@ -10,7 +11,6 @@ from tabane.errors import TabaneError
 from tabane.gateway.upstreams.adopted_call import CallHolder
 from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.gateway.upstreams.server_requests import COMPLETE
-from tabane.gateway.upstreams.upstream import Upstream
 from tabane.hub.clients.client_questions import ClientQuestions, SessionClient
 from tabane.hub.clients.rounds import AskedInRounds, asks_for_input
 from tabane.hub.questions.handles import CallBinding, digest_of
@@ -19,7 +19,6 @@ from tabane.operations import LOCAL, UNMETERED, OpenCall, ended
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
-from tabane.wire.headers import HeaderMirror
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.negotiation import filtered, names_extensions
 from tabane.wire.questions import (
@@ -31,6 +30,11 @@ from tabane.wire.questions import (
     urls_required,
     with_responses,
 )
+
+if TYPE_CHECKING:
+    from tabane.gateway.upstreams.upstream import Upstream
+    from tabane.wire.headers import HeaderMirror
+
 
 DEFAULT_TIMEOUT = 30.0
 
@@ -85,11 +89,12 @@ class ClientCalls:
 
         # It must not refer to the call, which refers to it: only the garbage collector frees a circle.
         def replied(reply: UpstreamReply) -> None:
-            if legacy and asks_for_input(reply):
+            if legacy and reply.era is Era.MODERN and asks_for_input(reply):
                 self._ask_in_rounds(key, name, reply)
                 return
             sent = self.in_flight.pop(key, None)
-            self._rounds.pop(key, None)
+            if self._rounds:
+                self._rounds.pop(key, None)
             if not legacy and reply.error is not None:
                 lacking = sent[0].lacking - session.features if sent else NOTHING
                 binding = self._binding(method, params, name)

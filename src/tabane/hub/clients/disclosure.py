@@ -17,7 +17,6 @@ from msgspec import structs
 from tabane.code.table import RUN
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.disclosure import light_definition
 from tabane.gateway.tools.tool import OWN, Tool, read_tool
 from tabane.gateway.visibility import visible_tools
 from tabane.hub.clients.project_access import view_of
@@ -39,7 +38,7 @@ SCRIPTING = ("search_tools", RUN, "read_more")
 """The tools of mode code, in order. The last one is listed with all its parameters."""
 
 _SEARCH_IN_SCRIPTS = (
-    "Find tools of all the user's MCP servers by task, before you say that you cannot do it, as functions "
+    "Find tools of all the user's MCP servers by task, before you say you cannot do it, as functions "
     "for run_script."
 )
 
@@ -78,11 +77,14 @@ class Disclosure:
     """Lists and instructions, made from the table of operations and the catalog."""
 
     def __init__(self, table: OperationTable, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._operations = {each.name: each for each in table.with_face(Face.MCP) if not each.alias_of}
+        self._table, self._gateway = table, gateway
         self._lists: dict[tuple[Hashable, ...], tuple[Access, bytes]] = {}
 
     # Each list is made at its first use: the schemas of all operations cost as much as fifty modules.
+
+    @cached_property
+    def _operations(self) -> Mapping[str, Operation]:
+        return {each.name: each for each in self._table.with_face(Face.MCP) if not each.alias_of}
 
     @cached_property
     def _definitions(self) -> Mapping[str, bytes]:
@@ -124,7 +126,7 @@ class Disclosure:
         A client may show only the first 512 characters. What comes last are names of servers.
         """
         shown = {name: how for name, how in _OWN.items() if mode != "code"}  # which calls them as functions
-        own = [how for name, how in shown.items() if self._may_call(name, access)]
+        own = [how for name, how in shown.items() if access.everything or self._may_call(name, access)]
         own_tools = f" {'; '.join(own)}." if own else ""
         return f"{_INSTRUCTIONS[mode]}{own_tools}{self._servers(access)}"
 
@@ -187,6 +189,8 @@ class Disclosure:
 
     def _visible(self, mode: Mode, access: Access, apps: bool) -> list[tuple[str, bytes]]:
         """Return name and definition of each tool of the list that this access may call."""
+        from tabane.gateway.tools.disclosure import light_definition
+
         catalogue = self._gateway.catalogue
         if mode in FIXED:
             definitions = self._scripting if mode == "code" else self._listed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
@@ -12,17 +13,19 @@ from tabane.gateway import gateway as gateways
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.offers.resources import ResourceItem
 from tabane.gateway.visibility import may_find, prompt_target, resource_target
-from tabane.hub.clients import document_resources
 from tabane.hub.clients.app_hosts import shows_apps
 from tabane.hub.clients.disclosure import FIXED, Disclosure
-from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.open_tool_call import BYTES_OF_TOKEN
 from tabane.hub.clients.session import Session
 from tabane.operations import Caller, CallTarget, Door, OpenCall, ended
-from tabane.wire import cursors, json
 from tabane.wire import era as eras
+from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import Members
+
+if TYPE_CHECKING:
+    from tabane.hub.clients.document_resources import ListedDocuments
+
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +106,8 @@ class ListRequests:
         return prompt is not None and may_find(caller, prompt_target(prompt))
 
     def _may_find_documents(self, caller: Caller) -> bool:
+        from tabane.hub.clients import document_resources
+
         return self._documents.there and may_find(caller, document_resources.READING)
 
     async def list_resources(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
@@ -110,6 +115,9 @@ class ListRequests:
 
         They are many, so they are read page by page.
         """
+        from tabane.hub.clients import document_resources
+        from tabane.wire import cursors
+
         after = after_of(params, "resources")
         await self._gateway.fresh("resources", session.caller)
         listed: list[bytes] = []
@@ -130,6 +138,8 @@ class ListRequests:
         self, caller: Caller, after: str | None, most: int
     ) -> tuple[list[bytes], str | None]:
         """Return the documents after that key as list items, and the cursor of the next page."""
+        from tabane.hub.clients import document_resources
+
         if not self._may_find_documents(caller):
             return [], None
         if not most:
@@ -146,6 +156,8 @@ class ListRequests:
         return [*map(document_resources.definition, found)], following
 
     async def list_templates(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        from tabane.hub.clients import document_resources
+
         after = after_of(params, "resourceTemplates")
         await self._gateway.fresh("resources", session.caller)
         items = _visible(session.caller, self._gateway.resources.template_items())
@@ -197,6 +209,8 @@ def listed(key: str, inside: bytes, following: str | None, holds: float | None) 
 
 def page_of(items: Sequence[tuple[str, bytes]], kind: str, after: str | None) -> tuple[bytes, str | None]:
     """Return the items after that key that fit a page, joined by commas, and the next cursor."""
+    from tabane.wire import cursors
+
     definitions = dict(items)
     part, following = cursors.page(list(definitions), after, PAGE)
     inside = b",".join(definitions[key] for key in part)
@@ -205,6 +219,8 @@ def page_of(items: Sequence[tuple[str, bytes]], kind: str, after: str | None) ->
 
 def after_of(params: Members, kind: str) -> str | None:
     """Return the key after which a page begins. Raises ProtocolRefusal for a cursor that is not ours."""
+    from tabane.wire import cursors
+
     cursor = params.get("cursor")
     if cursor is None or bytes(cursor) == b"null":
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, structs
 
@@ -14,7 +14,6 @@ from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
 from tabane.hub.clients.direct import DirectRequests
 from tabane.hub.clients.disclosure import FIXED, Disclosure
-from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.lists import ListRequests
 from tabane.hub.clients.offers import OfferRequests
 from tabane.hub.clients.session import ClientMethods, Handler, Session
@@ -32,6 +31,10 @@ from tabane.wire.extensions import TASKS
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.negotiation import announced
 from tabane.wire.tasks import LEGACY_CAPABILITY
+
+if TYPE_CHECKING:
+    from tabane.hub.clients.document_resources import ListedDocuments
+
 
 log = logging.getLogger(__name__)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -11,11 +12,8 @@ from msgspec.structs import replace
 from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.offers.resources import ResourceSource
-from tabane.gateway.tools.kept_addresses import shown_uri
 from tabane.gateway.upstreams.call import UpstreamReply
 from tabane.gateway.visibility import may_find, prompt_target, resource_target
-from tabane.hub.clients import document_resources
-from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.tool_calls import LARGE, answer_line, failure_of, note_question, question_of, shown
 from tabane.operations import CallTarget, Door, OpenCall, ended
@@ -24,6 +22,9 @@ from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
+
+if TYPE_CHECKING:
+    from tabane.hub.clients.document_resources import ListedDocuments
 
 
 class OfferRequests:
@@ -43,6 +44,8 @@ class OfferRequests:
 
     async def complete(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer completion/complete, for the arguments of a prompt or of a template of resources."""
+        from tabane.hub.clients import document_resources
+
         try:
             ref = json.fields(params["ref"])
         except (KeyError, InvalidJson):
@@ -73,6 +76,8 @@ class OfferRequests:
 
     async def read_resource(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer resources/read. If no server lists the URI, those that may know it are asked in turn."""
+        from tabane.hub.clients import document_resources
+
         uri = _required(params, "uri", "the URI of a resource")
         key = document_resources.key_of(uri)
         if key is not None:
@@ -100,12 +105,16 @@ class OfferRequests:
 
     def _check_documents(self, session: Session, uri: str) -> None:
         """Raise ProtocolRefusal if the client may not read documents: then there is none for it."""
+        from tabane.hub.clients import document_resources
+
         if not may_find(session.caller, document_resources.READING):
             raise _not_found(session, uri)
 
     async def _read_document(
         self, session: Session, request_id: Raw, uri: str, key: str, meta: Members
     ) -> None:
+        from tabane.hub.clients import document_resources
+
         given = {"arguments": Raw(json.encode({"filepath": key}))}
         opened = await self._admit(session, request_id, document_resources.READING, given, meta)
         with ended(opened):
@@ -118,6 +127,8 @@ class OfferRequests:
         session.answer(request_id, eras.cacheable(result) if session.era is Era.MODERN else result)
 
     async def _complete_key(self, session: Session, request_id: Raw, params: Members) -> None:
+        from tabane.hub.clients import document_resources
+
         try:
             prefix = json.text(json.fields(params["argument"]).get("value"))
         except (KeyError, InvalidJson):
@@ -284,6 +295,8 @@ def _not_found(session: Session, uri: str) -> ProtocolRefusal:
 
 def _renamed(result: Raw, source: ResourceSource) -> Raw:
     """Return what was read under the URI in the request: two servers have the same URI."""
+    from tabane.gateway.tools.kept_addresses import shown_uri
+
     try:
         members = json.fields(result)
         contents = [json.fields(item) for item in json.elements(members["contents"])]

@@ -79,11 +79,11 @@ class RepeatableRequest(Struct):
 class RepeatableRequests:
     """The requests of one client that are not answered yet."""
 
-    __slots__ = ("_kept", "_parked", "session")
+    __slots__ = ("_parked", "kept", "session")
 
     def __init__(self, session: RepeatingClient, parked: ParkedCalls) -> None:
         self.session, self._parked = session, parked
-        self._kept: dict[bytes, RepeatableRequest] = {}
+        self.kept: dict[bytes, RepeatableRequest] = {}
 
     def begun(
         self,
@@ -102,19 +102,19 @@ class RepeatableRequests:
             answer = self._parked.answered(params, self._binding(method, params))
         if answer is not None:
             params = {key: params[key] for key in params if key not in ("requestState", "inputResponses")}
-        self._kept[bytes(request_id)] = RepeatableRequest(method, params, meta, handler, answer)
+        self.kept[bytes(request_id)] = RepeatableRequest(method, params, meta, handler, answer)
         return params
 
     def get(self, key: bytes) -> RepeatableRequest | None:
-        return self._kept.get(key)
+        return self.kept.get(key)
 
     def over(self, key: bytes) -> None:
         """Forget a request that was answered or cancelled."""
-        self._kept.pop(key, None)
+        self.kept.pop(key, None)
 
     def clear(self) -> None:
         """Forget all requests: the client is gone."""
-        self._kept.clear()
+        self.kept.clear()
 
     def again(self, request_id: Raw, kept: RepeatableRequest) -> None:
         """Make a request once more."""

@@ -491,7 +491,7 @@ class Session:
         """Send the final answer to a request, as a line."""
         key = None if request_id is None else bytes(request_id)
         if key is not None:
-            self.requests.over(key)
+            self.requests.kept.pop(key, None)
         self.outlet.answer(key, line, ok)
 
     def answer(self, request_id: Raw, result: bytes) -> None:

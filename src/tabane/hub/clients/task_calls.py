@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, Struct
 
@@ -20,7 +20,6 @@ from tabane.gateway.gateway import Gateway
 from tabane.gateway.tools.tool import Tool, ToolCallRequest
 from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.gateway.upstreams.handshake import CLIENT
-from tabane.gateway.upstreams.upstream import Upstream
 from tabane.hub.clients.open_tool_call import OpenToolCall
 from tabane.hub.clients.session import Session
 from tabane.hub.tasks.following import TaskFollower
@@ -46,6 +45,10 @@ from tabane.wire.tasks import (
     needs_tasks,
     related,
 )
+
+if TYPE_CHECKING:
+    from tabane.gateway.upstreams.upstream import Upstream
+
 
 EXTENSION = "tasks"
 """The name of the extension in the settings."""

@@ -10,11 +10,10 @@ from tabane.gateway.long_results import LongResults
 from tabane.gateway.result_parts import SHORT
 from tabane.hub.clients.session import Handler, Session
 from tabane.hub.clients.task_calls import TaskParts, ask_client
-from tabane.hub.clients.task_listening import TaskListening, listened_tasks
 from tabane.hub.clients.tool_calls import shown
 from tabane.hub.tasks.task import Task
-from tabane.wire import cursors, json
 from tabane.wire import era as eras
+from tabane.wire import json
 from tabane.wire.era import ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.questions import has_too_many_members
@@ -69,6 +68,8 @@ class TaskRequests:
 
     async def listen(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer subscriptions/listen, which may name tasks. Unknown ones are not granted."""
+        from tabane.hub.clients.task_listening import TaskListening, listened_tasks
+
         names = listened_tasks(params, meta, self._parts)
         await self._tasks.ready()
         tasks = [task for name in names if (task := self._known(session, name)) is not None]
@@ -131,6 +132,8 @@ class TaskRequests:
         session.give(request_id, json.error_line(request_id, error), ok=False)
 
     async def _list(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        from tabane.wire import cursors
+
         self._check_version(session, "tasks/list")
         await self._tasks.ready()
         cursor = json.member(params, "cursor")

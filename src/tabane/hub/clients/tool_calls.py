@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, structs
 
@@ -19,11 +19,8 @@ from tabane.code.table import RUN
 from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, UnknownName
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
-from tabane.gateway.offers.found_offer import offered_line
 from tabane.gateway.result_parts import SHORT
-from tabane.gateway.tool_search import ToolSearchResult
 from tabane.gateway.tools.app_metadata import shown_result
-from tabane.gateway.tools.disclosure import unlisted_lines
 from tabane.gateway.tools.tool import (
     OWN,
     Tool,
@@ -34,7 +31,6 @@ from tabane.gateway.tools.tool import (
     upstream_failure,
 )
 from tabane.gateway.upstreams.call import UpstreamReply
-from tabane.gateway.upstreams.upstream import Upstream
 from tabane.hub.clients.approved_rounds import ApprovedRounds
 from tabane.hub.clients.disclosure import DISCLOSING
 from tabane.hub.clients.open_tool_call import OpenToolCall
@@ -51,6 +47,11 @@ from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.tasks import may_be_task
+
+if TYPE_CHECKING:
+    from tabane.gateway.tool_search import ToolSearchResult
+    from tabane.gateway.upstreams.upstream import Upstream
+
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +97,8 @@ class ToolCalls:
             if tool is not None and not session.caller.access.allows(tool.target):
                 tool = None
             inner = ToolCallRequest(name, params)
-            if tool is None or self._waits_for_roots(session, tool):
+            due = session.questions is not None and session.questions.roots_due
+            if tool is None or (due and self._waits_for_roots(session, tool)):
                 session.run(request_id, self._forward_later(session, request_id, inner, meta, through=False))
             else:
                 self._forward(session, request_id, tool, inner, meta, through=False)
@@ -143,7 +145,8 @@ class ToolCalls:
                 session.run(request_id, self._operate(session, request_id, inner.name, given, meta, through))
                 return
             tool = self._visible(session, inner.name)
-            if tool is None or self._waits_for_roots(session, tool):
+            due = session.questions is not None and session.questions.roots_due
+            if tool is None or (due and self._waits_for_roots(session, tool)):
                 session.run(request_id, self._forward_later(session, request_id, inner, meta, through=True))
             elif (judged := self._check(session, tool, inner)) is not None:
                 session.run(request_id, self._forward_judged(session, request_id, judged, tool, inner, meta))
@@ -223,7 +226,8 @@ class ToolCalls:
 
     def _check(self, session: Session, tool: Tool, inner: ToolCallRequest) -> Awaitable[None] | None:
         """Raise TabaneError if a call must not be made; the returned awaitable has to be awaited first."""
-        inner.check_marks(tool)
+        if inner.read_only:
+            inner.check_marks(tool)
         inner.check_model(tool)
         return self._gateway.validator.check(tool, inner.arguments)
 
@@ -378,6 +382,9 @@ class ToolCalls:
         self, session: Session, request_id: Raw, caller: Caller, name: str, arguments: Raw, meta: Members
     ) -> bytes:
         """Call a built-in tool, and return its result as a client sees it. Raises TabaneError."""
+        from tabane.gateway.offers.found_offer import offered_line
+        from tabane.gateway.tools.disclosure import unlisted_lines
+
         operation, key = self._door.table.get(name), bytes(request_id).decode()
         values: list[Any] = []
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tabane.gateway.servers.variables import Variables
 from tabane.gateway.tools.listings import ListingsFile
-from tabane.hub import embedded_collections
+from tabane.hub import named_stores
 from tabane.hub.doctor.installation import DoctorFinding, Fix, Installation, fault, note, ok, warning
 from tabane.hub.local import lock
 from tabane.hub.models import HubModels
@@ -354,7 +354,7 @@ def _outside_finding(index: dict[str, Any]) -> DoctorFinding:
 
 def _check_stores(installation: Installation, *, mend: bool) -> list[dict[str, Any]]:
     async def look() -> list[dict[str, Any]]:
-        found = embedded_collections.stores_of(installation.settings, installation.environ)
+        found = named_stores.stores_of(installation.settings, installation.environ)
         try:
             return await found.check(mend=mend)
         finally:

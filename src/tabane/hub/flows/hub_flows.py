@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from tabane.gateway.gateway import Gateway
 from tabane.hub.flows import TRAIL_FILE
-from tabane.hub.flows.table import flow_table
 from tabane.operations import Caller, CallTarget, Operation
 from tabane.settings import Settings
 
@@ -105,6 +104,8 @@ class HubFlows:
         known: Callable[[], Iterable[CallTarget]],
     ) -> list[Operation]:
         """Return the operations. ``find`` returns what a name stands for, ``known`` what can be called."""
+
+        from tabane.hub.flows.table import flow_table
 
         def operations() -> FlowOperations:
             from tabane.hub.flows.operations import FlowOperations

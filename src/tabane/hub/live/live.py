@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from tabane.hub.live import parameters as given
 from tabane.operations import Access, Face, Operation, Privilege
 
 if TYPE_CHECKING:
@@ -110,6 +109,8 @@ class HubLive:
             self._recording.settings_changed()
 
     def table(self) -> list[Operation]:
+        from tabane.hub.live import parameters as given
+
         return [
             _look(
                 "list_live_calls", "Calls that run and the last ones that ended, the latest first. Calls are "

@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable, TabaneError
 from tabane.hub.models.model_opener import HubReranker, ModelOpener
-from tabane.hub.models.model_report import report
-from tabane.hub.models.operations import ModelOperations, download_progress
 from tabane.messages import Lang, Message, say
 from tabane.operations import Operation, Progress
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel, Take, VectorCache, clean, key
-from tabane.search.models import Reranker
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,6 +23,7 @@ if TYPE_CHECKING:
     from tabane.hub.models.model_sources import MakeFinder
     from tabane.search.chunking.chunk import Measure
     from tabane.search.embedding.token_counting import TokenCounter
+    from tabane.search.models import Reranker
 
 log = logging.getLogger(__name__)
 
@@ -194,10 +192,14 @@ class HubModels:
         return self._last or name, None
 
     def table(self) -> list[Operation]:
+        from tabane.hub.models.operations import ModelOperations
+
         return ModelOperations(self, self._opening, self._judge, self.report, self.list).table()
 
     async def report(self, lang: Lang) -> dict[str, Any]:
         """Return all that is known about the models, without downloading or starting any."""
+        from tabane.hub.models.model_report import report
+
         return await report(self._settings(), self._opening, self._judge, self._kept, lang)
 
     async def prepare(self, name: str, progress: Progress) -> tuple[str, str | None]:
@@ -206,6 +208,8 @@ class HubModels:
         The model is downloaded if necessary, and loaded. None for ``none``. Raises UnknownName and
         BadArguments for the name, ModelError and its kinds, and ConfigurationError.
         """
+        from tabane.hub.models.operations import download_progress
+
         sources = await self._opening.sources()
         model, wanted = await sources.named(name)
         if model == "none":

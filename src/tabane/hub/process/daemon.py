@@ -17,7 +17,6 @@ from tabane.build import on_disk, this_build
 from tabane.errors import ConfigurationError, HubError, UnknownName
 from tabane.gateway.servers.redaction import Redactor
 from tabane.hub.clients.session import Session
-from tabane.hub.http.door import HttpDoor
 from tabane.hub.hub import Hub
 from tabane.hub.local import hang_dumps
 from tabane.hub.local import lock as locks
@@ -25,16 +24,13 @@ from tabane.hub.local.endpoint import Endpoint
 from tabane.hub.local.handshake import Hello, HelloRefused, Welcome
 from tabane.hub.local.listener import HubIdentity, HubListener
 from tabane.hub.local.lock import HomeLock, LockHolder
-from tabane.hub.process import model_use
+from tabane.hub.process import MODEL_FILE
 from tabane.hub.process.administration import HubAdministration, settings_report
-from tabane.hub.process.check_up_operations import environment_of
 from tabane.hub.process.home_version import write_stamp
-from tabane.hub.process.identities import HubIdentities
 from tabane.hub.process.joining import UNTIL_KNOWN, group_of, shared_servers_of
 from tabane.hub.process.logs import HubLogs
 from tabane.hub.process.table import table_of
 from tabane.hub.process.watchdog import Watchdog
-from tabane.hub.rpc.lines import RpcSession
 from tabane.messages import Message, language, say
 from tabane.operations import LOCAL, Caller, Face
 from tabane.settings import Settings
@@ -42,6 +38,9 @@ from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
     from tabane.group.membership import HubGroup
+    from tabane.hub.http.door import HttpDoor
+    from tabane.hub.process.identities import HubIdentities
+    from tabane.hub.rpc.lines import RpcSession
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +123,10 @@ class Daemon:
         self.hub.open()
         if self.group and self.http and self.http.url:
             self.group.open()
-        model_use.resume(self.hub)
+        if (self.settings.home / MODEL_FILE).exists():
+            from tabane.hub.process import model_use
+
+            model_use.resume(self.hub)
         self._listener = self._listening()
         self._reloaded()  # The token must not appear in the log either.
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -226,6 +228,8 @@ class Daemon:
         self._program(fd, hello)
 
     def _program(self, fd: int, hello: Hello) -> None:
+        from tabane.hub.rpc.lines import RpcSession
+
         self._count += 1
         caller = Caller(
             identity="local",
@@ -320,6 +324,8 @@ class Daemon:
             )
         if self._restarter is None or self._restarter.poll() is not None:
             log.info("the hub is asked to restart")
+            from tabane.hub.process.check_up_operations import environment_of
+
             self._restarter = start_restart(environment_of(self.settings, self._environment))
 
     def keep(self) -> None:
@@ -400,6 +406,9 @@ class Daemon:
         requested = "http" in self.settings.sources
         if not self.settings.http or (self._origin.started_by == locks.STANDALONE and not requested):
             return None
+        from tabane.hub.http.door import HttpDoor
+        from tabane.hub.process.identities import HubIdentities
+
         self._identities = HubIdentities(self.hub, lambda: self.http.url if self.http else None)
         identities = self._identities.over_http()
         links = shared_servers_of(self.hub, self.group)

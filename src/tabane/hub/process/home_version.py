@@ -13,7 +13,6 @@ import msgspec
 
 from tabane.build import this_build
 from tabane.errors import ConfigurationError, HubError
-from tabane.extras import this_copy
 from tabane.hub.local.handshake import newer
 from tabane.messages import Message, say
 from tabane.settings.files import read_trusted, write_private
@@ -37,6 +36,8 @@ class HomeDowngrade(NamedTuple):
 
     @property
     def message(self) -> Message:
+        from tabane.extras import this_copy
+
         return say(
             "{home} was last used by Tabane {theirs}. This is Tabane {ours}, which is older, so it "
             "does not start there and changes nothing. Update Tabane ({command}), or set TABANE_HOME to "

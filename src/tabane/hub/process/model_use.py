@@ -14,6 +14,7 @@ from tabane.errors import ConfigurationError, HubError
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.jobs import Jobs
 from tabane.hub.models import HubModels
+from tabane.hub.process import MODEL_FILE
 from tabane.hub.process.settings_operations import ChangeSetting, SettingsOperations
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress
@@ -21,9 +22,6 @@ from tabane.settings import Settings
 from tabane.settings.files import read_trusted, write_private
 
 log = logging.getLogger(__name__)
-
-FILE = "reembed"
-"""Under the home, while texts are being embedded again: it holds the model that they are embedded with."""
 
 
 class UseModel(Struct, frozen=True, forbid_unknown_fields=True):
@@ -116,7 +114,7 @@ def start(hub: EmbeddingHub, model: str) -> str:
 
 
 def _mark(hub: EmbeddingHub) -> Path:
-    return hub.settings.home / FILE
+    return hub.settings.home / MODEL_FILE
 
 
 def _forget(mark: Path) -> None:

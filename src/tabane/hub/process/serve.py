@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tabane.errors import CallerError, HubError, TabaneError
 from tabane.hub.backup.restore_journal import complete_restore
-from tabane.hub.http.port_occupant import await_port
 from tabane.hub.local import launch
 from tabane.hub.local import lock as locks
 from tabane.hub.local.endpoint import Endpoint, UnsafeEndpoint, home_of
@@ -26,7 +25,6 @@ from tabane.hub.local.stdio import waits
 from tabane.hub.process.daemon import Daemon, LaunchOrigin, held_by, open_logs, prepare_home
 from tabane.hub.process.home_version import refuse_downgrade
 from tabane.hub.process.logs import HubLogs
-from tabane.hub.process.readiness import report_ready
 from tabane.messages import say
 from tabane.settings import OPTIONS, Settings, load_settings
 
@@ -55,6 +53,8 @@ def run_foreground(flags: Mapping[str, object]) -> int:
 
     Raises HubError if one runs already, ConfigurationError if a setting or file is wrong.
     """
+    from tabane.hub.process.readiness import report_ready
+
     settings = load_settings(flags, os.environ)
     endpoint = _prepared(settings)
     lock = take(endpoint, launch.LIMIT)
@@ -226,6 +226,8 @@ def _run(
     refuse_downgrade(settings.home)
     last = locks.read_holder(str(settings.home / "hub.lock"))
     if settings.http and origin.started_by != locks.STANDALONE:
+        from tabane.hub.http.port_occupant import await_port
+
         await_port(settings)
     umask = os.umask(0o077)
     with contextlib.closing(open_logs(settings, aloud=aloud)) as logs, asyncio.Runner() as runner:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,8 @@ import msgspec
 
 from tabane.hub.hub import Hub
 from tabane.hub.process.administration import HubAdministration
-from tabane.hub.process.check_up_operations import CheckUpOperations
-from tabane.hub.process.model_use import ModelUse
-from tabane.hub.process.settings_operations import SettingsOperations
-from tabane.hub.rpc.permission import OF_THE_USER
 from tabane.messages import Message
 from tabane.operations import Face, Operation, OperationTable, Privilege
-from tabane.operations.parameter_errors import describe_range
 from tabane.settings import load_settings
 
 MARK = "<!-- Made of the operations by `python -m tabane.hub.process.table docs/rpc.md`; tests see to it. -->"
@@ -52,6 +48,8 @@ def _section(method: Operation) -> str:
 
 
 def _access(method: Operation) -> str:
+    from tabane.hub.rpc.permission import OF_THE_USER
+
     if method.public:
         return "open"
     return "token, or a process of the same user" if method.name in OF_THE_USER else _ACCESS[method.privilege]
@@ -67,6 +65,8 @@ def _rows(method: Operation) -> list[str]:
 
 
 def _row(name: str, part: dict[str, Any], required: bool) -> str:
+    from tabane.operations.parameter_errors import describe_range
+
     options = [option for option in part.get("anyOf", [part]) if option.get("type") != "null"]
     kinds = " or ".join(dict.fromkeys(_kind(option) for option in options))
     default = "required" if required else _default(_usual(part, options))
@@ -99,12 +99,18 @@ def _kind(part: dict[str, Any]) -> str:
 
 def table_of(hub: Hub, administration: HubAdministration) -> OperationTable:
     """Return the operations of a hub that runs as a process."""
-    settings = SettingsOperations(lambda: hub, lambda: _reloaded(hub), hub.access.save_profile)
-    check_ups = CheckUpOperations(lambda: hub)
-    use = ModelUse(hub, settings)
-    return OperationTable(
-        [*hub.table, *administration.table(), *settings.table(), *use.table(), *check_ups.table()]
-    )
+
+    def declare() -> Iterator[Operation]:
+        from tabane.hub.process.check_up_operations import CheckUpOperations
+        from tabane.hub.process.model_use import ModelUse
+        from tabane.hub.process.settings_operations import SettingsOperations
+
+        settings = SettingsOperations(lambda: hub, lambda: _reloaded(hub), hub.access.save_profile)
+        yield from (*hub.table, *administration.table(), *settings.table())
+        yield from ModelUse(hub, settings).table()
+        yield from CheckUpOperations(lambda: hub).table()
+
+    return OperationTable(declare)
 
 
 def _reloaded(hub: Hub) -> Message | None:

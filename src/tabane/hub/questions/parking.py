@@ -30,12 +30,10 @@ from tabane.hub.questions.handles import (
 )
 from tabane.hub.questions.open_questions import OpenQuestion, OpenQuestions
 from tabane.hub.questions.parked_files import ParkedFiles, StoredCall, StoredQuestion
-from tabane.hub.questions.question_keys import given_key, own_key
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.wire.era import INVALID_PARAMS, Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members, fields, text
-from tabane.wire.question_answers import AnswerMismatch, check_answer
 from tabane.wire.questions import (
     MOST_AT_ONCE,
     Features,
@@ -472,6 +470,8 @@ class ParkedCalls:
         return "its call has ended; call again without it"
 
     def _check(self, parked: ParkedCall, params: Members) -> None:
+        from tabane.wire.question_answers import AnswerMismatch, check_answer
+
         for asked, answer in _answers(parked, params):
             try:
                 check_answer(asked.question, answer)
@@ -498,6 +498,8 @@ USED = "it was used already: each requestState continues its call once"
 
 def _key(parked: ParkedCall, request: ServerRequest) -> str:
     """Return the name of a new question for the client: the id that the server gave it, if it has a name."""
+    from tabane.hub.questions.question_keys import given_key, own_key
+
     given = given_key(request.id)
     if given is not None and all(given != one.key for one in parked.asked):
         return given

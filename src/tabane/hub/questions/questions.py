@@ -11,7 +11,6 @@ from tabane.errors import ConfigurationError
 from tabane.gateway.upstreams.adopted_call import AdoptedCall
 from tabane.hub.questions.handles import KEY_BYTES, HandleSigner
 from tabane.hub.questions.open_questions import MOST_LISTED, OpenQuestions
-from tabane.hub.questions.operations import QuestionOperations
 from tabane.hub.questions.parked_files import ParkedFiles
 from tabane.hub.questions.parking import ParkedCalls
 from tabane.operations import Operation
@@ -43,6 +42,8 @@ class HubQuestions:
         self.parked = ParkedCalls(self.signer, self.open, self.takes, ParkedFiles(home), adopt)
 
     def table(self) -> list[Operation]:
+        from tabane.hub.questions.operations import QuestionOperations
+
         return QuestionOperations(self.open).table()
 
     def takes(self, question: Question) -> bool:

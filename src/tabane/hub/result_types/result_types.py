@@ -11,8 +11,6 @@ from msgspec import Raw
 
 from tabane.errors import StoreError
 from tabane.gateway.gateway import Gateway
-from tabane.gateway.parameters import ForgetTypes
-from tabane.gateway.tools.learned_result import LearnedResult
 from tabane.gateway.tools.tool import Tool
 from tabane.hub.result_types import TYPE_FILE
 from tabane.messages import say
@@ -22,6 +20,8 @@ from tabane.settings import Settings
 from tabane.wire.json import InvalidJson, fields
 
 if TYPE_CHECKING:
+    from tabane.gateway.parameters import ForgetTypes
+    from tabane.gateway.tools.learned_result import LearnedResult
     from tabane.hub.result_types.learning import TypeLearning
 
 log = logging.getLogger(__name__)
@@ -82,6 +82,8 @@ class HubResultTypes:
 
     def of(self, caller: Caller, tool: Tool) -> LearnedResult | None:
         """Return the type of a tool's results; None if it declares one, or not enough was seen."""
+        from tabane.gateway.tools.learned_result import LearnedResult
+
         if self._learning is None or not (digest := self._digest(tool)):
             return None
         found = self._learning.find((caller.access.holder, tool.alias, tool.server, digest))
@@ -103,6 +105,8 @@ class HubResultTypes:
             ) from None
 
     def table(self) -> list[Operation]:
+        from tabane.gateway.parameters import ForgetTypes
+
         faces = frozenset({Face.RPC, Face.CLI})
         return [
             Operation(

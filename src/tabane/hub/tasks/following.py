@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
@@ -17,7 +18,6 @@ from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.gateway.upstreams.handshake import CLIENT
-from tabane.gateway.upstreams.upstream import Upstream
 from tabane.hub.tasks.task import LEAST_POLL, LONGEST_POLL, POLL, Task, TaskInput
 from tabane.hub.tasks.tasks import CANCELLED, HubTasks, TaskEnd, completed, failed, failed_inside
 from tabane.operations import Caller
@@ -26,6 +26,10 @@ from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.tasks import OVER, ReportedTask, announcing_tasks, reported_task, unrelated
+
+if TYPE_CHECKING:
+    from tabane.gateway.upstreams.upstream import Upstream
+
 
 log = logging.getLogger(__name__)
 

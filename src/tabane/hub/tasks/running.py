@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
 from tabane.errors import AnswerTooLong, TabaneError
 from tabane.gateway.tools.tool import Tool, check_size, tool_failure, upstream_failure
 from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
-from tabane.gateway.upstreams.upstream import Upstream
 from tabane.hub.tasks.following import TaskFollower
 from tabane.hub.tasks.task import Task
 from tabane.hub.tasks.tasks import HubTasks, TaskEnd, completed, failed, failed_inside
@@ -21,6 +21,10 @@ from tabane.wire import json, rpc
 from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.tasks import LONGEST_CREATION, LONGEST_MESSAGE, MOST_INPUTS, created_task, may_be_task
+
+if TYPE_CHECKING:
+    from tabane.gateway.upstreams.upstream import Upstream
+
 
 MOST_ROUNDS = 32
 """How often a server may ask for input before it answers."""

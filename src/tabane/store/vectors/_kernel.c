@@ -1,8 +1,9 @@
 /* The loops of the vector index: counting different bits of codes, and dot products of selected vectors.
 
-   vector_kernel.py has the same in numpy, and says what both compute. Here is what numpy needs copies for: words or
-   vectors are read where they are, in one pass. Other threads run meanwhile, and may change the arrays, so
-   slots are copied before they are checked. Limited API: one binary for all versions of CPython from 3.11 on.
+   vector_kernel.py has the same in numpy, and says what both compute. numpy needs copies for it. Here, words
+   and vectors are read where they are, in one pass. Other threads run meanwhile, and may change the arrays,
+   so slots are copied before they are checked. By the limited API, one binary is for all versions of CPython
+   from 3.11 on.
 */
 
 #define Py_LIMITED_API 0x030b0000
@@ -15,7 +16,6 @@
 #if defined(__GNUC__) || defined(__clang__)
 #define INLINE static inline __attribute__((always_inline))
 #define PREFETCH(address) __builtin_prefetch(address)
-#define COUNT_BITS(word) ((uint64_t)__builtin_popcountll(word))
 #if defined(__x86_64__)
 #define X86_VARIANTS 1
 #endif
@@ -28,7 +28,7 @@
 #endif
 
 enum {
-    BLOCK = 1024,       /* codes whose counts stay in the nearest cache */
+    BLOCK = 4096,       /* codes whose counts stay in the nearest caches: memory is read in long runs */
     SUMMED = 24,        /* words whose bits fit in bytes of 8 bits each: 24 * 8 < 256 */
     LANES = 32,         /* sums of a dot product that are independent of each other */
     AHEAD = 2,          /* vectors that are fetched before they are needed */
@@ -69,7 +69,7 @@ typedef struct {
         }                                                                           \
     } while (0)
 
-#ifdef COUNT_BITS
+#if X86_VARIANTS
 /* Add the bits of up to BLOCK codes, by an instruction that counts them. */
 INLINE void add_by_instruction(const Codes *of, Py_ssize_t first, const int64_t *slots, Py_ssize_t size,
                                uint16_t *counts)
@@ -79,7 +79,7 @@ INLINE void add_by_instruction(const Codes *of, Py_ssize_t first, const int64_t 
     memset(sums, 0, sizeof sums);
     for (place = 0; place < of->counted; place++) {
         const int64_t number = of->numbers[place];
-        FOR_EACH_DIFFERENCE(bits, sums[i] += COUNT_BITS(bits));
+        FOR_EACH_DIFFERENCE(bits, sums[i] += (uint64_t)__builtin_popcountll(bits));
     }
     for (end = size, place = 0; place < end; place++)
         counts[place] = (uint16_t)(counts[place] + sums[place]);

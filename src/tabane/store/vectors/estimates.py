@@ -22,6 +22,7 @@ FEW = 0.3  # of the slots: fewer are picked out before their codes are counted
 WIDEST = 8000  # where a query is near to nothing
 _SURELY = 4.0  # standard deviations
 _STRIDE = 16  # one of so many tells how the first bits are spread
+_PART = 32_768  # estimates that stay in the processor's own memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,15 @@ class SimilarityEstimates:
             return tail
         coded = self._rough.similarities.take(self._first[slots], mode="clip")
         return np.concatenate([coded, tail]) if len(tail) else coded
+
+    def add_rough(self, factor: float, sums: Array) -> None:
+        """Add what :meth:`rough` says of all slots, times the factor, to as many sums."""
+        if self._sealed:
+            table = self._rough.similarities * np.float32(factor)
+            for first in range(0, self._sealed, _PART):
+                part = slice(first, min(first + _PART, self._sealed))
+                sums[part] += table.take(self._first[part], mode="clip")
+        sums[self._sealed :] += self._tail * np.float32(factor)
 
     def fine(self, slots: Array) -> Array:
         """By all bits."""

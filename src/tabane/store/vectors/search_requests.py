@@ -131,7 +131,8 @@ def packed_matches(found: VectorMatches | None) -> bytes:
 
 def read_matches(body: bytes) -> SentMatches | None:
     """Return the answer. Raises msgspec.DecodeError."""
-    return _MATCHES.decode(body)
+    found: SentMatches | None = _MATCHES.decode(body)
+    return found
 
 
 def sent_moment(

@@ -235,7 +235,12 @@ class _EstimatedRecords:
         self._dense = dense
         self._pause = pause
         self.spaces = [SimilarityEstimates(*each, early) for each in zip(views, queries, strict=True)]
-        self.likely = np.empty(len(slots[0]), dtype=np.float32)
+        self.likely = np.zeros(len(slots[0]), dtype=np.float32)
+        if dense and question.factors is not None:
+            for space, factor in zip(self.spaces, question.factors.tolist(), strict=True):
+                pause()
+                space.add_rough(factor, self.likely)
+            return
         for part, rough in self._parts():
             self.likely[part] = question.combined(rough)
 

@@ -1,0 +1,33 @@
+"""The stores that the settings name. The collections in them are declared at the first use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tabane.hub.servers import postgres_engine
+from tabane.hub.stores import Shapes, Stores
+
+if TYPE_CHECKING:
+    from tabane.settings import Settings
+
+
+def stores_of(settings: Settings, environment: Mapping[str, str]) -> Stores:
+    """Return the stores that the settings name, none of which is open yet."""
+    replicas = None
+    if settings.local_replica:
+        from tabane.hub.replicas import Replicas
+
+        replicas = Replicas(settings.home)
+    engine = postgres_engine(settings, environment)
+    if engine is None:
+        return Stores(settings.home, _shapes, replicas=replicas)
+    from tabane.hub.embedded_collections import OWN
+
+    return Stores(settings.home, _shapes, engine, OWN, replicas)
+
+
+def _shapes() -> Shapes:
+    from tabane.hub.embedded_collections import SHAPES
+
+    return SHAPES
