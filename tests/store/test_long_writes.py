@@ -83,6 +83,44 @@ def test_a_short_write_that_comes_meanwhile_waits_for_one_step_only(tmp_path: Pa
     assert _with_database(tmp_path, work) == [0, 1, 2, -1, *range(3, 100)]
 
 
+class _Commits:
+    """Counts commits."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def ahead(self) -> None:
+        self.count += 1
+
+    def settled(self) -> None: ...
+
+    def lost(self) -> None: ...
+
+
+def test_a_short_write_that_comes_meanwhile_has_no_commit_of_its_own(tmp_path: Path) -> None:
+    begun, submitted, commits = threading.Event(), threading.Event(), _Commits()
+
+    def between(number: int) -> None:
+        if number == 1:
+            begun.set()
+            assert submitted.wait(_LONGEST)
+
+    async def work(database: Database) -> None:
+        database.accompany(commits)
+        numbers = _Numbers(3, between)
+        long = asyncio.create_task(database.run_long(numbers, numbers.committed.append))
+        await asyncio.to_thread(begun.wait, _LONGEST)
+        short = asyncio.ensure_future(
+            database.run(lambda connection: connection.execute("INSERT INTO number VALUES (-1)"))
+        )
+        await asyncio.sleep(0)
+        submitted.set()
+        await asyncio.gather(short, long)
+
+    assert _with_database(tmp_path, work) == [0, 1, -1, 2]
+    assert commits.count == 3
+
+
 def test_two_long_writes_take_turns(tmp_path: Path) -> None:
     first, second = threading.Event(), threading.Event()
 

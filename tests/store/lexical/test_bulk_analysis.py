@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from tabane.store.lexical.analysis_requests import AnalysisRequest, packed_reque
 from tabane.store.lexical.analysis_worker import AnalysisWorker
 from tabane.store.lexical.bulk_analysis import MANY, PART, AnalysisProcess, EntryAnalysis
 from tabane.store.lexical.memory_segment import MemorySegment, SegmentEntry
-from tests.store.lexical.homes import bodies, found, lexical, with_one
+from tests.store.lexical.homes import BODY, bodies, embedded, found, lexical, with_one
 
 SHAPE = Shape("notes", (TextField("title"), TextField("body")))
 TEXTS = ("Rain over 東京タワー", "", "サーバー、がある e-mail\u3000read_file", "…")
@@ -82,6 +84,29 @@ def test_texts_are_analyzed_here_after_the_process_cannot_be_asked() -> None:
     assert asyncio.run(run()) == [analyst.joined(entry.record.texts) for entry in entries]
 
 
+def test_texts_are_analyzed_all_the_same_if_the_process_dies() -> None:
+    analyst, entries = RecordAnalyzer(SHAPE, None), _entries(6 * PART)
+
+    async def run() -> list[JoinedAnalysis]:
+        process = AnalysisProcess(analyst)
+
+        def work() -> list[JoinedAnalysis]:
+            tokens = []
+            for number, (_, each) in enumerate(EntryAnalysis(analyst, process).tokens_of_bulk(entries)):
+                if number % (2 * PART) == 1:
+                    for pid in process.pool.pids:
+                        os.kill(pid, signal.SIGKILL)
+                tokens.append(each)
+            return tokens
+
+        try:
+            return await asyncio.to_thread(work)
+        finally:
+            await process.close()
+
+    assert asyncio.run(run()) == [analyst.joined(entry.record.texts) for entry in entries]
+
+
 def test_a_process_with_another_dictionary_analyzes_nothing() -> None:
     class Other:
         fingerprint = "other"
@@ -101,7 +126,7 @@ def test_a_process_with_another_dictionary_analyzes_nothing() -> None:
     assert read_answer(AnalysisWorker().respond(request)) is None
 
 
-def test_all_records_of_a_bulk_are_found_while_it_is_indexed_and_afterwards(tmp_path: Path) -> None:
+def test_all_records_of_a_bulk_are_found_while_it_is_indexed_and_afterwards() -> None:
     texts = [f"rain{number % 7} 東京{number % 5}" for number in range(4 * MANY)]
 
     async def work(collection: StoredCollection) -> None:
@@ -114,3 +139,15 @@ def test_all_records_of_a_bulk_are_found_while_it_is_indexed_and_afterwards(tmp_
         assert await collection.agrees()
 
     with_one(work)  # type: ignore[arg-type]
+
+
+def test_an_index_that_is_closed_within_a_bulk_is_complete_after_the_next_opening(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with embedded(tmp_path, BODY) as collection:
+            await collection.upsert(bodies([f"rain{number}" for number in range(4 * MANY)]))
+        async with embedded(tmp_path, BODY) as collection:
+            assert await found(collection, f"rain{MANY + 1}") == [f"k{MANY + 1:03}"]
+            assert await lexical(collection).agrees()
+            assert lexical(collection).indexed == 4 * MANY
+
+    asyncio.run(run())

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tabane.store.collection_state import CollectionChange
 
 COMMITTED_ROWS = 4000  # of a bulk: each commit has a price, and leaves segments that are to be merged
-MOST_BEHIND = 12_000  # rows that wait for the index before writers do
+MOST_BEHIND = 10_000  # rows that wait for the index before writers do
 _LOADED = 2_000  # rows that an opening reads into memory; more are indexed in the background
 _BATCH = 200
 _YIELDED = 8  # rows, some half a millisecond
@@ -309,7 +309,7 @@ class IndexBuilder:
             pause = min(_LONGEST_PAUSE, 2.0**self._failures) if self._failures else 0.0
             if pause:
                 self._gate.wait_for(lambda: self._closing, pause)
-            while not (self._closing or self._due):
+            while not (self._closing or self._due or self._is_part_ready):
                 self._gate.wait(None if self._fresh.empty else self._fresh.remaining)
             return not self._closing
 
@@ -322,10 +322,18 @@ class IndexBuilder:
             return False
         return self._urgent or fresh.size >= COMMITTED_ROWS or fresh.remaining <= 0
 
+    @property
+    def _is_part_ready(self) -> bool:
+        """Return whether a part of a bulk may be analyzed, before it is searched or committed."""
+        fresh = self._fresh
+        return len(fresh.waiting) >= fresh.prepared + PART and self._entries.is_bulk(fresh.size)
+
     def _attempt(self) -> None:
         try:
             if self._torn or self._index is None:
                 self._remake()
+            elif not (self._due or self._closing):
+                self._prepare_some(PART)
             elif self.progress is not None and self._fresh.size < COMMITTED_ROWS:
                 self._catch_up()
             else:
@@ -429,17 +437,22 @@ class IndexBuilder:
         ``least`` entries are waited for: in a bulk, a part for the process.
         """
         committing.add_done_callback(self._notify)
-        done = 0
         while True:
             with self._gate:
-                while not committing.done() and len(self._fresh.waiting) < done + least:
+                while not committing.done() and len(self._fresh.waiting) < self._fresh.prepared + least:
                     self._gate.wait()
-                entries = self._fresh.waiting[done : done + max(least, _YIELDED)]
             if committing.done():
                 return
-            self._entries.analyse_ahead(entries)
-            done += len(entries)
+            self._prepare_some(max(least, _YIELDED))
             time.sleep(0)
+
+    def _prepare_some(self, most: int) -> None:
+        """Analyse what comes next, so that a search does not have to."""
+        with self._gate:
+            fresh = self._fresh
+            entries = fresh.waiting[fresh.prepared : fresh.prepared + most]
+            fresh.prepared += len(entries)
+        self._entries.analyse_ahead(entries)
 
     def _notify(self, _: object) -> None:
         with self._gate:

@@ -1,7 +1,7 @@
 """The lexical index of one collection: new records are found at once, and committed in the background.
 
 There are two threads. One owns the writer of tantivy: it puts committed records into the index, and commits
-every 3,000 rows or 2 seconds. The other one searches the index as of its last commit, and the memory
+every 4,000 rows or 2 seconds. The other one searches the index as of its last commit, and the memory
 segments of newer records, both at the same moment as the records. An index that is missing, damaged, or of
 another version or epoch is rebuilt from the records. Searches use what exists meanwhile.
 """

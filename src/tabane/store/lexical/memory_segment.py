@@ -57,7 +57,8 @@ _UNPREPARED = PreparedTokens()
 class PendingGeneration:
     """The changes between two commits.
 
-    ``waiting`` is not in the memory segment yet: the next search puts it there.
+    ``waiting`` is not in the memory segment yet: the next search puts it there. The first ones of it are
+    ``prepared``: their tokens are made.
     """
 
     segment: MemorySegment
@@ -69,6 +70,7 @@ class PendingGeneration:
     tombstone: int = 0
     began: float = 0.0
     rows: int = 0
+    prepared: int = 0
 
     def take(self, change: CollectionChange, ahead: Mapping[int, PreparedTokens]) -> None:
         """A write. ``ahead``: what was analyzed before it, by the identity of the texts."""
@@ -85,7 +87,7 @@ class PendingGeneration:
 
     def settle(self) -> None:
         """Put waiting records into the memory segment. Rows removed by the same writes count as removed."""
-        entries, self.waiting = self.waiting, []
+        entries, self.waiting, self.prepared = self.waiting, [], 0
         self.segment.add(entries)
         self.settled = len(self.removed)
 
@@ -94,7 +96,7 @@ class PendingGeneration:
         other.settle()
         self.waiting = [*other.segment.entries.values(), *self.waiting]
         self.removed = [*other.removed, *self.removed]
-        self.settled = self.buried = 0
+        self.settled = self.buried = self.prepared = 0
         self.rows += other.rows
         self.last, self.tombstone = max(self.last, other.last), max(self.tombstone, other.tombstone)
         self.began = time.monotonic()
