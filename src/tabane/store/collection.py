@@ -282,8 +282,8 @@ class StoredCollection(CollectionCounts):
         return await self._waiting().newest(space, meant, newest, skip, limit)
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
-        ready = checked_keys(keys)
-        return await self._vectors().similarities(checked_request(query, self.shape), ready)
+        ready, asked = checked_keys(keys), checked_request(query, self.shape)
+        return await self._vectors().similarities(asked, ready)
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
