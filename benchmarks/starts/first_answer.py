@@ -1,9 +1,9 @@
 """Measure what a standalone hub costs before it is of use. ``python -m benchmarks.starts.first_answer``.
 
-The CPU time to its first answer and to the first result of a tool is compared with that of a bare Python which
-imports asyncio, msgspec and sqlite3, in turns: no hub in Python can need less. The hub's time includes that of
-its keeper. Then the memory of a hub with four servers after a thousand calls, and the modules that it had
-imported at its first answer.
+The CPU time to its first answer and to the first result of a tool is compared, in turns, with that of a bare
+Python that imports asyncio, msgspec and sqlite3: no hub in Python can need less. The hub's time includes that
+of its keeper. Then come the memory of a hub with four servers after a thousand calls, and the number of
+modules that it had imported at its first answer.
 """
 
 from __future__ import annotations

@@ -18,8 +18,10 @@ asked, ask = os.pipe()
 answered, answer = os.pipe()
 
 def look():
-    request = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-    os.write(ask, json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": request}).encode())
+    client = {"name": "x", "version": "1"}
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    os.write(ask, json.dumps(request).encode())
     os.write(ask, b"\\n")
     result = json.loads(os.read(answered, 1 << 20))["result"]
     print(json.dumps([result["serverInfo"]["name"], *sorted(sys.modules)]))

@@ -37,8 +37,8 @@ def test_a_hub_imports_nothing_else_before_its_first_answer(tmp_path: Path) -> N
     found = imported_modules(tmp_path)
     new = set(of_tabane(found)) - set(ALLOWED.read_text().split())
     assert not new, (
-        f"imported before the first answer: {sorted(new)}. Import them where they are first used, or, if each "
-        f"start needs them, add them with: python -m {__spec__.name}"
+        f"imported before the first answer: {sorted(new)}. Import them where they are first used. If each "
+        f"start needs them, run: python -m {__spec__.name}"
     )
     assert not HEAVY & found
 

@@ -46,7 +46,7 @@ def _putting(documents: Callable[[], DocumentLibrary]) -> list[Operation]:
     return [
         _put(
             "put_document",
-            "Remember or save a note, memo or other content for later. Replaces the one at that filepath.",
+            "Remember or save a note, memo or other content for later. Replaces the one at filepath.",
             given.PutDocument, lambda c, p: documents().put_document(c, p), "Remember a note",
             destructiveHint=True, idempotentHint=True,
         ),

@@ -133,16 +133,16 @@ def _tool_operations(
     return [
         _read(
             "search_tools",
-            "Find tools of all the user's MCP servers by task, before you say that you cannot do it: "
+            "Find tools of all the user's MCP servers by task, before you say you cannot do it: "
             "name(required parameters): purpose. Next: describe_tools.",
             given.SearchTools, lambda c, p: tools().search(c, p), MODEL, _text,
         ),
         _read(
-            "describe_tools", "Show all parameters of found tools, before you call them.",
+            "describe_tools", "Show all parameters of found tools before a call.",
             given.DescribeTools, lambda c, p: tools().describe(c, p), MODEL, _text,
         ),
         Operation(
-            "call_tool", "Call a tool by its name, server__tool.",
+            "call_tool", "Call a tool by name, server__tool.",
             given.CallTool, lambda c, p: tools().call(c, p), MODEL, Privilege.CALL,
             annotations={"destructiveHint": True}, source="hub", relays=True,
         ),
@@ -295,7 +295,7 @@ def _visibility_operations(visibility: Callable[[], ToolVisibilityOperations]) -
 
 def _read_more(parts: PartReader) -> Operation:
     faces = frozenset({Face.MCP, Face.RPC})
-    about = "Read on in a long result, or query it."
+    about = "Read on in a long result or query it."
     return _read("read_more", about, given.ReadMore, parts.read, faces)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.hub.access import HubAccess
@@ -19,7 +19,7 @@ from tabane.hub.flows.hub_flows import HubFlows
 from tabane.hub.guards import HubGuards
 from tabane.hub.jobs import Jobs
 from tabane.hub.models import HubModels
-from tabane.hub.named_stores import stores_of
+from tabane.hub.named_stores import embedded, stores_of
 from tabane.hub.reader import PageReader
 from tabane.hub.servers import (
     HOME_FILES,
@@ -35,9 +35,6 @@ from tabane.messages import Lang, language
 from tabane.operations import Door, Operation, OperationTable, of_source
 from tabane.settings import Settings
 from tabane.wire.channel import LineBatch
-
-if TYPE_CHECKING:
-    from tabane.hub.coverage import EmbeddedCollection
 
 
 class Hub:
@@ -76,7 +73,7 @@ class Hub:
             lambda: self.stores.kept(self.settings.embedding_cache), errors=2,
         )  # fmt: skip
         self.embedding = CollectionEmbedder(
-            settings.home, self.stores, self.models, self.jobs, _embedded, self._model_is_named
+            settings.home, self.stores, self.models, self.jobs, embedded, self._model_is_named
         )
         self.posts = PostArchive(
             settings.home, self.stores, self.models, self.embedding, self.jobs,
@@ -251,9 +248,3 @@ class Hub:
         self.guards.apply(configuration)
         self.on_reload()
         self.audit.event("admin", "settings_reload")
-
-
-def _embedded() -> Sequence[EmbeddedCollection]:
-    from tabane.hub.embedded_collections import EMBEDDED
-
-    return EMBEDDED

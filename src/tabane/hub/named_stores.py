@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tabane.hub.servers import postgres_engine
 from tabane.hub.stores import Shapes, Stores
 
 if TYPE_CHECKING:
+    from tabane.hub.coverage import EmbeddedCollection
     from tabane.settings import Settings
 
 
@@ -25,6 +26,13 @@ def stores_of(settings: Settings, environment: Mapping[str, str]) -> Stores:
     from tabane.hub.embedded_collections import OWN
 
     return Stores(settings.home, _shapes, engine, OWN, replicas)
+
+
+def embedded() -> Sequence[EmbeddedCollection]:
+    """Return the collections of a hub with semantic search."""
+    from tabane.hub.embedded_collections import EMBEDDED
+
+    return EMBEDDED
 
 
 def _shapes() -> Shapes:

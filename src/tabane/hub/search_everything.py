@@ -102,7 +102,7 @@ class EverythingSearch:
         return [
             Operation(
                 "search_everything",
-                "Search the user's posts (tweets), documents (notes), web pages that were read, and tools.",
+                "Search the user's posts (tweets), documents (notes), read web pages and tools.",
                 SearchEverything,
                 self.search,
                 frozenset({Face.MCP, Face.RPC, Face.CLI}),

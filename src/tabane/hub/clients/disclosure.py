@@ -38,7 +38,7 @@ SCRIPTING = ("search_tools", RUN, "read_more")
 """The tools of mode code, in order. The last one is listed with all its parameters."""
 
 _SEARCH_IN_SCRIPTS = (
-    "Find tools of all the user's MCP servers by task, before you say that you cannot do it, as functions "
+    "Find tools of all the user's MCP servers by task, before you say you cannot do it, as functions "
     "for run_script."
 )
 

@@ -19,7 +19,6 @@ from tabane.search.embedding.embedder import Embedder, Kind, NoModel, Take, Vect
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.hub.models.model_opener import ModelOpener
     from tabane.hub.models.model_sources import MakeFinder
     from tabane.search.chunking.chunk import Measure
     from tabane.search.embedding.token_counting import TokenCounter
