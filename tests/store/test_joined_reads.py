@@ -94,7 +94,7 @@ def test_the_first_of_each_group_is_the_oldest_live_record() -> None:
 
 def age(each: Record) -> tuple[float, str]:
     at = each.fields.get("at", float("inf"))
-    assert isinstance(at, float)
+    assert isinstance(at, int | float)
     return at, each.key
 
 

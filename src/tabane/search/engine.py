@@ -458,13 +458,10 @@ class JoinableRequests(Protocol):
 
 
 def demanding(query: VectorQuery | None, where: Filter) -> bool:
-    """Return whether a request takes more than some milliseconds: it reads texts, or compares all vectors."""
-    if any(isinstance(leaf, Contains) for leaf in leaves(where)):
+    """Return whether a request takes more than some milliseconds: it reads texts, or asks several spaces."""
+    if query is not None and len(query.vectors) > 1:
         return True
-    if query is None:
-        return False
-    multiplied = query.combination is Combination.PRODUCT and len(query.vectors) > 1
-    return multiplied or query.combination is Combination.MINIMUM
+    return any(isinstance(leaf, Contains) for leaf in leaves(where))
 
 
 class Collection(

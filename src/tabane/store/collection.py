@@ -282,8 +282,7 @@ class StoredCollection(CollectionCounts):
         return await self._waiting().newest(space, meant, newest, skip, limit)
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
-        ready = checked_keys(keys)
-        asked = checked_request(query, self.shape)  # first: without any space there are no vector queries
+        ready, asked = checked_keys(keys), checked_request(query, self.shape)
         return await self._vectors().similarities(asked, ready)
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
@@ -312,7 +311,7 @@ class StoredCollection(CollectionCounts):
         process = self._process if first is not None else None
         with process.counted() if process is not None else contextlib.nullcontext():
             foreseen = None
-            if process is not None and first is not None and process.is_wanted and not long:
+            if process is not None and first is not None and process.is_wanted:
                 foreseen = await self._foreseen(process, first)
             sweeps = self.table.truth.strings.sweeps  # before the moment is chosen: see there
 
@@ -328,6 +327,8 @@ class StoredCollection(CollectionCounts):
         if moment is None or not unconditional(first.where):
             return None
         asked = checked_request(first.query, self.shape)
+        if asked.strict or asked.multiplied:  # others would wait for it
+            return None
         found = await process.search(snapshot, moment, asked, first.limit)
         return None if found is None else ForeseenHits(first, found)
 

@@ -86,7 +86,7 @@ class VectorQueries:
             masks, moment = at_one_moment(self._table, self._index, connection)
             return self.nearest_of(connection, masks, moment, asked, where, limit, offset)
 
-        long = asked.strict or asked.multiplied or costly(where)
+        long = len(asked.vectors) > 1 or costly(where)
         return await self._table.database.read(reading, long=long)
 
     def nearest_of(
