@@ -1,8 +1,8 @@
 """Quality of a model in int8 against float32: ``python -m benchmarks.search.quantization MODEL [options]``.
 
-``--tools`` and ``--passages`` name sets as in :mod:`benchmarks.search.models`; ``--docstrings COUNT`` makes one
-of the packages of this environment: the first paragraph of a docstring has to find the rest. Found by cosine
-alone. Printed for each set: nDCG@10 and its difference to float32 for queries and texts in int8, and for one
+``--tools`` and ``--passages`` name sets as in :mod:`benchmarks.search.models`; ``--docstrings COUNT`` makes
+one of the packages of this environment: the first paragraph of a docstring has to find the rest. Found by
+cosine alone. Printed for each set: nDCG@10 and its difference to float32 for queries and texts in int8, and for one
 side in int8 only, as vectors of a home would be mixed. The interval is the bootstrap's, 95 % of 2,000.
 """
 
