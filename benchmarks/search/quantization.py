@@ -2,8 +2,8 @@
 
 ``--tools`` and ``--passages`` name sets as in :mod:`benchmarks.search.models`; ``--docstrings COUNT`` makes
 one of the packages of this environment: the first paragraph of a docstring has to find the rest. Found by
-cosine alone. Printed for each set: nDCG@10 and its difference to float32 for queries and texts in int8, and for one
-side in int8 only, as vectors of a home would be mixed. The interval is the bootstrap's, 95 % of 2,000.
+cosine alone. Printed for each set: nDCG@10 and its difference to float32 for queries and texts in int8, and
+for one side in int8 only, as if vectors of a home were mixed. The interval is the bootstrap's, of 2,000.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.model_finder import ModelChoice
+from tabane.search.embedding.model_table import model_id
 from tabane.search.embedding.recipe import Quantisation
 
 PRECISIONS: tuple[Quantisation, ...] = ("none", "int8")
@@ -112,7 +113,7 @@ async def measure(model: str, sets: dict[str, Corpus]) -> None:
         models: dict[Quantisation, Embedder] = {}
         try:
             for each in PRECISIONS:
-                found = await opened(ModelChoice(model, quantisation=each), kept)
+                found = await opened(ModelChoice(model_id(model), quantisation=each), kept)
                 if isinstance(found, NoModel):
                     raise SystemExit(found.reason.render("en"))
                 models[each] = found
