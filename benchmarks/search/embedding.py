@@ -1,8 +1,8 @@
 """MiniLM through the embedding process against onnxruntime alone: texts and tokens a second, queries, memory.
 
 ``python -m benchmarks.search.embedding [--texts FOLDER] [--rounds N] [--write]``; the documentation where
-no folder is named. Both sides tokenize, run and pool the same texts with the same graph, threads and
-batches, one after the other in rounds, each side first in turn.
+no folder is named. Both sides tokenize, run and pool the same texts with the same graph and threads, one
+after the other in rounds, each side first in turn. The process runs two batches of half the size at once.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ from benchmarks.report import Goal, goals, machine, spread, table
 
 _METHOD = """
 - The model is all-MiniLM-L6-v2 (22.7 million parameters, 384 components, 256 tokens), float32, in the
-  embedding process with {threads} threads and batches of at most {budget:,} tokens. “Bare” is onnxruntime
-  with the same graph, threads and batches in the measuring process: tokenize, sort by length, run, pool,
-  and nothing else.
+  embedding process with {threads} threads and at most {budget:,} tokens at a time, in two batches. “Bare” is
+  onnxruntime with the same graph and threads and one batch in the measuring process: tokenize, sort by
+  length, run, pool, and nothing else.
 - Both in turns, {rounds} rounds. A second on the clock: the median of the rounds' ratios. A second of the
   processor: all rounds together, both processes counted; other work on the machine changes it less.
 - Texts are pieces of this documentation: posts of 20 to 280 characters, passages of 600 to 1,200, and both

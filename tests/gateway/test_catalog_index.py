@@ -42,9 +42,9 @@ class Catalog(ToolCatalog):
         super().__init__(AliasMap({}))
         self.failures = 0
         for server, count in sizes.items():
-            self.fill(server, count)
+            self.offer(server, count)
 
-    def fill(self, server: str, count: int, about: str = "Send the parcel") -> None:
+    def offer(self, server: str, count: int, about: str = "Send the parcel") -> None:
         tools = [
             Raw(f'{{"name": "send_{number}", "description": "{about} {number}."}}'.encode())
             for number in range(count)
@@ -88,7 +88,7 @@ def test_a_large_catalog_is_indexed_before_anybody_searches(
         await until(lambda: set(indexed(path)) == {"a", "b"})
         before = indexed(path)
         assert [len(numbers) for numbers in before.values()] == [LARGE // 2] * 2
-        catalog.fill("a", 3, "Weigh the parcel")
+        catalog.offer("a", 3, "Weigh the parcel")
         index.note("a")
         await until(lambda: len(indexed(path)["a"]) == 3)
         assert indexed(path)["b"] == before["b"]  # what did not change is not made again

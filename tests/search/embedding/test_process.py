@@ -65,7 +65,8 @@ async def _until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.002)
 
 
-def test_texts_come_back_as_vectors_in_their_order(tmp_path: Path) -> None:
+@pytest.mark.parametrize("threads", [1, 2])  # with several, two batches run at the same time
+def test_texts_come_back_as_vectors_in_their_order(tmp_path: Path, threads: int) -> None:
     async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
         texts = _texts(700)
         found = tiny.floats(await embedder.embed(texts))
@@ -75,7 +76,7 @@ def test_texts_come_back_as_vectors_in_their_order(tmp_path: Path) -> None:
         assert np.abs(found[[3, 200, 699]] - alone).max() < 2e-6
         assert await embedder.embed([]) == []
 
-    _run(lambda: ModelProcess(_spec(tmp_path, budget=64), os.environ), work)
+    _run(lambda: ModelProcess(_spec(tmp_path, budget=64, threads=threads), os.environ), work)
 
 
 def test_each_kind_has_its_prefix(tmp_path: Path) -> None:
@@ -274,7 +275,7 @@ def test_memory_is_bounded_by_the_budget_not_by_the_texts(tmp_path: Path) -> Non
         await embedder.embed(["the cat sat " * 5] * 20_000)
         assert peak(process.pid) - before < 30_000  # kB; 20,000 texts at once would want 300,000
 
-    _run(lambda: ModelProcess(_spec(tmp_path, budget=512), os.environ), work)
+    _run(lambda: ModelProcess(_spec(tmp_path, budget=512, threads=2), os.environ), work)
 
 
 def test_an_interrupt_of_the_terminal_is_left_to_the_hub(tmp_path: Path) -> None:

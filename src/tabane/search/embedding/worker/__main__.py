@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
 import msgspec
 
 from tabane.search.embedding.batching import MOST_TEXTS, batches
@@ -9,6 +12,12 @@ from tabane.search.embedding.process_requests import EmbeddingRequest, ModelSpec
 from tabane.workers.serving import LoadedService, ReportProgress, serve_loaded
 
 _FLAT = 1 << 24  # tokens, of the longest text times the number of texts
+
+_BESIDE = 2
+"""Batches that run at the same time, each with half of the budget.
+
+The threads of one wait for each other after every product of matrices; those of the other work meanwhile.
+"""
 
 
 def load(opening: bytes) -> LoadedService:
@@ -19,18 +28,30 @@ def load(opening: bytes) -> LoadedService:
     model = load_model(spec)
     requests = msgspec.msgpack.Decoder(EmbeddingRequest)
     width = model.dimension * 4
+    # Torch has one pool of threads for all that runs.
+    beside = _BESIDE if spec.threads > 1 and spec.loader != "sentence-transformers" else 1
 
     def respond(body: bytes, progress: ReportProgress) -> bytearray:
         asked = requests.decode(body)
         tokens = model.tokens(asked.texts, asked.query)
         found = bytearray(len(tokens) * width)
         # A model that pads nothing makes batches of its own.
-        budget, most = (spec.budget, MOST_TEXTS) if model.pads else (_FLAT, len(tokens))
-        for batch in batches([len(text) for text in tokens], budget, most):
+        budget, most = (spec.budget // beside, MOST_TEXTS) if model.pads else (_FLAT, len(tokens))
+        parts = batches([len(text) for text in tokens], budget, most)
+
+        def embed(batch: Sequence[int]) -> None:
             progress(b"")
             rows = model.vectors([tokens[position] for position in batch])
             for position, row in zip(batch, rows, strict=True):
                 found[position * width : (position + 1) * width] = row.tobytes()
+
+        if beside == 1 or len(parts) == 1:
+            for part in parts:
+                embed(part)
+        else:
+            # Threads of this request alone: they inherit its priority.
+            with ThreadPoolExecutor(beside) as pool:
+                list(pool.map(embed, parts))
         return found
 
     return LoadedService(msgspec.msgpack.encode(model.dimension), respond, spec.idle)
