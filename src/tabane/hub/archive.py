@@ -59,7 +59,7 @@ class PostArchive:
 
     @cached_property
     def _archive(self) -> Archive:
-        from tabane.posts import COLLECTION
+        from tabane.posts.operations import Archive
 
         return Archive(
             self._collection,
