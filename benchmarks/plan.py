@@ -84,7 +84,7 @@ class Part:
 
 PARTS: tuple[Part, ...] = (
     Part(
-        "gateway", Chapter.GATEWAY, "benchmarks.gateway", ("--rounds", "10", "--o200k", RANKS), 120,
+        "gateway", Chapter.GATEWAY, "benchmarks.gateway", ("--rounds", "10", "--o200k", RANKS), 135,
         needs=(Need.GATEWAYS, Need.TOKENS),
         check=("--rounds", "6", "--calls", "100", "--ratios"), check_seconds=40,
         headlines=(
@@ -119,18 +119,18 @@ PARTS: tuple[Part, ...] = (
     Part("logins", Chapter.SAFETY, "benchmarks.logins", (), 6),
     Part("cages", Chapter.SAFETY, "benchmarks.cages", (), 6),
     Part("access", Chapter.SAFETY, "benchmarks.access.fairness", (), 200, full=True),
-    Part("door", Chapter.SAFETY, "benchmarks.access.door", (), 20),
+    Part("door", Chapter.SAFETY, "benchmarks.access.door", (), 60),
     Part("flows", Chapter.SAFETY, "benchmarks.access.flows", (), 6),
     Part("keys", Chapter.SAFETY, "benchmarks.access.keys", (), 12),
     Part("audit", Chapter.SAFETY, "benchmarks.access.audit_queries", (), 40),
     Part("neighbors", Chapter.SAFETY, "benchmarks.neighbors", (), 240, full=True),
     Part(
-        "search", Chapter.SEARCH, "benchmarks.search", (), 180, needs=(Need.PEERS,), makes_data=True,
+        "search", Chapter.SEARCH, "benchmarks.search", (), 130, needs=(Need.PEERS,), makes_data=True,
         check=("--only", "tabane", "--only", "tantivy alone"), check_seconds=90,
         headlines=("rows a second, bulk", "top 10, Japanese, p50"),
     ),
     Part(
-        "vectors", Chapter.SEARCH, "benchmarks.search.vectors", (), 260, needs=(Need.PEERS,), makes_data=True,
+        "vectors", Chapter.SEARCH, "benchmarks.search.vectors", (), 140, needs=(Need.PEERS,), makes_data=True,
         check=("--only", "tabane", "--only", "numpy, float32", "--only", "faiss, binary"), check_seconds=170,
         headlines=(
             "200,000 × 768: top 10, p50", "200,000 × 768: recall@10",

@@ -41,7 +41,7 @@ _TITLES = {
     "million": "{records:,} × {dimension}, clustered",
 }
 _GOALS: dict[str, dict[str, float]] = {
-    "clustered": {"nearest": 5, "dates": 5, "user": 2, "hybrid": 7, "average": 20},
+    "clustered": {"nearest": 2.3, "dates": 5, "user": 2, "hybrid": 5, "average": 9},
     "million": {"nearest": 20, "hybrid": 30},
 }
 _METHOD = """
@@ -121,7 +121,7 @@ def _goals(part: Part) -> Iterator[Goal]:
     size = f"{part.records:,} × {part.dimension}"
     for kind, most in _GOALS[part.name].items():
         spent = _spent(kind, ours) or 0.0
-        yield Goal(f"{size}: {_KINDS[kind]}, p50", spent, most, " ms", 2, limit_digits=0)
+        yield Goal(f"{size}: {_KINDS[kind]}, p50", spent, most, " ms", 2, limit_digits=1)
     recall = _recall("nearest", ours) or 0.0
     yield Goal(f"{size}: recall@10", recall, 0.999, "", 4, least=True, limit_digits=3)
     if part.name == "clustered":
