@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 CONNECT_LIMIT = 5.0
 """Seconds to connect to a hub that runs; starting one may take longer."""
 
+LOOK = 0.5
+"""Seconds of one wait. A signal that comes just before a wait, such as that of Ctrl+C, does not end it."""
+
 _CHUNK = 1 << 16
 _WARNING = 4096  # bytes at the end of an answer that hold one
 
@@ -180,7 +183,7 @@ class HubClient:
         for fd in (self._fd, also):
             if fd >= 0:
                 poll.register(fd, select.POLLIN)
-        return any(fd == self._fd for fd, _ in poll.poll())
+        return any(fd == self._fd for fd, _ in _polled(poll, None))
 
     def _send(self, line: bytes, deadline: float | None) -> None:
         rest = memoryview(line)
@@ -218,9 +221,16 @@ class HubClient:
     def _wait(self, event: int, deadline: float | None) -> None:
         poll = select.poll()
         poll.register(self._fd, event)
-        left = None if deadline is None else deadline - time.monotonic()
-        if (left is not None and left <= 0) or not poll.poll(None if left is None else left * 1000):
+        if not _polled(poll, deadline):
             raise HubError(say("The hub did not answer in time. See what it is doing: tabane logs"))
+
+
+def _polled(poll: select.poll, deadline: float | None) -> list[tuple[int, int]]:
+    """Wait, and return the descriptors that are ready; none at the deadline."""
+    while deadline is None or (left := deadline - time.monotonic()) > 0:
+        if found := poll.poll((LOOK if deadline is None else min(LOOK, left)) * 1000):
+            return found
+    return []
 
 
 def _is_locked(error: HubCallFailed) -> bool:
