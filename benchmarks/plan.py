@@ -34,7 +34,7 @@ class Chapter(StrEnum):
 
 
 class Need(StrEnum):
-    """What a part has to have installed: a target of the Makefile each."""
+    """Requirements of parts. Each is a target of the Makefile."""
 
     PEERS = "bench-peers"
     GATEWAYS = "bench-gateways"
@@ -45,7 +45,7 @@ class Need(StrEnum):
 
 
 RANKS = "build/tokens/o200k_base.js"
-"""What ``make bench-tokens`` installs: the ranks of the tokenizer o200k_base."""
+"""The file that ``make bench-tokens`` installs: the ranks of the tokenizer o200k_base."""
 
 
 @dataclass(frozen=True, slots=True)

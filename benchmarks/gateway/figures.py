@@ -18,7 +18,7 @@ BIG = 1000
 
 @dataclass(frozen=True)
 class Figures:
-    """What one run measured."""
+    """The measurements of one run."""
 
     starts: dict[str, Start]
     calls: list[Calls]

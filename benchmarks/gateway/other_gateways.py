@@ -63,7 +63,7 @@ OTHERS = (
 
 @dataclass
 class OtherFigures:
-    """What another gateway took: seconds and CPU seconds to its first answer, MB, tokens of its list.
+    """The cost of another gateway: seconds and CPU seconds to its first answer, MB, tokens of its list.
 
     ``alone`` is its memory after that answer. Most start their servers before it.
     """

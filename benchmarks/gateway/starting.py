@@ -27,7 +27,7 @@ from benchmarks.gateway.ways import (
 
 NEW = "standalone, new home"
 LIBRARIES = "asyncio, msgspec, sqlite3"
-"""What the CPU to the first answer is compared with: importing them takes less than any hub does."""
+"""Modules whose import is the yardstick for the CPU to the first answer: it takes less than any hub."""
 
 Open = Callable[[], Awaitable[Running]]
 

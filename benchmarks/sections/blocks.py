@@ -1,4 +1,4 @@
-"""What a section is made of: texts, tables, figures with goals, comparisons, plots.
+"""Blocks of a section: texts, tables, figures with goals, comparisons, plots.
 
 Each block is plain data, kept as JSON, and shows itself as Markdown.
 """

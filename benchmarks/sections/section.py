@@ -19,7 +19,7 @@ FOLDER = "BENCH_FIGURES"
 
 
 class Section(Struct, frozen=True):
-    """What one part measured. ``measured`` is the date, ``load`` the load average before and after.
+    """The section of one part. ``measured`` is the date, ``load`` the load average before and after.
 
     The loads are None if they are not known.
     """

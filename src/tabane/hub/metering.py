@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from tabane.errors import AuditError, RateLimited, TabaneError
 from tabane.operations import LOCAL, UNMETERED, Caller, CallMarks, CallTarget, Face, OpenCall, Outcome
+from tabane.wire.channel import Later, at_once
 
 if TYPE_CHECKING:
     from tabane.access.limits import CallLimits, CallTurn
@@ -24,14 +25,6 @@ LONGEST_REASON = 200
 
 Count = Callable[[CallTarget, str, Outcome, float, int, int, str], None]
 """Counts a call: target, holder, outcome, seconds, bytes of the result, tokens saved, reason of a failure."""
-
-
-Later = Callable[[Callable[[], object]], object]
-"""Does some work soon."""
-
-
-def _at_once(work: Callable[[], object]) -> None:
-    work()
 
 
 class WatchedCall(CallMarks, Protocol):
@@ -69,7 +62,7 @@ class HubMeter:
         trace: CallTracing | None = None,
     ) -> None:
         self._limits, self.recorder, self._count, self._trace = limits, recorder, count, trace
-        self.later: Later = _at_once
+        self.later: Later = at_once
         self._ended: list[MeteredCall] = []
         self.watch: CallWatch | None = None
         self.used: Callable[[CallTarget, str, int], None] | None = None

@@ -32,6 +32,15 @@ MOST_LATER = 64
 """Pieces of work that a batch may put off: they are short, but not counted in the slice."""
 
 
+Later = Callable[[Callable[[], object]], object]
+"""Does some short work soon, as :meth:`LineBatch.later` does."""
+
+
+def at_once(work: Callable[[], object]) -> None:
+    """Do work that could be put off: the plain :data:`Later`."""
+    work()
+
+
 class LineSplitter:
     """Splits bytes into whole lines; pure.
 

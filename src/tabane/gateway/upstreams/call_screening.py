@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.text.credentials import CredentialFinder, FoundCredential, kinds_of, without_credentials
+from tabane.wire.channel import Later, at_once
 from tabane.wire.json import text
 
 log = logging.getLogger(__name__)
@@ -34,10 +35,6 @@ def _ignore(server: str, name: str, where: str, kinds: tuple[str, ...], holder: 
     """Record nothing."""
 
 
-def _at_once(work: Callable[[], object]) -> None:
-    work()
-
-
 class CallScreening:
     """Screens the calls of all servers.
 
@@ -48,7 +45,7 @@ class CallScreening:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, mode: CredentialMode = "warn") -> None:
         self._loop = loop
-        self.later: Callable[[Callable[[], object]], object] = _at_once
+        self.later: Later = at_once
         self.mode = mode
         self.note: Callable[[str, str, str, tuple[str, ...], str], None] = _ignore
         self._finder = CredentialFinder()
