@@ -12,7 +12,7 @@ from tests.harness.patience import LONG
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_thread_ends_before_the_cancellation_goes_on(fails: bool) -> None:
+async def test_a_thread_ends_before_the_cancellation_goes_on(fails: bool) -> None:
     begun, gate, ends = threading.Event(), threading.Event(), []
 
     def work() -> None:
@@ -22,28 +22,22 @@ def test_a_thread_ends_before_the_cancellation_goes_on(fails: bool) -> None:
         if fails:
             raise ValueError("lost")
 
-    async def scenario() -> None:
-        caller = asyncio.ensure_future(run_to_end(asyncio.to_thread(work)))
-        assert await asyncio.to_thread(begun.wait, LONG)
-        caller.cancel()
-        await asyncio.wait([caller], timeout=0.05)
-        still_waits = not caller.done()
-        gate.set()
-        assert still_waits
-        with pytest.raises(asyncio.CancelledError):
-            await caller
-        assert ends == [1]
-
-    asyncio.run(scenario())
+    caller = asyncio.ensure_future(run_to_end(asyncio.to_thread(work)))
+    assert await asyncio.to_thread(begun.wait, LONG)
+    caller.cancel()
+    await asyncio.wait([caller], timeout=0.05)
+    still_waits = not caller.done()
+    gate.set()
+    assert still_waits
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert ends == [1]
 
 
-def test_the_result_and_the_failure_of_work_come_back() -> None:
+async def test_the_result_and_the_failure_of_work_come_back() -> None:
     async def fail() -> None:
         raise ValueError("no")
 
-    async def scenario() -> None:
-        assert await run_to_end(asyncio.to_thread(lambda: 7)) == 7
-        with pytest.raises(ValueError, match="no"):
-            await run_to_end(fail())
-
-    asyncio.run(scenario())
+    assert await run_to_end(asyncio.to_thread(lambda: 7)) == 7
+    with pytest.raises(ValueError, match="no"):
+        await run_to_end(fail())

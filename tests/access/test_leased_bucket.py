@@ -12,7 +12,6 @@ from tabane.errors import RateLimited, StoreError
 from tabane.messages import say
 from tabane.settings.limit_rules import TIERS, CallRate, LimitRules, TierLimits
 from tests.access.test_limits import Clock
-from tests.harness.patience import run
 
 RULES = LimitRules({**TIERS, "one": TierLimits(CallRate(80, 8.0))}, ())
 
@@ -65,82 +64,67 @@ def test_a_bucket_gives_what_is_there_and_says_when_there_is_more() -> None:
     assert [batch_of(CallRate(*given)) for given in ((1, 0.1), (80, 8.0), (80, 1000.0))] == [1, 4, 10]
 
 
-def test_two_hubs_keep_a_limit_together_with_few_questions() -> None:
-    async def scenario() -> None:
-        clock = Clock()
-        shared = SharedBuckets(clock)
-        hubs = hub(clock, shared), hub(clock, shared)
-        answers = [await entered(hubs[number % 2]) for number in range(100)]
-        assert answers.count(True) == 80
-        assert shared.asked <= 80 // batch_of(CallRate(80, 8.0)) + 2
-        asked = shared.asked
-        assert not await entered(hubs[0])
-        assert shared.asked == asked, "it is known that there is none"
-        clock.now += 1.0
-        assert [await entered(hubs[number % 2]) for number in range(20)].count(True) == 8
-        assert await entered(hubs[0], "key:b"), "another caller has a limit of its own"
-        at_once = await asyncio.gather(*(entered(hubs[1], "key:c") for _ in range(100)))
-        assert at_once.count(True) == 80
-
-    run(scenario)
+async def test_two_hubs_keep_a_limit_together_with_few_questions() -> None:
+    clock = Clock()
+    shared = SharedBuckets(clock)
+    hubs = hub(clock, shared), hub(clock, shared)
+    answers = [await entered(hubs[number % 2]) for number in range(100)]
+    assert answers.count(True) == 80
+    assert shared.asked <= 80 // batch_of(CallRate(80, 8.0)) + 2
+    asked = shared.asked
+    assert not await entered(hubs[0])
+    assert shared.asked == asked, "it is known that there is none"
+    clock.now += 1.0
+    assert [await entered(hubs[number % 2]) for number in range(20)].count(True) == 8
+    assert await entered(hubs[0], "key:b"), "another caller has a limit of its own"
+    at_once = await asyncio.gather(*(entered(hubs[1], "key:c") for _ in range(100)))
+    assert at_once.count(True) == 80
 
 
-def test_unused_tokens_are_given_back() -> None:
-    async def scenario() -> None:
-        clock = Clock()
-        shared = SharedBuckets(clock)
-        first, second = hub(clock, shared), hub(clock, shared)
-        assert await entered(first)
-        assert [await entered(second) for _ in range(80)].count(True) == 76
-        await first.return_unused()
-        assert not await entered(second), "it may be used at once"
-        clock.now += IDLE
-        await first.return_unused()
-        assert [await entered(second) for _ in range(80)].count(True) == 3 + 8 * IDLE
-
-    run(scenario)
+async def test_unused_tokens_are_given_back() -> None:
+    clock = Clock()
+    shared = SharedBuckets(clock)
+    first, second = hub(clock, shared), hub(clock, shared)
+    assert await entered(first)
+    assert [await entered(second) for _ in range(80)].count(True) == 76
+    await first.return_unused()
+    assert not await entered(second), "it may be used at once"
+    clock.now += IDLE
+    await first.return_unused()
+    assert [await entered(second) for _ in range(80)].count(True) == 3 + 8 * IDLE
 
 
-def test_a_hub_keeps_the_limit_alone_while_the_shared_place_is_away() -> None:
-    async def scenario() -> None:
-        clock = Clock()
-        shared = SharedBuckets(clock)
-        limits = hub(clock, shared)
-        shared.away = True
-        assert [await entered(limits) for _ in range(100)].count(True) == 80
-        assert shared.asked == 1
-        shared.away = False
-        clock.now += 100.0
-        assert await entered(limits)
-        assert shared.asked == 2
-
-    run(scenario)
+async def test_a_hub_keeps_the_limit_alone_while_the_shared_place_is_away() -> None:
+    clock = Clock()
+    shared = SharedBuckets(clock)
+    limits = hub(clock, shared)
+    shared.away = True
+    assert [await entered(limits) for _ in range(100)].count(True) == 80
+    assert shared.asked == 1
+    shared.away = False
+    clock.now += 100.0
+    assert await entered(limits)
+    assert shared.asked == 2
 
 
-def test_a_hub_does_not_wait_long_for_a_shared_place_that_is_silent() -> None:
-    async def scenario() -> None:
-        clock = Clock()
-        shared = SharedBuckets(clock)
-        shared.silent = True
-        alone = hub(clock, shared)
-        assert await entered(alone)
-        assert await entered(alone)
-        assert shared.asked == 1
-
-    run(scenario)
+async def test_a_hub_does_not_wait_long_for_a_shared_place_that_is_silent() -> None:
+    clock = Clock()
+    shared = SharedBuckets(clock)
+    shared.silent = True
+    alone = hub(clock, shared)
+    assert await entered(alone)
+    assert await entered(alone)
+    assert shared.asked == 1
 
 
-def test_a_call_that_gives_up_while_tokens_are_taken_leaves_nothing() -> None:
-    async def scenario() -> None:
-        clock = Clock()
-        limits = hub(clock, SharedBuckets(clock))
-        turn = limits.enter("key:a", "one", "git__log", "git")
-        turn.leave()
-        assert turn.waits is not None
-        with pytest.raises(asyncio.CancelledError):
-            await turn.waits
-        assert await entered(limits)
-        [row] = limits.report()
-        assert (row["in_flight"], row["waiting"]) == (0, 0)
-
-    run(scenario)
+async def test_a_call_that_gives_up_while_tokens_are_taken_leaves_nothing() -> None:
+    clock = Clock()
+    limits = hub(clock, SharedBuckets(clock))
+    turn = limits.enter("key:a", "one", "git__log", "git")
+    turn.leave()
+    assert turn.waits is not None
+    with pytest.raises(asyncio.CancelledError):
+        await turn.waits
+    assert await entered(limits)
+    [row] = limits.report()
+    assert (row["in_flight"], row["waiting"]) == (0, 0)

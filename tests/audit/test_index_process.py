@@ -14,7 +14,7 @@ from tabane.audit.entry import file_name
 from tabane.audit.index_process import AuditIndexProcess
 from tabane.audit.index_requests import EntryQuery, NewestEntry, UsageQuery
 from tests.audit.log_folder import LogFolder, at, call
-from tests.harness.patience import run, until
+from tests.harness.patience import until
 
 ALWAYS = ("2000-01-01", "2100-01-01")
 LINE = (
@@ -57,72 +57,56 @@ def _progress(folder: Path, before: int, asking: asyncio.Future[object]) -> Call
     return lambda: asking.done() or read_so_far(folder) > before
 
 
-def test_a_process_that_is_killed_while_it_catches_up_loses_and_doubles_nothing(tmp_path: Path) -> None:
+async def test_a_process_that_is_killed_while_it_catches_up_loses_and_doubles_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "audit"
     count = long_log(folder, files=8, each=40_000)
-
-    async def scenario() -> None:
-        for _ in range(3):
-            before = read_so_far(folder)
-            async with process(folder) as index:
-                asking = asyncio.ensure_future(index.ask(NewestEntry()))
-                await until(_progress(folder, before, asking))
-                for pid in index.pool.pids:
-                    os.kill(pid, signal.SIGKILL)
-                asking.cancel()
-                await asyncio.wait([asking])
-        async with process(folder) as index:
-            assert await index.ask(NewestEntry()) == count
-            assert (await index.ask(EntryQuery(limit=1)))["total"] == count
-            assert (await index.ask(UsageQuery(*ALWAYS)))["sum"]["calls"] == count
-
-    run(scenario)
-
-
-def test_a_question_survives_the_end_of_its_process(tmp_path: Path) -> None:
-    folder = tmp_path / "audit"
-    count = long_log(folder, files=3, each=40_000)
-
-    async def scenario() -> None:
+    for _ in range(3):
+        before = read_so_far(folder)
         async with process(folder) as index:
             asking = asyncio.ensure_future(index.ask(NewestEntry()))
-            await until(lambda: read_so_far(folder))
-            for pid in index.pool.busy:
+            await until(_progress(folder, before, asking))
+            for pid in index.pool.pids:
                 os.kill(pid, signal.SIGKILL)
-            assert await asking == count
+            asking.cancel()
+            await asyncio.wait([asking])
+    async with process(folder) as index:
+        assert await index.ask(NewestEntry()) == count
+        assert (await index.ask(EntryQuery(limit=1)))["total"] == count
+        assert (await index.ask(UsageQuery(*ALWAYS)))["sum"]["calls"] == count
 
-    run(scenario)
+
+async def test_a_question_survives_the_end_of_its_process(tmp_path: Path) -> None:
+    folder = tmp_path / "audit"
+    count = long_log(folder, files=3, each=40_000)
+    async with process(folder) as index:
+        asking = asyncio.ensure_future(index.ask(NewestEntry()))
+        await until(lambda: read_so_far(folder))
+        for pid in index.pool.busy:
+            os.kill(pid, signal.SIGKILL)
+        assert await asking == count
 
 
-def test_an_answer_has_all_entries_written_before_while_the_log_rotates(tmp_path: Path) -> None:
+async def test_an_answer_has_all_entries_written_before_while_the_log_rotates(tmp_path: Path) -> None:
     folder = LogFolder(tmp_path / "audit")
-
-    async def scenario() -> None:
-        async with process(folder.path) as index:
-            for seq in range(1, 121):
-                folder.seq = seq
-                folder.write(call(seq, seq))
-                if seq % 7 == 0:
-                    folder.rotate()
-                if seq % 50 == 0:
-                    folder.remove_oldest()
-                if seq % 3 == 0:
-                    page = await index.ask(EntryQuery(limit=5))
-                    assert page["results"][0]["seq"] == seq
-                    assert page["total"] == len(folder.lines)
-            assert (await index.ask(UsageQuery(*ALWAYS)))["sum"]["calls"] == 120
-
-    run(scenario)
+    async with process(folder.path) as index:
+        for seq in range(1, 121):
+            folder.seq = seq
+            folder.write(call(seq, seq))
+            if seq % 7 == 0:
+                folder.rotate()
+            if seq % 50 == 0:
+                folder.remove_oldest()
+            if seq % 3 == 0:
+                page = await index.ask(EntryQuery(limit=5))
+                assert page["results"][0]["seq"] == seq
+                assert page["total"] == len(folder.lines)
+        assert (await index.ask(UsageQuery(*ALWAYS)))["sum"]["calls"] == 120
 
 
-def test_questions_at_the_same_time_are_answered_by_one_process(tmp_path: Path) -> None:
+async def test_questions_at_the_same_time_are_answered_by_one_process(tmp_path: Path) -> None:
     folder = LogFolder(tmp_path / "audit")
     folder.write(*(call(seq) for seq in range(1, 30)))
-
-    async def scenario() -> None:
-        async with process(folder.path) as index:
-            found = await asyncio.gather(*(index.ask(NewestEntry()) for _ in range(20)))
-            assert found == [29] * 20
-            assert len(index.pool.pids) == 1
-
-    run(scenario)
+    async with process(folder.path) as index:
+        found = await asyncio.gather(*(index.ask(NewestEntry()) for _ in range(20)))
+        assert found == [29] * 20
+        assert len(index.pool.pids) == 1

@@ -226,32 +226,26 @@ def test_scripts_share_nothing() -> None:
     tried(work)
 
 
-def test_workers_end_after_a_while_without_scripts_and_start_again() -> None:
-    async def work() -> None:
-        sandbox = MontySandbox(ScriptLimits(workers=1), idle=0)
-        trial = ScriptTrial(sandbox)
-        assert (await trial.run("1")).value == 1
-        assert trial.seen is not None
-        first = trial.seen.worker
-        await until(lambda: not _exists(first), "the worker is gone")
-        assert (await trial.run("2")).value == 2
-        await sandbox.close()
-
-    asyncio.run(work())
+async def test_workers_end_after_a_while_without_scripts_and_start_again() -> None:
+    sandbox = MontySandbox(ScriptLimits(workers=1), idle=0)
+    trial = ScriptTrial(sandbox)
+    assert (await trial.run("1")).value == 1
+    assert trial.seen is not None
+    first = trial.seen.worker
+    await until(lambda: not _exists(first), "the worker is gone")
+    assert (await trial.run("2")).value == 2
+    await sandbox.close()
 
 
-def test_workers_end_with_the_hub_however_it_ends(tmp_path: Path) -> None:
-    async def work() -> None:
-        program = tmp_path / "program.py"
-        program.write_text(PROGRAM)
-        hub = await asyncio.create_subprocess_exec(sys.executable, program, stdout=asyncio.subprocess.PIPE)
-        assert hub.stdout is not None
-        workers = [int(await hub.stdout.readline()) for _ in range(2)]
-        hub.kill()
-        await hub.wait()
-        await until(lambda: not any(map(_exists, workers)), "the workers are gone")
-
-    asyncio.run(work())
+async def test_workers_end_with_the_hub_however_it_ends(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    hub = await asyncio.create_subprocess_exec(sys.executable, program, stdout=asyncio.subprocess.PIPE)
+    assert hub.stdout is not None
+    workers = [int(await hub.stdout.readline()) for _ in range(2)]
+    hub.kill()
+    await hub.wait()
+    await until(lambda: not any(map(_exists, workers)), "the workers are gone")
 
 
 PROGRAM = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import tempfile
 from collections.abc import Mapping
@@ -141,23 +140,20 @@ def test_a_filter_means_what_it_says(case: tuple[Document, Own], filters: Mappin
 
 @settings(max_examples=15)
 @given(st.lists(OWN, min_size=1, max_size=6), st.lists(FILTERS, min_size=1, max_size=5))
-def test_searches_and_lists_keep_to_the_filter(owns: list[Own], several: list[Mapping[str, Any]]) -> None:
-    async def work() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            async with opened(folder) as asked:
-                await asked.documents.put([])
-                there = {f"d{place}": metadata.checked(own) for place, own in enumerate(owns)}
-                for name, own in there.items():
-                    await asked.put(name, f"apples of {name}", metadata=own)
-                for filters in several:
-                    meant = {name for name, own in there.items() if holds(filters, {**own, "filepath": name})}
-                    assert (
-                        set(await asked.found("apples", filters=filters, mode="lexical", top_k=100)) == meant
-                    )
-                    listed = await asked.call("list_documents", filters=filters)
-                    assert {each["filepath"] for each in listed["documents"]} == meant
-
-    asyncio.run(work())
+async def test_searches_and_lists_keep_to_the_filter(
+    owns: list[Own], several: list[Mapping[str, Any]]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        async with opened(folder) as asked:
+            await asked.documents.put([])
+            there = {f"d{place}": metadata.checked(own) for place, own in enumerate(owns)}
+            for name, own in there.items():
+                await asked.put(name, f"apples of {name}", metadata=own)
+            for filters in several:
+                meant = {name for name, own in there.items() if holds(filters, {**own, "filepath": name})}
+                assert set(await asked.found("apples", filters=filters, mode="lexical", top_k=100)) == meant
+                listed = await asked.call("list_documents", filters=filters)
+                assert {each["filepath"] for each in listed["documents"]} == meant
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))

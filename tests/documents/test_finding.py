@@ -318,16 +318,13 @@ def test_a_search_during_puts_shows_documents_as_they_were_at_one_moment() -> No
     run(work)
 
 
-def test_everything_is_there_after_the_store_was_closed(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with opened(str(tmp_path), Models(Letters())) as asked:
-            await asked.put("guide.md", GUIDE)
-        async with opened(str(tmp_path), Models(Letters())) as asked:
-            assert (await asked.put("guide.md", GUIDE))["unchanged"] is True
-            assert await asked.found("bananas") == ["guide.md"]
-            assert await asked.whole("guide.md") == GUIDE
-
-    asyncio.run(work())
+async def test_everything_is_there_after_the_store_was_closed(tmp_path: Path) -> None:
+    async with opened(str(tmp_path), Models(Letters())) as asked:
+        await asked.put("guide.md", GUIDE)
+    async with opened(str(tmp_path), Models(Letters())) as asked:
+        assert (await asked.put("guide.md", GUIDE))["unchanged"] is True
+        assert await asked.found("bananas") == ["guide.md"]
+        assert await asked.whole("guide.md") == GUIDE
 
 
 @given(st.data())

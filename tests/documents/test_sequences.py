@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,16 +39,13 @@ STEPS = st.lists(st.one_of(PUTS, st.lists(PUTS, max_size=4), NAMES), max_size=8)
 
 @settings(max_examples=60)
 @given(STEPS)
-def test_documents_are_those_of_a_dictionary(steps: list[Put | list[Put] | str]) -> None:
-    async def work() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            async with opened(folder, Models(Letters())) as asked:
-                model: dict[str, Put] = {}
-                for step in steps:
-                    await _taken(asked, model, step)
-                await _same(asked, model)
-
-    asyncio.run(work())
+async def test_documents_are_those_of_a_dictionary(steps: list[Put | list[Put] | str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        async with opened(folder, Models(Letters())) as asked:
+            model: dict[str, Put] = {}
+            for step in steps:
+                await _taken(asked, model, step)
+            await _same(asked, model)
 
 
 async def _taken(asked: Asked, model: dict[str, Put], step: Put | list[Put] | str) -> None:

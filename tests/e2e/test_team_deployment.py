@@ -22,7 +22,7 @@ from tabane.settings.sources import load_settings
 from tests.conftest import absent
 from tests.harness.http_hub import BOTH, LEGACY, call, request
 from tests.harness.hub_group import GroupOfHubs, hubs_in_group
-from tests.harness.patience import run, until
+from tests.harness.patience import until
 from tests.harness.ports import reserved_port
 from tests.harness.postgres_server import PostgresServer, postgres_server
 from tests.harness.running_hub import child
@@ -102,38 +102,33 @@ async def _ready(client: ClientSession, url: str) -> bool:
         return False
 
 
-def test_the_balancer_sends_a_session_to_its_hub_and_goes_on_with_the_other_one(
+async def test_the_balancer_sends_a_session_to_its_hub_and_goes_on_with_the_other_one(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
-    async def scenario() -> None:
-        async with balanced(tmp_path, postgres) as (group, url), ClientSession() as client:
-            first, second = group.hubs
-            made = await (await first.peer()).post(
-                request("keys_create", {"name": "team", "allow": ["c__*"]}), "/rpc"
-            )
-            secret = made.json["result"]["secret"]
-            await until(lambda: second.hub.access.keys.find(secret) is not None, "both hubs know the key")
+    async with balanced(tmp_path, postgres) as (group, url), ClientSession() as client:
+        first, second = group.hubs
+        made = await (await first.peer()).post(
+            request("keys_create", {"name": "team", "allow": ["c__*"]}), "/rpc"
+        )
+        secret = made.json["result"]["secret"]
+        await until(lambda: second.hub.access.keys.find(secret) is not None, "both hubs know the key")
 
-            async def post(
-                message: dict[str, Any], session: str | None = None
-            ) -> tuple[int, Any, str | None]:
-                named = {} if session is None else {"mcp-session-id": session}
-                headers = {"authorization": f"Bearer {secret}", "accept": BOTH, **named}
-                async with client.post(f"{url}/mcp/full", json=message, headers=headers) as found:
-                    body = await found.text()
-                    return found.status, body, found.headers.get("mcp-session-id")
+        async def post(message: dict[str, Any], session: str | None = None) -> tuple[int, Any, str | None]:
+            named = {} if session is None else {"mcp-session-id": session}
+            headers = {"authorization": f"Bearer {secret}", "accept": BOTH, **named}
+            async with client.post(f"{url}/mcp/full", json=message, headers=headers) as found:
+                body = await found.text()
+                return found.status, body, found.headers.get("mcp-session-id")
 
-            client_info = {"name": "t", "version": "1"}
-            begin = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": client_info}
-            status, body, session = await post(request("initialize", begin))
-            assert (status, bool(session)) == (200, True), body
-            for number in range(2, 8):
-                status, body, _ = await post(call("c__echo", number, n=1), session)
-                assert (status, '"isError":true' in body) == (200, False), body
-            owners = [len(hub.hub.sessions) for hub in group.hubs]
-            assert sorted(owners) == [0, 1]
-            await group.kill(owners.index(1), postgres, "balanced")
-            status, body, _ = await post(call("c__echo", 9, n=1), session)
-            assert status == 200, body
-
-    run(scenario)
+        client_info = {"name": "t", "version": "1"}
+        begin = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": client_info}
+        status, body, session = await post(request("initialize", begin))
+        assert (status, bool(session)) == (200, True), body
+        for number in range(2, 8):
+            status, body, _ = await post(call("c__echo", number, n=1), session)
+            assert (status, '"isError":true' in body) == (200, False), body
+        owners = [len(hub.hub.sessions) for hub in group.hubs]
+        assert sorted(owners) == [0, 1]
+        await group.kill(owners.index(1), postgres, "balanced")
+        status, body, _ = await post(call("c__echo", 9, n=1), session)
+        assert status == 200, body

@@ -24,7 +24,7 @@ from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.tool_words import tool_words
 from tests.gateway.lettered import vector
 from tests.gateway.tools import corpus
-from tests.harness.patience import run, until
+from tests.harness.patience import until
 
 MODEL = "test/letters#1"
 
@@ -79,72 +79,62 @@ def opened(path: Path, catalog: Catalog, worker: ThreadPoolExecutor, *servers: s
     return index
 
 
-def test_a_large_catalog_is_indexed_before_anybody_searches(
+async def test_a_large_catalog_is_indexed_before_anybody_searches(
     tmp_path: Path, worker: ThreadPoolExecutor
 ) -> None:
-    async def check() -> None:
-        path, catalog = tmp_path / "tools.db", Catalog({"a": LARGE // 2, "b": LARGE // 2})
-        index = opened(path, catalog, worker, "a", "b")
-        await until(lambda: set(indexed(path)) == {"a", "b"})
-        before = indexed(path)
-        assert [len(numbers) for numbers in before.values()] == [LARGE // 2] * 2
-        catalog.offer("a", 3, "Weigh the parcel")
-        index.note("a")
-        await until(lambda: len(indexed(path)["a"]) == 3)
-        assert indexed(path)["b"] == before["b"]  # what did not change is not made again
-        assert await index.run(found) == ("b__send_7",)
-        index.end()
-        worker.submit(index.close).result()
-
-    run(check)
+    path, catalog = tmp_path / "tools.db", Catalog({"a": LARGE // 2, "b": LARGE // 2})
+    index = opened(path, catalog, worker, "a", "b")
+    await until(lambda: set(indexed(path)) == {"a", "b"})
+    before = indexed(path)
+    assert [len(numbers) for numbers in before.values()] == [LARGE // 2] * 2
+    catalog.offer("a", 3, "Weigh the parcel")
+    index.note("a")
+    await until(lambda: len(indexed(path)["a"]) == 3)
+    assert indexed(path)["b"] == before["b"]  # what did not change is not made again
+    assert await index.run(found) == ("b__send_7",)
+    index.end()
+    worker.submit(index.close).result()
 
 
-def test_a_small_catalog_is_indexed_by_its_first_search(tmp_path: Path, worker: ThreadPoolExecutor) -> None:
-    async def check() -> None:
-        path, catalog = tmp_path / "tools.db", Catalog({"a": 9, "gone": 9})
-        index = opened(path, catalog, worker, "a", "gone")
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert not path.exists()
-        catalog.remove("gone")
-        index.note("gone")
-        assert await index.run(found) == ("a__send_7",)
-        assert set(indexed(path)) == {"a"}
-        worker.submit(index.close).result()
-        catalog.remove("a")
-        again = opened(path, catalog, worker)
-        assert await again.run(found) == ()  # a server that went while no hub ran
-        worker.submit(again.close).result()
-
-    run(check)
-
-
-def test_tools_that_could_not_be_indexed_are_tried_again_by_the_next_search(
+async def test_a_small_catalog_is_indexed_by_its_first_search(
     tmp_path: Path, worker: ThreadPoolExecutor
 ) -> None:
-    async def check() -> None:
-        path, catalog = tmp_path / "tools.db", Catalog({"a": LARGE})
-        catalog.failures = 1
-        index = opened(path, catalog, worker, "a")
-        await until(lambda: not catalog.failures)
-        assert await index.run(found) == ("a__send_7",)
-        index.end()
-        worker.submit(index.close).result()
+    path, catalog = tmp_path / "tools.db", Catalog({"a": 9, "gone": 9})
+    index = opened(path, catalog, worker, "a", "gone")
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not path.exists()
+    catalog.remove("gone")
+    index.note("gone")
+    assert await index.run(found) == ("a__send_7",)
+    assert set(indexed(path)) == {"a"}
+    worker.submit(index.close).result()
+    catalog.remove("a")
+    again = opened(path, catalog, worker)
+    assert await again.run(found) == ()  # a server that went while no hub ran
+    worker.submit(again.close).result()
 
-    run(check)
+
+async def test_tools_that_could_not_be_indexed_are_tried_again_by_the_next_search(
+    tmp_path: Path, worker: ThreadPoolExecutor
+) -> None:
+    path, catalog = tmp_path / "tools.db", Catalog({"a": LARGE})
+    catalog.failures = 1
+    index = opened(path, catalog, worker, "a")
+    await until(lambda: not catalog.failures)
+    assert await index.run(found) == ("a__send_7",)
+    index.end()
+    worker.submit(index.close).result()
 
 
-def test_nothing_is_indexed_after_the_end(tmp_path: Path, worker: ThreadPoolExecutor) -> None:
-    async def check() -> None:
-        index = opened(tmp_path / "tools.db", Catalog({"a": LARGE}), worker, "a")
-        index.end()
-        index.note("a")
-        for _ in range(10):
-            await asyncio.sleep(0)
-        worker.submit(index.close).result()
-        assert not (tmp_path / "tools.db").exists()
-
-    run(check)
+async def test_nothing_is_indexed_after_the_end(tmp_path: Path, worker: ThreadPoolExecutor) -> None:
+    index = opened(tmp_path / "tools.db", Catalog({"a": LARGE}), worker, "a")
+    index.end()
+    index.note("a")
+    for _ in range(10):
+        await asyncio.sleep(0)
+    worker.submit(index.close).result()
+    assert not (tmp_path / "tools.db").exists()
 
 
 def test_a_kept_index_answers_as_a_new_one(tmp_path: Path) -> None:

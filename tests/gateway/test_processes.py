@@ -70,20 +70,15 @@ def test_a_shell_function_in_the_hubs_environment_is_not_inherited_but_may_be_co
     assert child_environment(hub, {"TERM": "() { :; }"}) == hub
 
 
-def test_a_childs_environment_is_what_it_was_given_and_the_marker() -> None:
-    async def run() -> None:
-        async with keeping() as processes:
-            given = {**PATH, "名": "値", "EMPTY": "", "LINES": "a\nb"}
-            child = await processes.spawn(["cat", "/proc/self/environ"], given)
-            pairs = dict(
-                part.split("=", 1)
-                for part in os.fsdecode(await everything(child.stdout_fd)).split("\0")
-                if part
-            )
-            assert pairs.pop("TABANE_INSTANCE")
-            assert pairs == given
-
-    asyncio.run(run())
+async def test_a_childs_environment_is_what_it_was_given_and_the_marker() -> None:
+    async with keeping() as processes:
+        given = {**PATH, "名": "値", "EMPTY": "", "LINES": "a\nb"}
+        child = await processes.spawn(["cat", "/proc/self/environ"], given)
+        pairs = dict(
+            part.split("=", 1) for part in os.fsdecode(await everything(child.stdout_fd)).split("\0") if part
+        )
+        assert pairs.pop("TABANE_INSTANCE")
+        assert pairs == given
 
 
 def test_a_child_has_its_three_pipes_and_no_other_descriptor() -> None:
@@ -128,18 +123,14 @@ def test_a_child_leads_a_session_of_its_own_with_every_signal_at_its_default() -
         signal.signal(signal.SIGHUP, before)
 
 
-def test_a_command_is_looked_up_on_the_childs_own_path_and_runs_in_its_cwd(tmp_path: Path) -> None:
+async def test_a_command_is_looked_up_on_the_childs_own_path_and_runs_in_its_cwd(tmp_path: Path) -> None:
     program = tmp_path / "where-am-i"
     program.write_text("#!/bin/sh\npwd\n")
     program.chmod(0o700)
-
-    async def run() -> None:
-        async with keeping() as processes:
-            for command in ("where-am-i", "./where-am-i"):
-                child = await processes.spawn([command], {"PATH": f"/nowhere:{tmp_path}:/bin"}, str(tmp_path))
-                assert (await everything(child.stdout_fd)).decode().strip() == str(tmp_path)
-
-    asyncio.run(run())
+    async with keeping() as processes:
+        for command in ("where-am-i", "./where-am-i"):
+            child = await processes.spawn([command], {"PATH": f"/nowhere:{tmp_path}:/bin"}, str(tmp_path))
+            assert (await everything(child.stdout_fd)).decode().strip() == str(tmp_path)
 
 
 # What cannot be started
@@ -159,7 +150,7 @@ def test_a_command_is_looked_up_on_the_childs_own_path_and_runs_in_its_cwd(tmp_p
         ("sh\ud800", None, "contain a character that the system does not accept"),
     ],
 )
-def test_a_start_that_fails_says_what_is_missing(
+async def test_a_start_that_fails_says_what_is_missing(
     tmp_path: Path, command: str, cwd: str | None, said: str
 ) -> None:
     for name, text, mode in (
@@ -169,30 +160,23 @@ def test_a_start_that_fails_says_what_is_missing(
     ):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(mode)
-
-    async def run() -> None:
-        async with keeping() as processes:
-            await processes.spawn(["true"], PATH)
-            before = descriptors()
-            with pytest.raises(UpstreamUnavailable) as refused:
-                await processes.spawn(
-                    [command.format(tmp=tmp_path)],
-                    {"PATH": "/nowhere:/bin"},
-                    cwd and cwd.format(tmp=tmp_path),
-                )
-            assert said.format(tmp=tmp_path) in refused.value.text()
-            assert descriptors() == before
-
-    asyncio.run(run())
+    async with keeping() as processes:
+        await processes.spawn(["true"], PATH)
+        before = descriptors()
+        with pytest.raises(UpstreamUnavailable) as refused:
+            await processes.spawn(
+                [command.format(tmp=tmp_path)],
+                {"PATH": "/nowhere:/bin"},
+                cwd and cwd.format(tmp=tmp_path),
+            )
+        assert said.format(tmp=tmp_path) in refused.value.text()
+        assert descriptors() == before
 
 
-def test_arguments_that_are_too_long_are_refused() -> None:
-    async def run() -> None:
-        async with keeping() as processes:
-            with pytest.raises(UpstreamUnavailable, match="longer than the system allows"):
-                await processes.spawn(["true", *["x" * 100_000] * 50], PATH)
-
-    asyncio.run(run())
+async def test_arguments_that_are_too_long_are_refused() -> None:
+    async with keeping() as processes:
+        with pytest.raises(UpstreamUnavailable, match="longer than the system allows"):
+            await processes.spawn(["true", *["x" * 100_000] * 50], PATH)
 
 
 # How a child ends
@@ -259,82 +243,67 @@ KINDS = ["group", "session", "nameless", "group,session,nameless,session"]
 
 @pytest.mark.parametrize("stubborn", [[], ["--stubborn"]], ids=["", "stubborn"])
 @pytest.mark.parametrize("kinds", KINDS)
-def test_stopping_a_child_ends_its_grandchildren_wherever_they_went(
+async def test_stopping_a_child_ends_its_grandchildren_wherever_they_went(
     tmp_path: Path, kinds: str, stubborn: list[str]
 ) -> None:
-    async def run() -> None:
-        async with keeping() as processes:
-            pids = tmp_path / "pids"
-            child = await misbehaving(processes, "--grandchildren", kinds, "--pids", str(pids), *stubborn)
-            everyone = [pid for group in noted(pids).values() for pid in group]
-            assert len(everyone) == 1 + len(kinds.split(","))
-            assert all(running(pid) for pid in everyone)
-            end_input(child)
-            await child.stop(0.2)
-            assert not [pid for pid in everyone if in_process_table(pid)]
-
-    asyncio.run(run())
+    async with keeping() as processes:
+        pids = tmp_path / "pids"
+        child = await misbehaving(processes, "--grandchildren", kinds, "--pids", str(pids), *stubborn)
+        everyone = [pid for group in noted(pids).values() for pid in group]
+        assert len(everyone) == 1 + len(kinds.split(","))
+        assert all(running(pid) for pid in everyone)
+        end_input(child)
+        await child.stop(0.2)
+        assert not [pid for pid in everyone if in_process_table(pid)]
 
 
 @pytest.mark.parametrize("kinds", KINDS)
-def test_what_a_child_leaves_behind_when_it_dies_is_ended(tmp_path: Path, kinds: str) -> None:
-    async def run() -> None:
-        async with keeping() as processes:
-            pids = tmp_path / "pids"
-            child = await misbehaving(processes, "--grandchildren", kinds, "--pids", str(pids), "--stubborn")
-            everyone = [pid for group in noted(pids).values() for pid in group]
-            order = list[str]()  # a test that comes to its turn late finds both done
-            child.exited.add_done_callback(lambda _: order.append("exited"))
-            child.gone.add_done_callback(lambda _: order.append("gone"))
-            os.kill(child.pid, signal.SIGKILL)
-            assert await asyncio.wait_for(child.exited, SOON) == ChildExit(signal=signal.SIGKILL)
-            await asyncio.wait_for(child.gone, SOON)
-            assert order == ["exited", "gone"]
-            assert not [pid for pid in everyone if in_process_table(pid)]
-
-    asyncio.run(run())
+async def test_what_a_child_leaves_behind_when_it_dies_is_ended(tmp_path: Path, kinds: str) -> None:
+    async with keeping() as processes:
+        pids = tmp_path / "pids"
+        child = await misbehaving(processes, "--grandchildren", kinds, "--pids", str(pids), "--stubborn")
+        everyone = [pid for group in noted(pids).values() for pid in group]
+        order = list[str]()  # a test that comes to its turn late finds both done
+        child.exited.add_done_callback(lambda _: order.append("exited"))
+        child.gone.add_done_callback(lambda _: order.append("gone"))
+        os.kill(child.pid, signal.SIGKILL)
+        assert await asyncio.wait_for(child.exited, SOON) == ChildExit(signal=signal.SIGKILL)
+        await asyncio.wait_for(child.gone, SOON)
+        assert order == ["exited", "gone"]
+        assert not [pid for pid in everyone if in_process_table(pid)]
 
 
-def test_killing_a_child_is_immediate_and_whole(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with keeping() as processes:
-            pids = tmp_path / "pids"
-            flags = ["--ignore-eof", "--ignore-term", "--stubborn", "--grandchildren", "group,session"]
-            child = await misbehaving(processes, *flags, "--pids", str(pids))
-            child.kill()
-            await asyncio.wait_for(child.gone, SOON)
-            assert not [pid for group in noted(pids).values() for pid in group if in_process_table(pid)]
-
-    asyncio.run(run())
+async def test_killing_a_child_is_immediate_and_whole(tmp_path: Path) -> None:
+    async with keeping() as processes:
+        pids = tmp_path / "pids"
+        flags = ["--ignore-eof", "--ignore-term", "--stubborn", "--grandchildren", "group,session"]
+        child = await misbehaving(processes, *flags, "--pids", str(pids))
+        child.kill()
+        await asyncio.wait_for(child.gone, SOON)
+        assert not [pid for group in noted(pids).values() for pid in group if in_process_table(pid)]
 
 
-def test_ending_one_child_leaves_the_others_and_theirs_alone(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with keeping() as processes:
-            flags = ["--grandchildren", "group,session"]
-            one = await misbehaving(processes, *flags, "--pids", str(tmp_path / "one"))
-            other = await misbehaving(processes, *flags, "--pids", str(tmp_path / "other"))
-            one.kill()
-            await asyncio.wait_for(one.gone, SOON)
-            theirs = [pid for group in noted(tmp_path / "other").values() for pid in group]
-            assert len(theirs) == 3
-            assert all(running(pid) for pid in theirs)
-            assert not other.exited.done()
-            assert not [p for group in noted(tmp_path / "one").values() for p in group if in_process_table(p)]
-
-    asyncio.run(run())
+async def test_ending_one_child_leaves_the_others_and_theirs_alone(tmp_path: Path) -> None:
+    async with keeping() as processes:
+        flags = ["--grandchildren", "group,session"]
+        one = await misbehaving(processes, *flags, "--pids", str(tmp_path / "one"))
+        other = await misbehaving(processes, *flags, "--pids", str(tmp_path / "other"))
+        one.kill()
+        await asyncio.wait_for(one.gone, SOON)
+        theirs = [pid for group in noted(tmp_path / "other").values() for pid in group]
+        assert len(theirs) == 3
+        assert all(running(pid) for pid in theirs)
+        assert not other.exited.done()
+        assert not [p for group in noted(tmp_path / "one").values() for p in group if in_process_table(p)]
 
 
-def test_a_grandchild_that_holds_the_pipes_does_not_hide_the_childs_death(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with keeping() as processes:
-            child = await misbehaving(processes, "--grandchildren", "session", "--stubborn")
-            os.kill(child.pid, signal.SIGTERM)
-            assert await asyncio.wait_for(child.exited, SOON) == ChildExit(signal=signal.SIGTERM)
-            with pytest.raises(BlockingIOError):  # no end of file: the grandchild could still write
-                os.read(child.stdout_fd, 1)
-
-    asyncio.run(run())
+async def test_a_grandchild_that_holds_the_pipes_does_not_hide_the_childs_death(tmp_path: Path) -> None:
+    async with keeping() as processes:
+        child = await misbehaving(processes, "--grandchildren", "session", "--stubborn")
+        os.kill(child.pid, signal.SIGTERM)
+        assert await asyncio.wait_for(child.exited, SOON) == ChildExit(signal=signal.SIGTERM)
+        with pytest.raises(BlockingIOError):  # no end of file: the grandchild could still write
+            os.read(child.stdout_fd, 1)
 
 
 # Many
@@ -366,61 +335,51 @@ def test_a_hundred_starts_leave_no_descriptor_and_no_zombie() -> None:
     assert descriptors() == before
 
 
-def test_twenty_start_at_once_and_none_gets_anothers_pipes() -> None:
+async def test_twenty_start_at_once_and_none_gets_anothers_pipes() -> None:
     # Some megabytes in all, so that the requests do not fit into the socket at once.
     filler = {f"FILLER_{n}": "x" * 60_000 for n in range(3)}
-
-    async def run() -> None:
-        async with keeping() as processes:
-            commands = [["sh", "-c", f"echo out {n}; echo err {n} >&2; cat"] for n in range(20)]
-            children = await asyncio.gather(*(processes.spawn(c, {**PATH, **filler}) for c in commands))
-            for number, child in enumerate(children):
-                os.write(child.stdin_fd, b"in %d" % number)
-                end_input(child)
-                assert await everything(child.stdout_fd) == b"out %d\nin %d" % (number, number)
-                assert await everything(child.stderr_fd) == b"err %d\n" % number
-                let_go(child)
-            await asyncio.wait_for(asyncio.gather(*(child.gone for child in children)), SOON)
-
-    asyncio.run(run())
+    async with keeping() as processes:
+        commands = [["sh", "-c", f"echo out {n}; echo err {n} >&2; cat"] for n in range(20)]
+        children = await asyncio.gather(*(processes.spawn(c, {**PATH, **filler}) for c in commands))
+        for number, child in enumerate(children):
+            os.write(child.stdin_fd, b"in %d" % number)
+            end_input(child)
+            assert await everything(child.stdout_fd) == b"out %d\nin %d" % (number, number)
+            assert await everything(child.stderr_fd) == b"err %d\n" % number
+            let_go(child)
+        await asyncio.wait_for(asyncio.gather(*(child.gone for child in children)), SOON)
 
 
 # Giving up
 
 
-def test_a_start_that_nobody_waits_for_any_more_leaves_nothing(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with keeping() as processes:
-            await processes.spawn(["true"], PATH)
-            before = descriptors()
-            for turns in range(6):  # cancelled at each of its steps in turn
-                task = asyncio.create_task(processes.spawn(["sleep", "100"], {**PATH, "MARK": str(tmp_path)}))
-                for _ in range(turns):
-                    await asyncio.sleep(0)
-                task.cancel()
-                await asyncio.wait([task])
-                assert task.cancelled()
-            witness = await processes.spawn(["true"], PATH)
-            let_go(witness)
-            await asyncio.wait_for(witness.gone, SOON)
-            assert descriptors() == before
-            await processes.close(0.1)
-        assert not zombies()
-
-    asyncio.run(run())
+async def test_a_start_that_nobody_waits_for_any_more_leaves_nothing(tmp_path: Path) -> None:
+    async with keeping() as processes:
+        await processes.spawn(["true"], PATH)
+        before = descriptors()
+        for turns in range(6):  # cancelled at each of its steps in turn
+            task = asyncio.create_task(processes.spawn(["sleep", "100"], {**PATH, "MARK": str(tmp_path)}))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            assert task.cancelled()
+        witness = await processes.spawn(["true"], PATH)
+        let_go(witness)
+        await asyncio.wait_for(witness.gone, SOON)
+        assert descriptors() == before
+        await processes.close(0.1)
+    assert not zombies()
 
 
-def test_stopping_a_child_twice_and_after_its_end_is_no_error() -> None:
-    async def run() -> None:
-        async with keeping() as processes:
-            child = await misbehaving(processes)
-            end_input(child)
-            # The first of them says how long the child has: as long as it needs.
-            first, second = await asyncio.gather(child.stop(SOON), child.stop(0.1))
-            assert first == second == await child.stop(0.1) == ChildExit(code=0)
-            child.kill()
-
-    asyncio.run(run())
+async def test_stopping_a_child_twice_and_after_its_end_is_no_error() -> None:
+    async with keeping() as processes:
+        child = await misbehaving(processes)
+        end_input(child)
+        # The first of them says how long the child has: as long as it needs.
+        first, second = await asyncio.gather(child.stop(SOON), child.stop(0.1))
+        assert first == second == await child.stop(0.1) == ChildExit(code=0)
+        child.kill()
 
 
 def test_closing_ends_all_in_bounded_time_and_nothing_starts_afterwards(tmp_path: Path) -> None:
@@ -486,79 +445,67 @@ def test_closing_while_starting_answers_the_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kinds", ["group", "session", "group,session,session"])
-def test_killing_the_keeper_leaves_nothing_and_the_next_start_has_a_new_one(
+async def test_killing_the_keeper_leaves_nothing_and_the_next_start_has_a_new_one(
     tmp_path: Path, kinds: str
 ) -> None:
-    async def run() -> None:
-        async with keeping() as processes:
-            pids = tmp_path / "pids"
-            flags = ["--ignore-eof", "--stubborn", "--grandchildren", kinds, "--pids", str(pids)]
-            children = [await misbehaving(processes, *flags) for _ in range(2)]
-            keeper = processes.keeper_pid
-            assert keeper is not None
-            os.kill(keeper, signal.SIGKILL)
-            for child in children:
-                assert await asyncio.wait_for(child.exited, SOON) == ChildExit()
-            await asyncio.wait_for(asyncio.gather(*(child.gone for child in children)), SOON)
-            assert not [pid for group in noted(pids).values() for pid in group if in_process_table(pid)]
-            assert not in_process_table(keeper)
-            again = await misbehaving(processes)
-            assert processes.keeper_pid not in (None, keeper)
-            assert running(again.pid)
-        assert not zombies()
-
-    asyncio.run(run())
-
-
-def test_a_keeper_that_no_longer_answers_is_replaced() -> None:
-    async def run() -> None:
-        async with keeping() as processes:
-            child = await misbehaving(processes, "--ignore-eof")
-            keeper = processes.keeper_pid
-            assert keeper is not None
-            os.kill(keeper, signal.SIGSTOP)
-            processes._timeout = 0.1  # for this start alone: others need the time that they need
-            with pytest.raises(UpstreamUnavailable, match="did not start within"):
-                await processes.spawn(["true"], PATH)
-            processes._timeout = SOON
+    async with keeping() as processes:
+        pids = tmp_path / "pids"
+        flags = ["--ignore-eof", "--stubborn", "--grandchildren", kinds, "--pids", str(pids)]
+        children = [await misbehaving(processes, *flags) for _ in range(2)]
+        keeper = processes.keeper_pid
+        assert keeper is not None
+        os.kill(keeper, signal.SIGKILL)
+        for child in children:
             assert await asyncio.wait_for(child.exited, SOON) == ChildExit()
-            await asyncio.wait_for(child.gone, SOON)
-            assert not in_process_table(child.pid)
-            assert not in_process_table(keeper)
-            await misbehaving(processes)
-
-    asyncio.run(run())
-
-
-def test_a_keeper_that_runs_out_of_descriptors_is_replaced_and_mixes_up_no_pipes() -> None:
-    async def run() -> None:
-        async with keeping() as processes:
-            child = await misbehaving(processes)
-            keeper = processes.keeper_pid
-            assert keeper is not None
-            resource.prlimit(keeper, resource.RLIMIT_NOFILE, (7, 7))
-            with pytest.raises(UpstreamUnavailable, match="Try again"):
-                await processes.spawn(["true"], PATH)
-            assert await asyncio.wait_for(child.exited, SOON)
-            await misbehaving(processes)
-
-    asyncio.run(run())
+        await asyncio.wait_for(asyncio.gather(*(child.gone for child in children)), SOON)
+        assert not [pid for group in noted(pids).values() for pid in group if in_process_table(pid)]
+        assert not in_process_table(keeper)
+        again = await misbehaving(processes)
+        assert processes.keeper_pid not in (None, keeper)
+        assert running(again.pid)
+    assert not zombies()
 
 
-def test_children_outlive_the_signals_that_end_a_session() -> None:
-    async def run() -> None:
-        async with keeping() as processes:
-            child = await misbehaving(processes)
-            keeper = processes.keeper_pid
-            assert keeper is not None
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                os.kill(keeper, number)
-            await misbehaving(processes)
-            await answering(child)
-            assert os.getsid(keeper) == keeper
-            assert processes.keeper_pid == keeper
+async def test_a_keeper_that_no_longer_answers_is_replaced() -> None:
+    async with keeping() as processes:
+        child = await misbehaving(processes, "--ignore-eof")
+        keeper = processes.keeper_pid
+        assert keeper is not None
+        os.kill(keeper, signal.SIGSTOP)
+        processes._timeout = 0.1  # for this start alone: others need the time that they need
+        with pytest.raises(UpstreamUnavailable, match="did not start within"):
+            await processes.spawn(["true"], PATH)
+        processes._timeout = SOON
+        assert await asyncio.wait_for(child.exited, SOON) == ChildExit()
+        await asyncio.wait_for(child.gone, SOON)
+        assert not in_process_table(child.pid)
+        assert not in_process_table(keeper)
+        await misbehaving(processes)
 
-    asyncio.run(run())
+
+async def test_a_keeper_that_runs_out_of_descriptors_is_replaced_and_mixes_up_no_pipes() -> None:
+    async with keeping() as processes:
+        child = await misbehaving(processes)
+        keeper = processes.keeper_pid
+        assert keeper is not None
+        resource.prlimit(keeper, resource.RLIMIT_NOFILE, (7, 7))
+        with pytest.raises(UpstreamUnavailable, match="Try again"):
+            await processes.spawn(["true"], PATH)
+        assert await asyncio.wait_for(child.exited, SOON)
+        await misbehaving(processes)
+
+
+async def test_children_outlive_the_signals_that_end_a_session() -> None:
+    async with keeping() as processes:
+        child = await misbehaving(processes)
+        keeper = processes.keeper_pid
+        assert keeper is not None
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(keeper, number)
+        await misbehaving(processes)
+        await answering(child)
+        assert os.getsid(keeper) == keeper
+        assert processes.keeper_pid == keeper
 
 
 def test_the_keeper_holds_nothing_of_the_hubs() -> None:

@@ -83,19 +83,14 @@ def test_a_question_without_an_end_is_shown_once_it_is_waiting_for_its_answer(tm
     logged(test, tmp_path)
 
 
-def test_what_a_dead_child_wrote_last_is_there(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with keeping() as processes:
-            child = await processes.spawn(
-                [sys.executable, CHILD, "--stderr", "I need a key", "--exit", "3"], {}
-            )
-            fd, child.stderr_fd = child.stderr_fd, -1
-            log = StderrLog(asyncio.get_running_loop(), fd, tmp_path, "s", kept)
-            assert (await asyncio.wait_for(child.exited, SOON)).code == 3
-            assert log.last_words() == "I need a key"
-            log.close()
-
-    asyncio.run(run())
+async def test_what_a_dead_child_wrote_last_is_there(tmp_path: Path) -> None:
+    async with keeping() as processes:
+        child = await processes.spawn([sys.executable, CHILD, "--stderr", "I need a key", "--exit", "3"], {})
+        fd, child.stderr_fd = child.stderr_fd, -1
+        log = StderrLog(asyncio.get_running_loop(), fd, tmp_path, "s", kept)
+        assert (await asyncio.wait_for(child.exited, SOON)).code == 3
+        assert log.last_words() == "I need a key"
+        log.close()
 
 
 def test_memory_holds_the_last_lines_and_last_words_are_few(tmp_path: Path) -> None:
@@ -139,20 +134,17 @@ def test_a_log_that_cannot_be_written_is_said_once_and_memory_goes_on(
     assert len([record for record in caplog.records if "s.log" in record.getMessage()]) == 1
 
 
-def test_closing_twice_and_after_the_end_of_file_closes_one_descriptor(tmp_path: Path) -> None:
-    async def run() -> None:
-        fd, feed = os.pipe()
-        os.set_blocking(fd, False)
-        log = StderrLog(asyncio.get_running_loop(), fd, tmp_path, "s", kept)
-        os.close(feed)
-        assert log.lines() == []
-        again = os.open(os.devnull, os.O_RDONLY)  # gets the number that became free
-        assert again in (fd, feed)
-        log.close()
-        log.close()
-        os.close(again)
-
-    asyncio.run(run())
+async def test_closing_twice_and_after_the_end_of_file_closes_one_descriptor(tmp_path: Path) -> None:
+    fd, feed = os.pipe()
+    os.set_blocking(fd, False)
+    log = StderrLog(asyncio.get_running_loop(), fd, tmp_path, "s", kept)
+    os.close(feed)
+    assert log.lines() == []
+    again = os.open(os.devnull, os.O_RDONLY)  # gets the number that became free
+    assert again in (fd, feed)
+    log.close()
+    log.close()
+    os.close(again)
 
 
 # Files

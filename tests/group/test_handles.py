@@ -12,7 +12,7 @@ from tabane.group.marks import NamedHub, may_name_a_hub, named_hub, with_mark, w
 from tabane.wire.json import fields
 from tests.harness.http_hub import HttpClient, call, modern, request
 from tests.harness.hub_group import hubs_in_group
-from tests.harness.patience import run, until
+from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer
 from tests.harness.running_hub import Json, child
 from tests.hub.questions.asking import ACCEPTED, FORM_STEP, able, answered, answers_to, asking, call_of
@@ -83,45 +83,40 @@ def test_the_state_of_a_server_has_the_mark_of_its_hub_outside_and_not_inside() 
         assert without_mark(line, {MARK}) == line
 
 
-def test_any_hub_continues_a_parked_call_and_reads_a_long_result(
+async def test_any_hub_continues_a_parked_call_and_reads_a_long_result(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
-    async def scenario() -> None:
-        async with hubs_in_group(tmp_path, postgres, "handles", SERVERS) as group:
-            first, second = group.hubs
-            here, there = await first.peer(), await second.peer()
-            asking_call = request("tools/call", call_of(FORM_STEP))
-            asked = (await posted(here, asking_call, **able()))["result"]
-            again = request("tools/call", {**call_of(FORM_STEP), **answers_to(asked, ACCEPTED)})
-            result = await posted(there, again, **able())
-            assert answered(result["result"]) == [[ACCEPTED]]
-            assert len(first.hub.tools.questions.parked) == 0
-            through = {"name": "c__huge", "arguments": {"size": 100_000}}
-            long = await posted(here, call("call_tool", **through, max_tokens=2_000))
-            more = await posted(there, call("read_more", handle=_handle(long)))
-            assert not more["result"].get("isError"), more
-            counted = call("read_more", handle=_handle(long), regex="x", aggregate="count")
-            assert (await posted(there, counted))["result"]["content"][0]["text"] == "1"
-            code = (
-                f"from tools import open_result\nlen(await open_result('{_handle(long).partition('.')[0]}'))"
-            )
-            opened = await posted(there, call("run_script", code=code))
-            assert int(opened["result"]["content"][0]["text"]) > 10_000, opened
-            # The hub that waits for the answer ends: the call is not made once more.
-            asked = (await posted(here, asking_call, **able()))["result"]
-            again = request("tools/call", {**call_of(FORM_STEP), **answers_to(asked, ACCEPTED)})
-            # While that hub restarts, the client is asked to come again.
-            await group.group(0).announce("leaving")
-            await until(lambda: group.group(1).another() is None)
-            sent, headers = modern(again, **able())
-            later = await there.post(sent, **headers)
-            assert (later.status, later.headers["retry-after"]) == (503, "1")
-            await group.kill(0, postgres, "handles")
-            await until(lambda: len(group.group(1).report()["hubs"]) == 1)
-            refused = await posted(there, again, **able())
-            assert "has ended" in refused["error"]["message"]
-
-    run(scenario)
+    async with hubs_in_group(tmp_path, postgres, "handles", SERVERS) as group:
+        first, second = group.hubs
+        here, there = await first.peer(), await second.peer()
+        asking_call = request("tools/call", call_of(FORM_STEP))
+        asked = (await posted(here, asking_call, **able()))["result"]
+        again = request("tools/call", {**call_of(FORM_STEP), **answers_to(asked, ACCEPTED)})
+        result = await posted(there, again, **able())
+        assert answered(result["result"]) == [[ACCEPTED]]
+        assert len(first.hub.tools.questions.parked) == 0
+        through = {"name": "c__huge", "arguments": {"size": 100_000}}
+        long = await posted(here, call("call_tool", **through, max_tokens=2_000))
+        more = await posted(there, call("read_more", handle=_handle(long)))
+        assert not more["result"].get("isError"), more
+        counted = call("read_more", handle=_handle(long), regex="x", aggregate="count")
+        assert (await posted(there, counted))["result"]["content"][0]["text"] == "1"
+        code = f"from tools import open_result\nlen(await open_result('{_handle(long).partition('.')[0]}'))"
+        opened = await posted(there, call("run_script", code=code))
+        assert int(opened["result"]["content"][0]["text"]) > 10_000, opened
+        # The hub that waits for the answer ends: the call is not made once more.
+        asked = (await posted(here, asking_call, **able()))["result"]
+        again = request("tools/call", {**call_of(FORM_STEP), **answers_to(asked, ACCEPTED)})
+        # While that hub restarts, the client is asked to come again.
+        await group.group(0).announce("leaving")
+        await until(lambda: group.group(1).another() is None)
+        sent, headers = modern(again, **able())
+        later = await there.post(sent, **headers)
+        assert (later.status, later.headers["retry-after"]) == (503, "1")
+        await group.kill(0, postgres, "handles")
+        await until(lambda: len(group.group(1).report()["hubs"]) == 1)
+        refused = await posted(there, again, **able())
+        assert "has ended" in refused["error"]["message"]
 
 
 def _handle(result: Json) -> str:

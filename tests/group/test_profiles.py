@@ -9,38 +9,35 @@ from tabane.access.profile_changes import FollowedChanges, GroupProfiles, Profil
 from tabane.access.profile_file import ProfileDefinition, profiles_in
 from tests.group.asking import ask, refused
 from tests.harness.hub_group import hubs_in_group
-from tests.harness.patience import run, until
+from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer
 
 
-def test_a_profile_is_changed_and_removed_at_every_hub(tmp_path: Path, postgres: PostgresServer) -> None:
-    async def scenario() -> None:
-        async with hubs_in_group(tmp_path, postgres, "profiles", {}) as group:
-            first, second = group.hubs
+async def test_a_profile_is_changed_and_removed_at_every_hub(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    async with hubs_in_group(tmp_path, postgres, "profiles", {}) as group:
+        first, second = group.hubs
 
-            async def has(*names: str) -> None:
-                async def equal() -> bool:
-                    rows = (await ask(second, "profiles_list"))["results"]
-                    return [row["name"] for row in rows] == list(names)
+        async def has(*names: str) -> None:
+            async def equal() -> bool:
+                rows = (await ask(second, "profiles_list"))["results"]
+                return [row["name"] for row in rows] == list(names)
 
-                await until(equal, f"the other hub has {names}")
+            await until(equal, f"the other hub has {names}")
 
-            await ask(first, "save_profile", name="work", allow=["git__*"], description="For work")
-            await has("work")
-            narrowed = second.hub.access.narrowed("work")
-            assert not narrowed.sees_server("mail")
-            assert narrowed.sees_server("git")
-            await ask(first, "save_profile", name="work", allow=["mail__*"])
-            await until(lambda: narrowed.sees_server("mail"), "it applies to what is open")
-            assert (
-                not first.hub.settings.config.exists() or "work" not in first.hub.settings.config.read_text()
-            )
-            await ask(second, "remove_profile", name="work")
-            assert not narrowed.sees_server("mail")
-            await has()
-            assert "There is no profile work" in await refused(second, "remove_profile", name="work")
-
-    run(scenario)
+        await ask(first, "save_profile", name="work", allow=["git__*"], description="For work")
+        await has("work")
+        narrowed = second.hub.access.narrowed("work")
+        assert not narrowed.sees_server("mail")
+        assert narrowed.sees_server("git")
+        await ask(first, "save_profile", name="work", allow=["mail__*"])
+        await until(lambda: narrowed.sees_server("mail"), "it applies to what is open")
+        assert not first.hub.settings.config.exists() or "work" not in first.hub.settings.config.read_text()
+        await ask(second, "remove_profile", name="work")
+        assert not narrowed.sees_server("mail")
+        await has()
+        assert "There is no profile work" in await refused(second, "remove_profile", name="work")
 
 
 class Changes:
@@ -60,21 +57,18 @@ def file(text: str) -> dict[str, ProfileDefinition]:
     return profiles_in(Path("tabane.toml"), text)
 
 
-def test_a_later_settings_file_comes_before_an_earlier_change(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        deployed = file('[profiles.work]\nallow = ["git__*"]\n[profiles.home]\nallow = ["mail__*"]')
-        changed = file('[profiles.work]\nallow = ["git__*", "wiki__*"]')["work"]
-        profiles, applied = GroupProfiles(tmp_path), list[Any]()
-        profiles.shared = Changes()
-        await profiles.save("work", changed, deployed, lambda: applied.append(1))
-        await profiles.save("home", None, deployed, lambda: applied.append(2))
-        assert applied == [1, 2]
-        assert profiles.over(deployed) == {"work": changed}
-        # Also after a restart without the database.
-        assert GroupProfiles(tmp_path).over(deployed) == {"work": changed}
-        later = file('[profiles.work]\nallow = ["db__*"]')
-        assert profiles.over(later) == later
-        (tmp_path / "group_profiles.json").write_bytes(b"{")
-        assert GroupProfiles(tmp_path).over(deployed) == deployed
-
-    run(scenario)
+async def test_a_later_settings_file_comes_before_an_earlier_change(tmp_path: Path) -> None:
+    deployed = file('[profiles.work]\nallow = ["git__*"]\n[profiles.home]\nallow = ["mail__*"]')
+    changed = file('[profiles.work]\nallow = ["git__*", "wiki__*"]')["work"]
+    profiles, applied = GroupProfiles(tmp_path), list[Any]()
+    profiles.shared = Changes()
+    await profiles.save("work", changed, deployed, lambda: applied.append(1))
+    await profiles.save("home", None, deployed, lambda: applied.append(2))
+    assert applied == [1, 2]
+    assert profiles.over(deployed) == {"work": changed}
+    # Also after a restart without the database.
+    assert GroupProfiles(tmp_path).over(deployed) == {"work": changed}
+    later = file('[profiles.work]\nallow = ["db__*"]')
+    assert profiles.over(later) == later
+    (tmp_path / "group_profiles.json").write_bytes(b"{")
+    assert GroupProfiles(tmp_path).over(deployed) == deployed

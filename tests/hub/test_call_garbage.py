@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.harness.patience import run
 from tests.harness.running_hub import ENVELOPE, Json, child, running_hub
 
 CALLS = 100
@@ -17,7 +16,7 @@ CALLS = 100
 @pytest.mark.parametrize("through", [False, True], ids=["by its name", "call_tool"])
 @pytest.mark.parametrize("upstream", ["legacy", "modern"])
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-def test_a_call_is_freed_when_it_is_answered(
+async def test_a_call_is_freed_when_it_is_answered(
     tmp_path: Path, version: Any, upstream: str, through: bool
 ) -> None:
     call: Json = {"name": "up__echo", "arguments": {"n": 1}}
@@ -25,20 +24,16 @@ def test_a_call_is_freed_when_it_is_answered(
         call = {"name": "call_tool", "arguments": call}
     if version == "2026-07-28":
         call["_meta"] = ENVELOPE
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": child("--era", upstream)}) as here:
-            line = await here.connect(version)
+    async with running_hub(tmp_path, {"up": child("--era", upstream)}) as here:
+        line = await here.connect(version)
+        for _ in range(CALLS):
+            await line.result("tools/call", call)
+        gc.collect()
+        gc.disable()
+        try:
             for _ in range(CALLS):
                 await line.result("tools/call", call)
-            gc.collect()
-            gc.disable()
-            try:
-                for _ in range(CALLS):
-                    await line.result("tools/call", call)
-                left = gc.collect()
-            finally:
-                gc.enable()
-            assert left < CALLS
-
-    run(scenario)
+            left = gc.collect()
+        finally:
+            gc.enable()
+        assert left < CALLS

@@ -57,14 +57,11 @@ def test_a_server_can_have_a_setting_of_its_own(tmp_path: Path) -> None:
     assert TOKEN in echoed(tmp_path, TOKEN, {"credentials": "off"}, credentials_in_calls="redact")
 
 
-def test_the_answer_to_a_call_that_was_parked_is_screened_too(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": asking()}, credentials_in_calls="redact") as here:
-            client = await here.connect("2026-07-28")
-            request = call_of(FORM_STEP)
-            asked = await asked_once(client, request)
-            given = {"action": "accept", "content": {"name": TOKEN}}
-            done = await client.result("tools/call", request | answers_to(asked, given))
-            assert answered(done) == [[{"action": "accept", "content": {"name": "[redacted:github-token]"}}]]
-
-    run(scenario)
+async def test_the_answer_to_a_call_that_was_parked_is_screened_too(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"up": asking()}, credentials_in_calls="redact") as here:
+        client = await here.connect("2026-07-28")
+        request = call_of(FORM_STEP)
+        asked = await asked_once(client, request)
+        given = {"action": "accept", "content": {"name": TOKEN}}
+        done = await client.result("tools/call", request | answers_to(asked, given))
+        assert answered(done) == [[{"action": "accept", "content": {"name": "[redacted:github-token]"}}]]

@@ -551,23 +551,20 @@ def test_questions_are_bounded_and_the_ones_asked_last_stay() -> None:
     assert asked == ["a", "b", "c", "d", "b", "none", "none", "a"]
 
 
-def test_one_who_leaves_does_not_take_the_answer_of_others_along() -> None:
-    async def run() -> None:
-        free = asyncio.Event()
+async def test_one_who_leaves_does_not_take_the_answer_of_others_along() -> None:
+    free = asyncio.Event()
 
-        async def embed(model: str, text: str) -> bytes | NoModel:
-            await free.wait()
-            return b"v"
+    async def embed(model: str, text: str) -> bytes | NoModel:
+        await free.wait()
+        return b"v"
 
-        questions = QueryVectors(embed, most=3)
-        first = asyncio.create_task(questions.ask("m#1", "a"))
-        second = asyncio.create_task(questions.ask("m#1", "a"))
-        await asyncio.sleep(0)
-        first.cancel()
-        free.set()
-        assert await second == b"v"
-
-    asyncio.run(run())
+    questions = QueryVectors(embed, most=3)
+    first = asyncio.create_task(questions.ask("m#1", "a"))
+    second = asyncio.create_task(questions.ask("m#1", "a"))
+    await asyncio.sleep(0)
+    first.cancel()
+    free.set()
+    assert await second == b"v"
 
 
 def test_a_question_does_not_wait_for_a_model_that_takes_long(place: Place) -> None:

@@ -121,16 +121,13 @@ def test_an_operation_of_the_hub_is_one_span(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_without_tracing_meta_goes_to_the_server_as_it_came(tmp_path: Path, version: Client) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, SERVERS) as here:
-            line = await here.connect(version)
-            context = {**CONTEXT, "traceparent": "whatever the client says"}
-            meta = await meta_at(line, "one__meta", context)
-            assert context.items() <= meta.items()
-            assert "traceparent" not in await meta_at(line, "one__meta")
-
-    asyncio.run(scenario())
+async def test_without_tracing_meta_goes_to_the_server_as_it_came(tmp_path: Path, version: Client) -> None:
+    async with running_hub(tmp_path, SERVERS) as here:
+        line = await here.connect(version)
+        context = {**CONTEXT, "traceparent": "whatever the client says"}
+        meta = await meta_at(line, "one__meta", context)
+        assert context.items() <= meta.items()
+        assert "traceparent" not in await meta_at(line, "one__meta")
 
 
 def test_over_http_the_context_may_be_in_headers(tmp_path: Path) -> None:
@@ -178,46 +175,40 @@ def test_a_server_at_a_url_gets_the_context_as_headers_too(tmp_path: Path) -> No
         asyncio.run(run(collector))
 
 
-def test_the_metrics_page_counts_calls_and_prometheus_reads_it(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with http_hub(tmp_path, SERVERS) as here:
-            peer = await here.peer()
-            for name in ("one__echo", "one__echo", "one__fail", "hello"):
-                message, headers = modern(call(name))
-                assert (await peer.post(message, **headers)).status == 200
-            page = (await peer.get("/metrics")).body.decode()
-            families = {family.name: family for family in text_string_to_metric_families(page)}
-            calls = {
-                (each.labels["server"], each.labels["tool"], each.labels["outcome"]): each.value
-                for each in families["tabane_calls"].samples
-            }
-            assert calls == {
-                ("one", "one__echo", "ok"): 2,
-                ("one", "one__fail", "failed"): 1,
-                ("(hub)", "hello", "ok"): 1,
-            }
-            assert families["tabane_call_duration_seconds"].type == "histogram"
-            (keys,) = families["tabane_key_calls"].samples[:1]
-            assert keys.labels["key"] == "local"
-            (entries,) = families["tabane_audit_entries"].samples
-            (dropped,) = families["tabane_audit_dropped"].samples
-            assert entries.value >= 4
-            assert dropped.value == 0
-            open_page = (await peer.get("/metrics", authorization=None)).body.decode()
-            assert "one__echo" not in open_page
-            assert "tabane_limited_total 0" in open_page
-
-    asyncio.run(scenario())
+async def test_the_metrics_page_counts_calls_and_prometheus_reads_it(tmp_path: Path) -> None:
+    async with http_hub(tmp_path, SERVERS) as here:
+        peer = await here.peer()
+        for name in ("one__echo", "one__echo", "one__fail", "hello"):
+            message, headers = modern(call(name))
+            assert (await peer.post(message, **headers)).status == 200
+        page = (await peer.get("/metrics")).body.decode()
+        families = {family.name: family for family in text_string_to_metric_families(page)}
+        calls = {
+            (each.labels["server"], each.labels["tool"], each.labels["outcome"]): each.value
+            for each in families["tabane_calls"].samples
+        }
+        assert calls == {
+            ("one", "one__echo", "ok"): 2,
+            ("one", "one__fail", "failed"): 1,
+            ("(hub)", "hello", "ok"): 1,
+        }
+        assert families["tabane_call_duration_seconds"].type == "histogram"
+        (keys,) = families["tabane_key_calls"].samples[:1]
+        assert keys.labels["key"] == "local"
+        (entries,) = families["tabane_audit_entries"].samples
+        (dropped,) = families["tabane_audit_dropped"].samples
+        assert entries.value >= 4
+        assert dropped.value == 0
+        open_page = (await peer.get("/metrics", authorization=None)).body.decode()
+        assert "one__echo" not in open_page
+        assert "tabane_limited_total 0" in open_page
 
 
-def test_a_token_that_was_refused_is_counted_by_reason(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with http_hub(tmp_path) as here:
-            peer = await here.peer()
-            assert (await peer.get("/metrics", authorization="Bearer wrong")).status == 401
-            page = (await peer.get("/metrics")).body.decode()
-            families = {family.name: family for family in text_string_to_metric_families(page)}
-            (sample,) = families["tabane_auth_failures"].samples
-            assert sample.value == 1
-
-    asyncio.run(scenario())
+async def test_a_token_that_was_refused_is_counted_by_reason(tmp_path: Path) -> None:
+    async with http_hub(tmp_path) as here:
+        peer = await here.peer()
+        assert (await peer.get("/metrics", authorization="Bearer wrong")).status == 401
+        page = (await peer.get("/metrics")).body.decode()
+        families = {family.name: family for family in text_string_to_metric_families(page)}
+        (sample,) = families["tabane_auth_failures"].samples
+        assert sample.value == 1

@@ -291,20 +291,17 @@ def test_a_call_after_the_end_is_dropped() -> None:
 # -- collectors that do not work -----------------------------------------------------------------
 
 
-def test_calls_go_on_while_the_collector_hangs_and_the_queue_is_bounded() -> None:
-    async def run() -> None:
-        sender = BlockedSender()
-        export = SpanExport(lambda: sender, interval=0.0, most=100)
-        tracing = SpanTracing(export, TraceSampler())
+async def test_calls_go_on_while_the_collector_hangs_and_the_queue_is_bounded() -> None:
+    sender = BlockedSender()
+    export = SpanExport(lambda: sender, interval=0.0, most=100)
+    tracing = SpanTracing(export, TraceSampler())
+    tracing.begin(CALLER, ISSUE).end("ok")
+    await asyncio.to_thread(sender.begun.wait)
+    for _ in range(500):
         tracing.begin(CALLER, ISSUE).end("ok")
-        await asyncio.to_thread(sender.begun.wait)
-        for _ in range(500):
-            tracing.begin(CALLER, ISSUE).end("ok")
-        assert export.dropped == 400
-        await export.close(limit=0.1)
-        assert sender.ended.is_set()
-
-    asyncio.run(run())
+    assert export.dropped == 400
+    await export.close(limit=0.1)
+    assert sender.ended.is_set()
 
 
 def test_a_stuck_collector_does_not_keep_the_hub_from_ending() -> None:
@@ -332,17 +329,13 @@ def test_a_collector_that_refuses_is_a_warning_with_a_count(caplog: pytest.LogCa
     assert "otel_endpoint" in caplog.text
 
 
-def test_a_collector_that_is_not_there_loses_spans_only(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_collector_that_is_not_there_loses_spans_only(caplog: pytest.LogCaptureFixture) -> None:
     with trace_collector() as collector:
         url = collector.url
-
-    async def run() -> None:
-        tracing = open_tracing(url, {})
-        assert tracing is not None
-        tracing.begin(CALLER, ISSUE).end("ok")
-        await tracing.close()
-
-    asyncio.run(run())
+    tracing = open_tracing(url, {})
+    assert tracing is not None
+    tracing.begin(CALLER, ISSUE).end("ok")
+    await tracing.close()
 
 
 def test_an_installation_that_does_not_work_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:

@@ -88,7 +88,7 @@ def test_recall_changes_and_a_kill_during_writes(
     run(postgres, index, tmp_path, work)
 
 
-def test_what_a_killed_hub_had_acknowledged_is_found_and_indexed(
+async def test_what_a_killed_hub_had_acknowledged_is_found_and_indexed(
     postgres: PostgresServer, milvus: MilvusServer, tmp_path: Path
 ) -> None:
     url = postgres.url(schema_of(tmp_path))
@@ -100,15 +100,11 @@ def test_what_a_killed_hub_had_acknowledged_is_found_and_indexed(
     child.send_signal(signal.SIGKILL)
     rest, _ = child.communicate()
     acknowledged += [line.strip() for line in rest.splitlines(keepends=True) if line.endswith("\n")]
-
-    async def look() -> None:
-        index = MilvusIndex(parsed(milvus.url()))
-        async with linked(postgres, index, tmp_path, WRITTEN) as (collection, link):
-            await check_whole(collection, acknowledged)
-            await catch_up(collection, link)
-            await check_whole(collection, acknowledged)
-
-    asyncio.run(look())
+    index = MilvusIndex(parsed(milvus.url()))
+    async with linked(postgres, index, tmp_path, WRITTEN) as (collection, link):
+        await check_whole(collection, acknowledged)
+        await catch_up(collection, link)
+        await check_whole(collection, acknowledged)
 
 
 def test_a_set_that_was_dropped_is_filled_again(

@@ -165,16 +165,12 @@ def test_a_stream_without_a_last_part_is_a_fault() -> None:
         asyncio.run(parts_of(doors()[2], b'{"to": 2}'))
 
 
-def test_who_leaves_a_stream_ends_what_it_does() -> None:
+async def test_who_leaves_a_stream_ends_what_it_does() -> None:
     works, _begun, door = doors()
-
-    async def leave() -> None:
-        async with contextlib.aclosing(door.stream(HERE, "stream", b"{}")) as parts:
-            assert await anext(parts) == (0, True)
-            assert works.left == 0
-        assert works.left == 1
-
-    asyncio.run(leave())
+    async with contextlib.aclosing(door.stream(HERE, "stream", b"{}")) as parts:
+        assert await anext(parts) == (0, True)
+        assert works.left == 0
+    assert works.left == 1
 
 
 @pytest.mark.parametrize("name", ["call", "job", "stream"])

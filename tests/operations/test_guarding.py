@@ -94,17 +94,14 @@ async def sent(opened: OpenCall) -> str:
     return "sent"
 
 
-def test_a_call_that_has_to_be_approved_begins_with_the_approval() -> None:
-    async def run() -> None:
-        guard, meter = Guard(), Meter()
-        call = asyncio.ensure_future(sent(door(guard, meter).admit(HERE, TOOL, b'{"a":1}', "7")))
-        await asyncio.sleep(0)
-        assert (meter.begun, guard.judged) == ([], [("files__delete", b'{"a":1}', "7")])
-        guard.papers[0].answer.set_result("ab12 approved by local (page)")
-        assert await call == "sent"
-        assert [caller.approval for caller in meter.begun] == ["ab12 approved by local (page)"]
-
-    asyncio.run(run())
+async def test_a_call_that_has_to_be_approved_begins_with_the_approval() -> None:
+    guard, meter = Guard(), Meter()
+    call = asyncio.ensure_future(sent(door(guard, meter).admit(HERE, TOOL, b'{"a":1}', "7")))
+    await asyncio.sleep(0)
+    assert (meter.begun, guard.judged) == ([], [("files__delete", b'{"a":1}', "7")])
+    guard.papers[0].answer.set_result("ab12 approved by local (page)")
+    assert await call == "sent"
+    assert [caller.approval for caller in meter.begun] == ["ab12 approved by local (page)"]
 
 
 def test_a_call_that_the_guard_refuses_is_recorded_and_never_begins() -> None:
@@ -114,47 +111,38 @@ def test_a_call_that_the_guard_refuses_is_recorded_and_never_begins() -> None:
     assert (meter.begun, meter.refused) == ([], ["not with me"])
 
 
-def test_a_call_that_a_person_refuses_is_recorded_and_never_begins() -> None:
-    async def run() -> None:
-        guard, meter = Guard(), Meter()
-        call = asyncio.ensure_future(sent(door(guard, meter).admit(HERE, TOOL)))
-        await asyncio.sleep(0)
-        guard.papers[0].answer.set_exception(Forbidden(say("a person said no")))
-        with pytest.raises(Forbidden, match="a person said no"):
-            await call
-        assert (meter.begun, meter.refused) == ([], ["a person said no"])
-
-    asyncio.run(run())
+async def test_a_call_that_a_person_refuses_is_recorded_and_never_begins() -> None:
+    guard, meter = Guard(), Meter()
+    call = asyncio.ensure_future(sent(door(guard, meter).admit(HERE, TOOL)))
+    await asyncio.sleep(0)
+    guard.papers[0].answer.set_exception(Forbidden(say("a person said no")))
+    with pytest.raises(Forbidden, match="a person said no"):
+        await call
+    assert (meter.begun, meter.refused) == ([], ["a person said no"])
 
 
-def test_the_permission_is_checked_again_after_the_approval() -> None:
-    async def run() -> None:
-        guard, meter, access = Guard(), Meter(), Switched()
-        caller = Caller("key", Face.MCP, "3", access=access)
-        call = asyncio.ensure_future(sent(door(guard, meter).admit(caller, TOOL)))
-        await asyncio.sleep(0)
-        access.on = False
-        guard.papers[0].answer.set_result("approved")
-        with pytest.raises(Forbidden, match="not allowed to use files__delete"):
-            await call
-        assert (meter.begun, len(meter.refused)) == ([], 1)
-
-    asyncio.run(run())
+async def test_the_permission_is_checked_again_after_the_approval() -> None:
+    guard, meter, access = Guard(), Meter(), Switched()
+    caller = Caller("key", Face.MCP, "3", access=access)
+    call = asyncio.ensure_future(sent(door(guard, meter).admit(caller, TOOL)))
+    await asyncio.sleep(0)
+    access.on = False
+    guard.papers[0].answer.set_result("approved")
+    with pytest.raises(Forbidden, match="not allowed to use files__delete"):
+        await call
+    assert (meter.begun, len(meter.refused)) == ([], 1)
 
 
 @pytest.mark.parametrize("error", [LoginRequired(say("log in"), "files"), UpstreamDied(say("it died"))])
-def test_an_approval_is_given_back_once_if_the_server_wants_a_login_first(error: TabaneError) -> None:
-    async def run() -> None:
-        guard = Guard()
-        opened = door(guard, Meter()).admit(HERE, TOOL)
-        guard.papers[0].answer.set_result("approved")
-        assert opened.waits is not None
-        await opened.waits
-        for _ in range(2):
-            opened.end("failed", reason=failure_reason(error))
-        assert guard.papers[0].given_back == int(isinstance(error, LoginRequired))
-
-    asyncio.run(run())
+async def test_an_approval_is_given_back_once_if_the_server_wants_a_login_first(error: TabaneError) -> None:
+    guard = Guard()
+    opened = door(guard, Meter()).admit(HERE, TOOL)
+    guard.papers[0].answer.set_result("approved")
+    assert opened.waits is not None
+    await opened.waits
+    for _ in range(2):
+        opened.end("failed", reason=failure_reason(error))
+    assert guard.papers[0].given_back == int(isinstance(error, LoginRequired))
 
 
 def test_the_guard_is_not_asked_about_a_call_that_the_caller_may_not_make() -> None:
@@ -165,44 +153,35 @@ def test_the_guard_is_not_asked_about_a_call_that_the_caller_may_not_make() -> N
     assert guard.judged == []
 
 
-def test_a_caller_that_gives_up_leaves_nothing_behind() -> None:
-    async def run() -> None:
-        guard, meter = Guard(), Meter()
-        call = asyncio.ensure_future(sent(door(guard, meter).admit(HERE, TOOL)))
-        await asyncio.sleep(0)
-        call.cancel()
-        await asyncio.wait([call])
-        assert guard.papers[0].answer.cancelled()
-        assert (meter.begun, meter.refused) == ([], [])
-
-    asyncio.run(run())
+async def test_a_caller_that_gives_up_leaves_nothing_behind() -> None:
+    guard, meter = Guard(), Meter()
+    call = asyncio.ensure_future(sent(door(guard, meter).admit(HERE, TOOL)))
+    await asyncio.sleep(0)
+    call.cancel()
+    await asyncio.wait([call])
+    assert guard.papers[0].answer.cancelled()
+    assert (meter.begun, meter.refused) == ([], [])
 
 
-def test_an_operation_waits_for_its_approval_too() -> None:
-    async def run() -> None:
-        guard, meter = Guard(), Meter()
-        call = asyncio.ensure_future(door(guard, meter).invoke(HERE, "call", b'{"to": 5}'))
-        await asyncio.sleep(0)
-        assert (call.done(), meter.begun) == (False, [])
-        guard.papers[0].answer.set_result("approved")
-        assert await call == 5
-
-    asyncio.run(run())
+async def test_an_operation_waits_for_its_approval_too() -> None:
+    guard, meter = Guard(), Meter()
+    call = asyncio.ensure_future(door(guard, meter).invoke(HERE, "call", b'{"to": 5}'))
+    await asyncio.sleep(0)
+    assert (call.done(), meter.begun) == (False, [])
+    guard.papers[0].answer.set_result("approved")
+    assert await call == 5
 
 
-def test_a_stream_waits_and_its_first_part_is_an_answer() -> None:
-    async def run() -> None:
-        guard, meter = Guard(), Meter()
-        parts = door(guard, meter).stream(HERE, "stream", b"{}")
-        first = asyncio.ensure_future(anext(parts))
-        await asyncio.sleep(0)
-        assert meter.begun == []
-        guard.papers[0].answer.set_result("approved")
-        assert (await first).more
-        assert guard.gave == ["stream"]
-        await parts.aclose()
-
-    asyncio.run(run())
+async def test_a_stream_waits_and_its_first_part_is_an_answer() -> None:
+    guard, meter = Guard(), Meter()
+    parts = door(guard, meter).stream(HERE, "stream", b"{}")
+    first = asyncio.ensure_future(anext(parts))
+    await asyncio.sleep(0)
+    assert meter.begun == []
+    guard.papers[0].answer.set_result("approved")
+    assert (await first).more
+    assert guard.gave == ["stream"]
+    await parts.aclose()
 
 
 def test_another_table_behind_the_door_has_the_same_guard() -> None:

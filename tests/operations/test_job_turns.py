@@ -9,7 +9,6 @@ import pytest
 from tabane.errors import HubError, StoreError
 from tabane.messages import say
 from tabane.operations.job_turns import Turn
-from tests.harness.patience import run
 
 
 class OneTurn:
@@ -38,33 +37,24 @@ def turn(shared: OneTurn) -> Turn:
 AWAY = StoreError(say("the database is away"))
 
 
-def test_a_job_waits_until_no_other_hub_has_the_turn() -> None:
-    async def scenario() -> None:
-        shared = OneTurn(False, False, True)
+async def test_a_job_waits_until_no_other_hub_has_the_turn() -> None:
+    shared = OneTurn(False, False, True)
+    async with turn(shared).taken():
+        assert shared.closed == 0
+    assert shared.closed == 1
+
+
+async def test_a_job_ends_when_another_hub_has_its_turn_but_not_while_the_database_is_away() -> None:
+    shared, ends = OneTurn(True, AWAY, AWAY, False), asyncio.Event()
+    with pytest.raises(HubError, match="another hub does this work now"):
         async with turn(shared).taken():
-            assert shared.closed == 0
-        assert shared.closed == 1
-
-    run(scenario)
+            await ends.wait()
+    assert shared.closed == 1
 
 
-def test_a_job_ends_when_another_hub_has_its_turn_but_not_while_the_database_is_away() -> None:
-    async def scenario() -> None:
-        shared, ends = OneTurn(True, AWAY, AWAY, False), asyncio.Event()
-        with pytest.raises(HubError, match="another hub does this work now"):
-            async with turn(shared).taken():
-                await ends.wait()
-        assert shared.closed == 1
-
-    run(scenario)
-
-
-def test_a_job_whose_turn_cannot_be_asked_for_fails() -> None:
-    async def scenario() -> None:
-        shared = OneTurn(AWAY)
-        with pytest.raises(StoreError, match="away"):
-            async with turn(shared).taken():
-                raise AssertionError
-        assert shared.closed == 1
-
-    run(scenario)
+async def test_a_job_whose_turn_cannot_be_asked_for_fails() -> None:
+    shared = OneTurn(AWAY)
+    with pytest.raises(StoreError, match="away"):
+        async with turn(shared).taken():
+            raise AssertionError
+    assert shared.closed == 1

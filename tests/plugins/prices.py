@@ -1,9 +1,8 @@
 """The price of each test: seconds of CPU that its process and everything it started have used.
 
 What a module or the whole run shares (a fixture of wider scope) is not part of a test's price. Processes that
-were started by a test count while they live and when their parent has waited for them. A hub that detaches is
-waited for by tests.harness.command_forker. Linux alone says all this; elsewhere only the test's own process is
-counted.
+were started by a test count while they live, and after their parent has waited for them. A hub that detaches
+has tests.harness.command_forker as its parent. Elsewhere than on Linux, only processes that have ended count.
 """
 
 from __future__ import annotations

@@ -345,19 +345,15 @@ def test_an_index_whose_server_is_killed_during_the_build_is_built_again(
     wait_until(lambda: uses(mortal, tmp_path) > 0, "the server has counted uses of the index")
 
 
-def test_several_hubs_build_one_index(postgres: PostgresServer, tmp_path: Path) -> None:
+async def test_several_hubs_build_one_index(postgres: PostgresServer, tmp_path: Path) -> None:
     crowd = Crowd(1500)
-
-    async def work() -> None:
-        engine = opening(postgres, 500)
-        async with engine(tmp_path, SHAPE) as one, engine(tmp_path, SHAPE) as other:
-            records = crowd.records()
-            await asyncio.gather(one.upsert(records[:750]), other.upsert(records[750:]))
-            await until(lambda: is_ready(postgres, tmp_path), "the index is built")
-            for question in crowd.questions:
-                assert await asked(one, question, EVERYTHING) == await asked(other, question, EVERYTHING)
-
-    asyncio.run(work())
+    engine = opening(postgres, 500)
+    async with engine(tmp_path, SHAPE) as one, engine(tmp_path, SHAPE) as other:
+        records = crowd.records()
+        await asyncio.gather(one.upsert(records[:750]), other.upsert(records[750:]))
+        await until(lambda: is_ready(postgres, tmp_path), "the index is built")
+        for question in crowd.questions:
+            assert await asked(one, question, EVERYTHING) == await asked(other, question, EVERYTHING)
 
 
 def test_the_report_says_which_index_is_there(postgres: PostgresServer, tmp_path: Path) -> None:

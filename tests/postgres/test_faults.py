@@ -99,59 +99,52 @@ def test_nothing_acknowledged_is_lost_when_the_hub_is_killed(postgres: PostgresS
         asyncio.run(whole())
 
 
-def test_a_write_whose_connection_ends_is_made_exactly_once(postgres: PostgresServer) -> None:
+async def test_a_write_whose_connection_ends_is_made_exactly_once(postgres: PostgresServer) -> None:
     """Each is answered as new, although connections end in the midst of transactions and commits."""
     schema = "ended_connections"
     postgres.drop(schema)
+    async with opened(postgres.url(schema)) as collection:
+        done = asyncio.Event()
 
-    async def run() -> None:
-        async with opened(postgres.url(schema)) as collection:
-            done = asyncio.Event()
+        async def ending() -> None:
+            while not done.is_set():
+                await asyncio.to_thread(postgres.end_connections)
+                await asyncio.sleep(0.01)
 
-            async def ending() -> None:
-                while not done.is_set():
-                    await asyncio.to_thread(postgres.end_connections)
-                    await asyncio.sleep(0.01)
-
-            other, refused = asyncio.create_task(ending()), 0
-            for number in range(150):
-                key = f"k{number:03}"
-                try:
-                    assert await collection.upsert([record(key)]) == [True]
-                except StoreError:  # ended twice in a row: it was not written
-                    refused += 1
-            done.set()
-            await other
-            count = await collection.count(EVERYTHING)
-            assert 150 - refused <= count <= 150
-            assert refused < 150
-            await check_whole(collection, [])
-
-    asyncio.run(run())
+        other, refused = asyncio.create_task(ending()), 0
+        for number in range(150):
+            key = f"k{number:03}"
+            try:
+                assert await collection.upsert([record(key)]) == [True]
+            except StoreError:  # ended twice in a row: it was not written
+                refused += 1
+        done.set()
+        await other
+        count = await collection.count(EVERYTHING)
+        assert 150 - refused <= count <= 150
+        assert refused < 150
+        await check_whole(collection, [])
 
 
-def test_reads_and_writes_go_on_after_a_restart_of_the_server(mortal: PostgresServer) -> None:
-    async def run() -> None:
-        async with opened(mortal.url()) as collection:
-            await collection.upsert([record("before")])
-            await asyncio.to_thread(mortal.kill)
-            with pytest.raises(StoreError, match="cannot be reached"):
-                await collection.upsert([record("meanwhile")])
-            await asyncio.to_thread(mortal.start)
+async def test_reads_and_writes_go_on_after_a_restart_of_the_server(mortal: PostgresServer) -> None:
+    async with opened(mortal.url()) as collection:
+        await collection.upsert([record("before")])
+        await asyncio.to_thread(mortal.kill)
+        with pytest.raises(StoreError, match="cannot be reached"):
+            await collection.upsert([record("meanwhile")])
+        await asyncio.to_thread(mortal.start)
 
-            async def answers() -> bool:
-                try:
-                    return await collection.count(EVERYTHING) == 1
-                except StoreError:
-                    return False
+        async def answers() -> bool:
+            try:
+                return await collection.count(EVERYTHING) == 1
+            except StoreError:
+                return False
 
-            async with asyncio.timeout(LONG):
-                while not await answers():
-                    pass
-            assert await collection.upsert([record("after")]) == [True]
-            assert await check_whole(collection, ["before", "after"]) == 2
-
-    asyncio.run(run())
+        async with asyncio.timeout(LONG):
+            while not await answers():
+                pass
+        assert await collection.upsert([record("after")]) == [True]
+        assert await check_whole(collection, ["before", "after"]) == 2
 
 
 async def _open(url: str) -> None:
@@ -191,43 +184,35 @@ def test_a_schema_of_a_newer_version_is_refused(postgres: PostgresServer) -> Non
         asyncio.run(_open(postgres.url(schema)))
 
 
-def test_several_hubs_that_begin_together_make_one_schema(postgres: PostgresServer) -> None:
+async def test_several_hubs_that_begin_together_make_one_schema(postgres: PostgresServer) -> None:
     schema = "together"
     postgres.drop(schema)
-
-    async def run() -> None:
-        await asyncio.gather(*(_open(postgres.url(schema)) for _ in range(4)))
-
-    asyncio.run(run())
+    await asyncio.gather(*(_open(postgres.url(schema)) for _ in range(4)))
 
 
-def test_row_numbers_of_several_writers_follow_their_commits(postgres: PostgresServer) -> None:
+async def test_row_numbers_of_several_writers_follow_their_commits(postgres: PostgresServer) -> None:
     """Whoever has seen a row number will never see a lower one come up afterwards."""
     schema = "writers"
     postgres.drop(schema)
+    async with opened(postgres.url(schema)) as one, opened(postgres.url(schema)) as other:
+        done = asyncio.Event()
 
-    async def run() -> None:
-        async with opened(postgres.url(schema)) as one, opened(postgres.url(schema)) as other:
-            done = asyncio.Event()
+        async def write(collection: PostgresCollection, lane: str) -> None:
+            for number in range(40):
+                await collection.upsert([Record(key=f"{lane}{number}")])
 
-            async def write(collection: PostgresCollection, lane: str) -> None:
-                for number in range(40):
-                    await collection.upsert([Record(key=f"{lane}{number}")])
+        async def watch() -> None:
+            seen: set[int] = set()
+            while not done.is_set():
+                page = await one.select(EVERYTHING, limit=1000)
+                rows = {each.row for each in page.records}
+                assert not seen or min(rows - seen, default=max(seen) + 1) > max(seen)
+                assert seen <= rows
+                seen = rows
 
-            async def watch() -> None:
-                seen: set[int] = set()
-                while not done.is_set():
-                    page = await one.select(EVERYTHING, limit=1000)
-                    rows = {each.row for each in page.records}
-                    assert not seen or min(rows - seen, default=max(seen) + 1) > max(seen)
-                    assert seen <= rows
-                    seen = rows
-
-            watching = asyncio.create_task(watch())
-            await asyncio.gather(write(one, "a"), write(one, "b"), write(other, "c"), write(other, "d"))
-            done.set()
-            await watching
-            rows = [each.row for each in (await other.select(EVERYTHING, limit=1000)).records]
-            assert sorted(rows) == list(range(1, 161))
-
-    asyncio.run(run())
+        watching = asyncio.create_task(watch())
+        await asyncio.gather(write(one, "a"), write(one, "b"), write(other, "c"), write(other, "d"))
+        done.set()
+        await watching
+        rows = [each.row for each in (await other.select(EVERYTHING, limit=1000)).records]
+        assert sorted(rows) == list(range(1, 161))

@@ -23,23 +23,20 @@ async def is_free(database: PostgresDatabase, name: str) -> bool:
         await turn.close()
 
 
-def test_a_turn_that_is_closed_while_it_is_taken_is_given_back(
+async def test_a_turn_that_is_closed_while_it_is_taken_is_given_back(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    async def work() -> None:
-        database = await PostgresDatabase.open(parsed(postgres.url(schema_of(tmp_path))))
-        kept = []
-        for number in range(20):
-            name = f"index{number}"
-            first = IndexTurn(database, name)
-            kept.append(first)  # so that its connection is not closed because nobody has it
-            taking = asyncio.create_task(first.held())
-            await asyncio.sleep(0)
-            taking.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await taking
-            await first.close()
-            await until(partial(is_free, database, name), "nobody has the turn")
-        await database.close()
-
-    asyncio.run(work())
+    database = await PostgresDatabase.open(parsed(postgres.url(schema_of(tmp_path))))
+    kept = []
+    for number in range(20):
+        name = f"index{number}"
+        first = IndexTurn(database, name)
+        kept.append(first)  # so that its connection is not closed because nobody has it
+        taking = asyncio.create_task(first.held())
+        await asyncio.sleep(0)
+        taking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await taking
+        await first.close()
+        await until(partial(is_free, database, name), "nobody has the turn")
+    await database.close()

@@ -69,85 +69,74 @@ async def refusal(collection: PostgresCollection, *, write: bool = False) -> Sto
     return raised.value
 
 
-def test_a_write_is_made_once_wherever_its_connection_is_cut(network: NetworkProxy, schema: str) -> None:
+async def test_a_write_is_made_once_wherever_its_connection_is_cut(
+    network: NetworkProxy, schema: str
+) -> None:
     """Each is answered as new. What is answered with an error was not written."""
     chance, refused = random.Random(11), set[str]()
-
-    async def scenario() -> None:
-        async with opened(url(schema, network)) as collection:
-            await collection.upsert([record("first")])
-            before = network.passed
-            await collection.upsert([record("second")])
-            length = network.passed - before
-            for number in range(60):
-                # also in the new connection, and in the second attempt
-                network.cut_after(chance.randrange(1, 2 * length))
-                key = f"k{number}"
-                try:
-                    assert await collection.upsert([record(key)]) == [True]
-                except StoreError:
-                    refused.add(key)
-            network.cut_after(1 << 40)
-            assert len(refused) < 30
-            expected = {"first", "second", *(f"k{number}" for number in range(60))} - refused
-            assert await check_whole(collection, expected) == len(expected)
-
-    run(scenario)
+    async with opened(url(schema, network)) as collection:
+        await collection.upsert([record("first")])
+        before = network.passed
+        await collection.upsert([record("second")])
+        length = network.passed - before
+        for number in range(60):
+            # also in the new connection, and in the second attempt
+            network.cut_after(chance.randrange(1, 2 * length))
+            key = f"k{number}"
+            try:
+                assert await collection.upsert([record(key)]) == [True]
+            except StoreError:
+                refused.add(key)
+        network.cut_after(1 << 40)
+        assert len(refused) < 30
+        expected = {"first", "second", *(f"k{number}" for number in range(60))} - refused
+        assert await check_whole(collection, expected) == len(expected)
 
 
-def test_reads_do_not_notice_that_connections_were_cut(network: NetworkProxy, schema: str) -> None:
-    async def scenario() -> None:
-        async with opened(url(schema, network)) as collection:
-            await collection.upsert([record("one")])
-            for _ in range(3):
-                await asyncio.gather(*(collection.count(EVERYTHING) for _ in range(READERS)))
-                network.cut()
-            assert await collection.count(EVERYTHING) == 1
-
-    run(scenario)
+async def test_reads_do_not_notice_that_connections_were_cut(network: NetworkProxy, schema: str) -> None:
+    async with opened(url(schema, network)) as collection:
+        await collection.upsert([record("one")])
+        for _ in range(3):
+            await asyncio.gather(*(collection.count(EVERYTHING) for _ in range(READERS)))
+            network.cut()
+        assert await collection.count(EVERYTHING) == 1
 
 
-def test_a_silent_server_is_given_up_while_everything_else_goes_on(
+async def test_a_silent_server_is_given_up_while_everything_else_goes_on(
     network: NetworkProxy, schema: str
 ) -> None:
-    async def scenario() -> None:
-        async with opened(url(schema, network, more=SOON)) as collection:
-            await collection.upsert([record("before")])
-            network.silent = True
-            requests = [refusal(collection) for _ in range(READERS + 2)]
-            waiting = asyncio.gather(*requests, refusal(collection, write=True))
-            turns = 0
-            while not waiting.done():
-                turns += 1
-                await asyncio.sleep(0.01)
-            assert turns > 10  # the event loop was free
-            for error in await waiting:
-                assert "cannot be reached" in str(error)
-            network.silent = False
-            assert await collection.count(EVERYTHING) == 1
-            assert await collection.upsert([record("after")]) == [True]
-
-    run(scenario)
-
-
-def test_a_heartbeat_gives_a_silent_connection_up_long_before_other_hubs_believe_its_hub_gone(
-    network: NetworkProxy, schema: str
-) -> None:
-    async def scenario() -> None:
-        database = await PostgresDatabase.open(parsed(url(schema, network, more="timeout=600")), BRIEF)
-        tables, me = GroupTables(database), GroupMember("first", "aa", "http://a", "1.0")
-        await tables.join(me)
+    async with opened(url(schema, network, more=SOON)) as collection:
+        await collection.upsert([record("before")])
         network.silent = True
-        began = time.monotonic()
-        with pytest.raises(StoreError, match="cannot be reached"):
-            await tables.beat(me)
-        assert time.monotonic() - began < LONG
+        requests = [refusal(collection) for _ in range(READERS + 2)]
+        waiting = asyncio.gather(*requests, refusal(collection, write=True))
+        turns = 0
+        while not waiting.done():
+            turns += 1
+            await asyncio.sleep(0.01)
+        assert turns > 10  # the event loop was free
+        for error in await waiting:
+            assert "cannot be reached" in str(error)
         network.silent = False
-        assert [each.id for each in (await tables.beat(me)).members] == ["first"]
-        await tables.close()
-        await database.close()
+        assert await collection.count(EVERYTHING) == 1
+        assert await collection.upsert([record("after")]) == [True]
 
-    run(scenario)
+
+async def test_a_heartbeat_gives_a_silent_connection_up_long_before_other_hubs_believe_its_hub_gone(
+    network: NetworkProxy, schema: str
+) -> None:
+    database = await PostgresDatabase.open(parsed(url(schema, network, more="timeout=600")), BRIEF)
+    tables, me = GroupTables(database), GroupMember("first", "aa", "http://a", "1.0")
+    await tables.join(me)
+    network.silent = True
+    began = time.monotonic()
+    with pytest.raises(StoreError, match="cannot be reached"):
+        await tables.beat(me)
+    assert time.monotonic() - began < LONG
+    network.silent = False
+    assert [each.id for each in (await tables.beat(me)).members] == ["first"]
+    await tables.close()
+    await database.close()
 
 
 def test_a_silent_server_does_not_keep_a_hub_from_stopping(
@@ -172,50 +161,40 @@ def test_a_silent_server_does_not_keep_a_hub_from_stopping(
         postgres.end_connections()
 
 
-def test_a_short_restart_is_waited_for(network: NetworkProxy, schema: str) -> None:
-    async def scenario() -> None:
-        async with opened(url(schema, network), Patience(restart=LONG)) as collection:
-            await collection.upsert([record("before")])
-            network.refuse()
-            network.cut()
-            reading = asyncio.create_task(collection.select(EVERYTHING))
-            writing = asyncio.create_task(collection.upsert([record("after")]))
-            await asyncio.sleep(0.3)  # in which both find nobody there
-            network.accept()
-            assert "before" in {stored.record.key for stored in (await reading).records}
-            assert await writing == [True]
-
-    run(scenario)
+async def test_a_short_restart_is_waited_for(network: NetworkProxy, schema: str) -> None:
+    async with opened(url(schema, network), Patience(restart=LONG)) as collection:
+        await collection.upsert([record("before")])
+        network.refuse()
+        network.cut()
+        reading = asyncio.create_task(collection.select(EVERYTHING))
+        writing = asyncio.create_task(collection.upsert([record("after")]))
+        await asyncio.sleep(0.3)  # in which both find nobody there
+        network.accept()
+        assert "before" in {stored.record.key for stored in (await reading).records}
+        assert await writing == [True]
 
 
-def test_a_server_that_comes_back_is_used_at_once(network: NetworkProxy, schema: str) -> None:
-    async def scenario() -> None:
-        async with opened(url(schema, network)) as collection:
-            await collection.upsert([record("before")])
-            network.refuse()
-            network.cut()
-            for write in (False, True):
-                assert "cannot be reached" in str(await refusal(collection, write=write))
-            network.accept()
-            assert await collection.count(EVERYTHING) == 1
-            assert await collection.upsert([record("after")]) == [True]
-
-    run(scenario)
+async def test_a_server_that_comes_back_is_used_at_once(network: NetworkProxy, schema: str) -> None:
+    async with opened(url(schema, network)) as collection:
+        await collection.upsert([record("before")])
+        network.refuse()
+        network.cut()
+        for write in (False, True):
+            assert "cannot be reached" in str(await refusal(collection, write=write))
+        network.accept()
+        assert await collection.count(EVERYTHING) == 1
+        assert await collection.upsert([record("after")]) == [True]
 
 
-def test_a_slow_network_only_makes_things_slow(network: NetworkProxy, schema: str) -> None:
+async def test_a_slow_network_only_makes_things_slow(network: NetworkProxy, schema: str) -> None:
     """The limit is one of silence: an answer may take longer than that to arrive."""
-
-    async def scenario() -> None:
-        async with opened(url(schema, network, more="timeout=2")) as collection:
-            await collection.upsert([record(f"k{number}") for number in range(40)])
-            await collection.count(EVERYTHING)
-            network.delay, network.rate = 0.01, 40_000
-            page = await collection.select(EVERYTHING, limit=40)
-            assert len(page.records) == 40
-            assert await collection.upsert([record("slow")]) == [True]
-
-    run(scenario)
+    async with opened(url(schema, network, more="timeout=2")) as collection:
+        await collection.upsert([record(f"k{number}") for number in range(40)])
+        await collection.count(EVERYTHING)
+        network.delay, network.rate = 0.01, 40_000
+        page = await collection.select(EVERYTHING, limit=40)
+        assert len(page.records) == 40
+        assert await collection.upsert([record("slow")]) == [True]
 
 
 def test_the_next_server_of_the_url_takes_over(postgres: PostgresServer, schema: str) -> None:
@@ -234,72 +213,61 @@ def test_the_next_server_of_the_url_takes_over(postgres: PostgresServer, schema:
         run(lambda: scenario(first, second))
 
 
-def test_a_primary_that_became_a_standby_is_left(
+async def test_a_primary_that_became_a_standby_is_left(
     postgres: PostgresServer, network: NetworkProxy, schema: str
 ) -> None:
     postgres.execute("DROP ROLE IF EXISTS demoted; CREATE ROLE demoted LOGIN SUPERUSER")
-
-    async def scenario() -> None:
-        async with opened(url(schema, network, user="demoted")) as collection:
-            await collection.upsert([record("before")])
-            postgres.execute("ALTER ROLE demoted SET default_transaction_read_only = on")
-            network.cut()
-            error = await refusal(collection, write=True)
-            assert isinstance(error, StoreReadOnly)
-            assert "primary" in str(error)
-            assert await collection.count(EVERYTHING) == 1
-            postgres.execute("ALTER ROLE demoted RESET ALL")
-            assert await collection.upsert([record("after")]) == [True]
-
-    run(scenario)
+    async with opened(url(schema, network, user="demoted")) as collection:
+        await collection.upsert([record("before")])
+        postgres.execute("ALTER ROLE demoted SET default_transaction_read_only = on")
+        network.cut()
+        error = await refusal(collection, write=True)
+        assert isinstance(error, StoreReadOnly)
+        assert "primary" in str(error)
+        assert await collection.count(EVERYTHING) == 1
+        postgres.execute("ALTER ROLE demoted RESET ALL")
+        assert await collection.upsert([record("after")]) == [True]
 
 
-def test_too_many_connections_and_a_role_that_may_not_log_in_are_named(
+async def test_too_many_connections_and_a_role_that_may_not_log_in_are_named(
     postgres: PostgresServer, network: NetworkProxy, schema: str
 ) -> None:
     postgres.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN")
     postgres.execute("GRANT CREATE ON DATABASE postgres TO guest; CREATE EXTENSION IF NOT EXISTS vector")
-
-    async def scenario() -> None:
-        async with opened(url(schema, network, user="guest")) as collection:
-            await collection.upsert([record("before")])
-            for change, kind, words in (
-                ("CONNECTION LIMIT 0", StoreBusy, "too busy"),
-                ("CONNECTION LIMIT -1 NOLOGIN", StoreError, "refused the login"),
-            ):
-                postgres.execute(f"ALTER ROLE guest {change}")
-                for write in (False, True):
-                    network.cut()
-                    error = await refusal(collection, write=write)
-                    assert isinstance(error, kind)
-                    assert words in str(error)
-            postgres.execute("ALTER ROLE guest LOGIN")
-            assert await collection.upsert([record("after")]) == [True]
-
-    run(scenario)
+    async with opened(url(schema, network, user="guest")) as collection:
+        await collection.upsert([record("before")])
+        for change, kind, words in (
+            ("CONNECTION LIMIT 0", StoreBusy, "too busy"),
+            ("CONNECTION LIMIT -1 NOLOGIN", StoreError, "refused the login"),
+        ):
+            postgres.execute(f"ALTER ROLE guest {change}")
+            for write in (False, True):
+                network.cut()
+                error = await refusal(collection, write=write)
+                assert isinstance(error, kind)
+                assert words in str(error)
+        postgres.execute("ALTER ROLE guest LOGIN")
+        assert await collection.upsert([record("after")]) == [True]
 
 
-def test_a_full_disk_refuses_writes_and_loses_nothing(
+async def test_a_full_disk_refuses_writes_and_loses_nothing(
     postgres: PostgresServer, network: NetworkProxy, schema: str
 ) -> None:
-    async def scenario() -> None:
-        async with opened(url(schema, network)) as collection:
-            await collection.upsert([record("before")])
-            postgres.execute(
-                f"CREATE FUNCTION {schema}.full_disk() RETURNS trigger LANGUAGE plpgsql AS "
-                "$$ BEGIN RAISE disk_full USING MESSAGE = 'No space left on device'; END $$; "
-                f"CREATE TRIGGER full_disk BEFORE UPDATE ON {schema}.collection "
-                f"FOR EACH ROW EXECUTE FUNCTION {schema}.full_disk()"
-            )
-            error = await refusal(collection, write=True)
-            assert isinstance(error, StoreFull)
-            assert "disk" in str(error)
-            assert await collection.count(EVERYTHING) == 1
-            postgres.execute(f"DROP FUNCTION {schema}.full_disk CASCADE")
-            assert await collection.upsert([record("after")]) == [True]
-            assert await check_whole(collection, ["before", "after"]) == 2
-
-    run(scenario)
+    async with opened(url(schema, network)) as collection:
+        await collection.upsert([record("before")])
+        postgres.execute(
+            f"CREATE FUNCTION {schema}.full_disk() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE disk_full USING MESSAGE = 'No space left on device'; END $$; "
+            f"CREATE TRIGGER full_disk BEFORE UPDATE ON {schema}.collection "
+            f"FOR EACH ROW EXECUTE FUNCTION {schema}.full_disk()"
+        )
+        error = await refusal(collection, write=True)
+        assert isinstance(error, StoreFull)
+        assert "disk" in str(error)
+        assert await collection.count(EVERYTHING) == 1
+        postgres.execute(f"DROP FUNCTION {schema}.full_disk CASCADE")
+        assert await collection.upsert([record("after")]) == [True]
+        assert await check_whole(collection, ["before", "after"]) == 2
 
 
 def test_only_the_server_of_the_certificate_is_talked_to(

@@ -191,23 +191,19 @@ def test_spaces_that_are_dropped_added_and_renamed_are_followed(
     run(postgres, index, tmp_path, work)
 
 
-def test_one_of_two_hubs_fills_the_index_and_the_other_goes_on_when_it_ends(
+async def test_one_of_two_hubs_fills_the_index_and_the_other_goes_on_when_it_ends(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     crowd, index = Crowd(600), MemoryIndex()
-
-    async def run_two() -> None:
-        records = crowd.records()
-        async with linked(postgres, index, tmp_path, SHAPE) as (second, there):
-            async with linked(postgres, index, tmp_path, SHAPE) as (first, here):
-                await first.upsert(records[:300])
-                await catch_up(first, here)
-                assert (await asked(second, crowd.questions[0], EVERYTHING)).total == 300
-            await second.upsert(records[300:])
-            await catch_up(second, there)
-        assert [len(each.vectors) for each in index.sets.values()] == [600]
-
-    asyncio.run(run_two())
+    records = crowd.records()
+    async with linked(postgres, index, tmp_path, SHAPE) as (second, there):
+        async with linked(postgres, index, tmp_path, SHAPE) as (first, here):
+            await first.upsert(records[:300])
+            await catch_up(first, here)
+            assert (await asked(second, crowd.questions[0], EVERYTHING)).total == 300
+        await second.upsert(records[300:])
+        await catch_up(second, there)
+    assert [len(each.vectors) for each in index.sets.values()] == [600]
 
 
 def test_few_vectors_and_filters_that_leave_few_are_searched_without_it(

@@ -140,31 +140,27 @@ def run(url: str, home: Path, work: Callable[[ReplicatedHome], Awaitable[None]])
     asyncio.run(running())
 
 
-def test_a_write_of_another_hub_is_found_by_the_next_request(
+async def test_a_write_of_another_hub_is_found_by_the_next_request(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     url = postgres.url(schema_of(tmp_path))
-
-    async def running() -> None:
-        one, two = tmp_path / "one", tmp_path / "two"
-        one.mkdir()
-        two.mkdir()
-        async with replicated(one, SHAPE, url) as here, replicated(two, SHAPE, url) as there:
-            await here.settled()
-            await there.settled()
-            for number in range(50):
-                key = f"k{number}"
-                await here.collection.upsert([record(key)])
-                assert await there.collection.count(EVERYTHING) == number + 1
-                if number % 3 == 0:
-                    await there.collection.delete([key])
-                    assert await here.collection.count(EVERYTHING) == number
-                    await there.collection.upsert([record(key)])
-            keys = [f"k{number}" for number in range(50)]
-            assert await check_whole(here.collection, keys) == await check_whole(there.collection, keys) == 50
-            assert here.state == there.state == "current"
-
-    asyncio.run(running())
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    async with replicated(one, SHAPE, url) as here, replicated(two, SHAPE, url) as there:
+        await here.settled()
+        await there.settled()
+        for number in range(50):
+            key = f"k{number}"
+            await here.collection.upsert([record(key)])
+            assert await there.collection.count(EVERYTHING) == number + 1
+            if number % 3 == 0:
+                await there.collection.delete([key])
+                assert await here.collection.count(EVERYTHING) == number
+                await there.collection.upsert([record(key)])
+        keys = [f"k{number}" for number in range(50)]
+        assert await check_whole(here.collection, keys) == await check_whole(there.collection, keys) == 50
+        assert here.state == there.state == "current"
 
 
 def test_searches_are_answered_while_the_database_is_away(tmp_path: Path) -> None:
@@ -352,30 +348,26 @@ class GatedFeed(PostgresReplicationFeed):
             await self.gate.wait()
 
 
-def test_the_next_block_of_a_scan_waits_for_a_deletion_that_has_not_arrived(
+async def test_the_next_block_of_a_scan_waits_for_a_deletion_that_has_not_arrived(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     url = postgres.url(schema_of(tmp_path))
     vector = packed([1, 2, 3])
-
-    async def running() -> None:
-        async with replicated(tmp_path, SHAPE, url, feeding=GatedFeed) as home:
-            assert isinstance(home.feed, GatedFeed)
-            keys = [f"k{number:05}" for number in range(30_000)]  # several blocks
-            await home.collection.upsert([Record(key=key, vectors={"text": vector}) for key in keys])
-            await home.settled()
-            assert await home.collection.embedded("text", EVERYTHING) == len(keys)
-            blocks = home.collection.scan(VectorQuery({"text": vector}), EVERYTHING)
-            read = list((await anext(blocks)).keys)
-            home.feed.gate.clear()
-            await home.collection.delete(keys[-500:])
-            more = asyncio.ensure_future(anext(blocks))
-            await asyncio.wait_for(home.feed.waiting.wait(), LONG)
-            home.feed.gate.set()
-            read += [*(await more).keys, *[key async for block in blocks for key in block.keys]]
-            assert read == keys[:-500]
-
-    asyncio.run(running())
+    async with replicated(tmp_path, SHAPE, url, feeding=GatedFeed) as home:
+        assert isinstance(home.feed, GatedFeed)
+        keys = [f"k{number:05}" for number in range(30_000)]  # several blocks
+        await home.collection.upsert([Record(key=key, vectors={"text": vector}) for key in keys])
+        await home.settled()
+        assert await home.collection.embedded("text", EVERYTHING) == len(keys)
+        blocks = home.collection.scan(VectorQuery({"text": vector}), EVERYTHING)
+        read = list((await anext(blocks)).keys)
+        home.feed.gate.clear()
+        await home.collection.delete(keys[-500:])
+        more = asyncio.ensure_future(anext(blocks))
+        await asyncio.wait_for(home.feed.waiting.wait(), LONG)
+        home.feed.gate.set()
+        read += [*(await more).keys, *[key async for block in blocks for key in block.keys]]
+        assert read == keys[:-500]
 
 
 class SlowMarks(ReplicaMarkFile):
@@ -392,27 +384,25 @@ class SlowMarks(ReplicaMarkFile):
         self.ends += 1
 
 
-def test_closing_waits_for_a_mark_that_is_being_written(postgres: PostgresServer, tmp_path: Path) -> None:
+async def test_closing_waits_for_a_mark_that_is_being_written(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
     url = postgres.url(schema_of(tmp_path))
-
-    async def running() -> None:
-        async with replicated(tmp_path, SHAPE, url) as home:
-            folder = tmp_path / "second"
-            marks = SlowMarks(folder / "test.mark")
-            files = ReplicaFiles(folder, "test", SHAPE)
-            replica = CollectionReplica(url, home.feed, files, marks)
-            replica.start()
-            await asyncio.to_thread(marks.writing.wait, LONG)
-            closing = asyncio.ensure_future(replica.close())
-            await asyncio.wait([closing], timeout=0.05)
-            still_waits = not closing.done()
-            marks.gate.set()
-            assert still_waits
-            await closing
-            assert marks.ends == 1
-            await files.close()
-
-    asyncio.run(running())
+    async with replicated(tmp_path, SHAPE, url) as home:
+        folder = tmp_path / "second"
+        marks = SlowMarks(folder / "test.mark")
+        files = ReplicaFiles(folder, "test", SHAPE)
+        replica = CollectionReplica(url, home.feed, files, marks)
+        replica.start()
+        await asyncio.to_thread(marks.writing.wait, LONG)
+        closing = asyncio.ensure_future(replica.close())
+        await asyncio.wait([closing], timeout=0.05)
+        still_waits = not closing.done()
+        marks.gate.set()
+        assert still_waits
+        await closing
+        assert marks.ends == 1
+        await files.close()
 
 
 async def _nearest(home: ReplicatedHome, space: str, dimension: int) -> EngineHits:

@@ -143,29 +143,25 @@ def test_a_browser_that_does_not_pass_changes_nothing(site: Site) -> None:
     assert raised.value.cause == "wall"
 
 
-def test_what_is_no_content_is_not_kept_and_takes_no_place(site: Site) -> None:
+async def test_what_is_no_content_is_not_kept_and_takes_no_place(site: Site) -> None:
     now = [1000.0]
-
-    async def run() -> None:
-        async with shelved() as here:
-            fetching = PageFetcher(site.policy)
-            tools = ReadingTools(fetching, ThreadedConversion())
-            reader = UrlReader(lambda: tools, shelf=here.shelf, clock=lambda: now[0])
-            site.put("/a", LOGIN)
-            assert (await reader.read(site.url("/a"))).kind == "login"
-            assert await here.shelf.get(site.url("/a")) is None
-            site.put("/a", STORY)
-            first = await reader.read(site.url("/a"))
-            assert first.kind == ""
-            now[0] += 10_000
-            for status, body in ((200, WALL), (403, WALL), (200, LOGIN)):
-                site.put("/a", body, status=status)
-                page = await reader.read(site.url("/a"))
-                assert page.markdown == first.markdown
-                assert "as it was read before" in said(page)
-            await fetching.close()
-
-    asyncio.run(run())
+    async with shelved() as here:
+        fetching = PageFetcher(site.policy)
+        tools = ReadingTools(fetching, ThreadedConversion())
+        reader = UrlReader(lambda: tools, shelf=here.shelf, clock=lambda: now[0])
+        site.put("/a", LOGIN)
+        assert (await reader.read(site.url("/a"))).kind == "login"
+        assert await here.shelf.get(site.url("/a")) is None
+        site.put("/a", STORY)
+        first = await reader.read(site.url("/a"))
+        assert first.kind == ""
+        now[0] += 10_000
+        for status, body in ((200, WALL), (403, WALL), (200, LOGIN)):
+            site.put("/a", body, status=status)
+            page = await reader.read(site.url("/a"))
+            assert page.markdown == first.markdown
+            assert "as it was read before" in said(page)
+        await fetching.close()
 
 
 def test_a_consent_dialog_is_not_content(site: Site) -> None:
@@ -218,24 +214,20 @@ def test_a_page_that_cannot_be_scrolled_is_read_and_that_is_said(site: Site) -> 
     assert "reader_render" in said(page)
 
 
-def test_a_cached_page_is_not_what_scrolls_ask_for(site: Site) -> None:
+async def test_a_cached_page_is_not_what_scrolls_ask_for(site: Site) -> None:
     site.put("/a", STORY)
     browser = Browser(STORY.replace("Ferries", "Boats"))
-
-    async def run() -> None:
-        async with shelved() as here:
-            fetching = PageFetcher(site.policy)
-            tools = ReadingTools(fetching, ThreadedConversion())
-            reader = UrlReader(lambda: tools, shelf=here.shelf, general=AnyPageAdapter(browser))
-            url = site.url("/a")
-            assert (await reader.read(url)).title == "Ferries"
-            assert (await reader.read(url, scrolls=2)).title == "Boats"
-            # Its next parts come from the cache.
-            assert (await reader.read(url, settled=True)).title == "Boats"
-            assert len(browser.asked) == 1
-            await fetching.close()
-
-    asyncio.run(run())
+    async with shelved() as here:
+        fetching = PageFetcher(site.policy)
+        tools = ReadingTools(fetching, ThreadedConversion())
+        reader = UrlReader(lambda: tools, shelf=here.shelf, general=AnyPageAdapter(browser))
+        url = site.url("/a")
+        assert (await reader.read(url)).title == "Ferries"
+        assert (await reader.read(url, scrolls=2)).title == "Boats"
+        # Its next parts come from the cache.
+        assert (await reader.read(url, settled=True)).title == "Boats"
+        assert len(browser.asked) == 1
+        await fetching.close()
 
 
 # -- refreshes ----------------------------------------------------------------------------------------

@@ -67,14 +67,11 @@ def test_what_comes_back_is_what_was_put() -> None:
     run(work)
 
 
-def test_it_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
-    async def put_and_get() -> None:
-        async with shelved(home=str(tmp_path)) as here:
-            await here.shelf.put(URL, kept())
-        async with shelved(home=str(tmp_path)) as here:
-            assert await here.shelf.get(URL) == kept()
-
-    asyncio.run(put_and_get())
+async def test_it_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
+    async with shelved(home=str(tmp_path)) as here:
+        await here.shelf.put(URL, kept())
+    async with shelved(home=str(tmp_path)) as here:
+        assert await here.shelf.get(URL) == kept()
 
 
 @given(

@@ -198,63 +198,51 @@ def test_what_a_page_says_comes_clean() -> None:
     assert len(found.warnings) == 2
 
 
-def test_a_fresh_page_is_given_without_a_request_and_an_old_one_is_asked_for() -> None:
+async def test_a_fresh_page_is_given_without_a_request_and_an_old_one_is_asked_for() -> None:
     fetcher, shelf, clock = FakeFetcher({URL: answer(URL, "one")}), Drawer(), Clock()
-
-    async def run() -> None:
-        reader = reading(fetcher, Fetching(), shelf=shelf, clock=clock)
-        assert (await reader.read(URL)).markdown == "one"
-        fetcher.answers[URL] = answer(URL, "two")
-        clock.now += 899
-        assert (await reader.read(URL)).markdown == "one"
-        assert len(fetcher.asked) == 1
-        clock.now += 2
-        assert (await reader.read(URL)).markdown == "two"
-        fetcher.answers[URL] = answer(URL, "three")
-        assert (await reader.read(URL, refresh=True)).markdown == "three"
-        clock.now += 10_000
-        assert (await reader.read(URL, settled=True)).markdown == "three"
-        assert len(fetcher.asked) == 3
-
-    asyncio.run(run())
+    reader = reading(fetcher, Fetching(), shelf=shelf, clock=clock)
+    assert (await reader.read(URL)).markdown == "one"
+    fetcher.answers[URL] = answer(URL, "two")
+    clock.now += 899
+    assert (await reader.read(URL)).markdown == "one"
+    assert len(fetcher.asked) == 1
+    clock.now += 2
+    assert (await reader.read(URL)).markdown == "two"
+    fetcher.answers[URL] = answer(URL, "three")
+    assert (await reader.read(URL, refresh=True)).markdown == "three"
+    clock.now += 10_000
+    assert (await reader.read(URL, settled=True)).markdown == "three"
+    assert len(fetcher.asked) == 3
 
 
-def test_an_old_page_is_asked_for_changes_alone() -> None:
+async def test_an_old_page_is_asked_for_changes_alone() -> None:
     def serve(headers: Mapping[str, str]) -> FetchedResource:
         if headers.get("if-none-match") == '"1"':
             return FetchedResource(URL, 304, {}, b"")
         return tagged("text", '"1"')
 
     fetcher, shelf, clock = FakeFetcher({URL: serve}), Drawer(), Clock()
-
-    async def run() -> None:
-        reader = reading(fetcher, Fetching(), shelf=shelf, clock=clock)
-        await reader.read(URL)
-        clock.now += 1000
-        assert (await reader.read(URL)).markdown == "text"
-        assert fetcher.asked[1][1] == {"if-none-match": '"1"'}
-        clock.now += 800  # fresh again since the site confirmed it
-        await reader.read(URL)
-        assert len(fetcher.asked) == 2
-        await reader.read(URL, refresh=True)
-        assert fetcher.asked[2][1] == {}
-
-    asyncio.run(run())
+    reader = reading(fetcher, Fetching(), shelf=shelf, clock=clock)
+    await reader.read(URL)
+    clock.now += 1000
+    assert (await reader.read(URL)).markdown == "text"
+    assert fetcher.asked[1][1] == {"if-none-match": '"1"'}
+    clock.now += 800  # fresh again since the site confirmed it
+    await reader.read(URL)
+    assert len(fetcher.asked) == 2
+    await reader.read(URL, refresh=True)
+    assert fetcher.asked[2][1] == {}
 
 
-def test_a_page_made_of_several_answers_is_read_whole_again() -> None:
+async def test_a_page_made_of_several_answers_is_read_whole_again() -> None:
     more = "https://a.test/more"
     fetcher = FakeFetcher({URL: tagged("a", '"1"'), more: answer(more, "b", etag='"2"')})
     clock = Clock()
-
-    async def run() -> None:
-        reader = reading(fetcher, Fetching(more), shelf=Drawer(), clock=clock)
-        await reader.read(URL)
-        clock.now += 1000
-        assert (await reader.read(URL)).markdown == "ab"
-        assert all(not headers for _, headers, _ in fetcher.asked)
-
-    asyncio.run(run())
+    reader = reading(fetcher, Fetching(more), shelf=Drawer(), clock=clock)
+    await reader.read(URL)
+    clock.now += 1000
+    assert (await reader.read(URL)).markdown == "ab"
+    assert all(not headers for _, headers, _ in fetcher.asked)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +284,7 @@ def test_a_shelf_that_fails_holds_up_nobody() -> None:
     assert found.markdown == "x"
 
 
-def test_who_asks_for_the_same_page_meanwhile_gets_it_without_another_request() -> None:
+async def test_who_asks_for_the_same_page_meanwhile_gets_it_without_another_request() -> None:
     begun, go = asyncio.Event(), asyncio.Event()
 
     class Slow(FakeWay):
@@ -305,16 +293,13 @@ def test_who_asks_for_the_same_page_meanwhile_gets_it_without_another_request() 
             await go.wait()
             return await super().read(url, tools)
 
-    async def run() -> None:
-        slow = Slow(outcome=Page(URL, "text"))
-        reader = reading(FakeFetcher(), slow, shelf=Drawer())
-        first, second = (asyncio.create_task(reader.read(url)) for url in (URL, URL + "#part"))
-        await begun.wait()
-        go.set()
-        assert [(await each).markdown for each in (first, second)] == ["text", "text"]
-        assert slow.read_count == 1
-
-    asyncio.run(run())
+    slow = Slow(outcome=Page(URL, "text"))
+    reader = reading(FakeFetcher(), slow, shelf=Drawer())
+    first, second = (asyncio.create_task(reader.read(url)) for url in (URL, URL + "#part"))
+    await begun.wait()
+    go.set()
+    assert [(await each).markdown for each in (first, second)] == ["text", "text"]
+    assert slow.read_count == 1
 
 
 def test_a_page_that_takes_too_long_is_given_up() -> None:

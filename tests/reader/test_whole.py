@@ -108,22 +108,18 @@ def test_a_private_address_is_refused_unless_it_is_allowed(site: Site) -> None:
     assert page.title == "On cats"
 
 
-def test_a_page_that_has_not_changed_is_not_sent_again(site: Site) -> None:
+async def test_a_page_that_has_not_changed_is_not_sent_again(site: Site) -> None:
     furnish(site)
     now = [1000.0]
-
-    async def run() -> None:
-        async with shelved() as here:
-            fetching = PageFetcher(site.policy)
-            tools = ReadingTools(fetching, ThreadedConversion())
-            reader = UrlReader(lambda: tools, shelf=here.shelf, clock=lambda: now[0])
-            first = await reader.read(site.url("/etag"))
-            now[0] += 1000
-            assert await reader.read(site.url("/etag")) == first
-            assert [asked.headers.get("if-none-match") for asked in site.asked] == [None, '"one"']
-            await fetching.close()
-
-    asyncio.run(run())
+    async with shelved() as here:
+        fetching = PageFetcher(site.policy)
+        tools = ReadingTools(fetching, ThreadedConversion())
+        reader = UrlReader(lambda: tools, shelf=here.shelf, clock=lambda: now[0])
+        first = await reader.read(site.url("/etag"))
+        now[0] += 1000
+        assert await reader.read(site.url("/etag")) == first
+        assert [asked.headers.get("if-none-match") for asked in site.asked] == [None, '"one"']
+        await fetching.close()
 
 
 def test_other_types_are_read_as_what_they_are(site: Site) -> None:

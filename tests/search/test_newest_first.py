@@ -88,21 +88,18 @@ class Poisoned(InParts):
             raise ModelError(Message("too long"))
 
 
-def test_a_text_that_cannot_be_embedded_keeps_no_older_one_from_its_vector(tmp_path: Path) -> None:
-    async def work() -> None:
-        model = Poisoned("model")
-        async with filled(tmp_path, [f"text {number}" for number in range(300)], model) as (
-            collection,
-            space,
-        ):
-            order = NewestFirst(EVERYTHING, None, lambda: 0)
-            with pytest.raises(ModelError, match="too long"):
-                await fill_newest(
-                    collection, space, model, lambda record: record.texts["body"], lambda done: None, order
-                )
-            assert await collection.embedded("body", EVERYTHING) == 299
-
-    asyncio.run(work())
+async def test_a_text_that_cannot_be_embedded_keeps_no_older_one_from_its_vector(tmp_path: Path) -> None:
+    model = Poisoned("model")
+    async with filled(tmp_path, [f"text {number}" for number in range(300)], model) as (
+        collection,
+        space,
+    ):
+        order = NewestFirst(EVERYTHING, None, lambda: 0)
+        with pytest.raises(ModelError, match="too long"):
+            await fill_newest(
+                collection, space, model, lambda record: record.texts["body"], lambda done: None, order
+            )
+        assert await collection.embedded("body", EVERYTHING) == 299
 
 
 @asynccontextmanager

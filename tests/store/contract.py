@@ -348,36 +348,29 @@ class RecordsContract:
 
         self.with_one(work)
 
-    def test_what_is_stored_outlives_closing(self, tmp_path: Path) -> None:
-        async def run() -> None:
-            model: Model = {}
-            records = [note(number, likes=number % 5, tags=["a", f"t{number}"]) for number in range(400)]
-            async with self.engine(tmp_path, SHAPE) as collection:
-                await collection.upsert(records)
-                await collection.delete(["n00003"])
-            put(model, records, SHAPE)
-            del model["n00003"]
-            async with self.engine(tmp_path, SHAPE) as collection:
-                await agrees(collection, model)
+    async def test_what_is_stored_outlives_closing(self, tmp_path: Path) -> None:
+        model: Model = {}
+        records = [note(number, likes=number % 5, tags=["a", f"t{number}"]) for number in range(400)]
+        async with self.engine(tmp_path, SHAPE) as collection:
+            await collection.upsert(records)
+            await collection.delete(["n00003"])
+        put(model, records, SHAPE)
+        del model["n00003"]
+        async with self.engine(tmp_path, SHAPE) as collection:
+            await agrees(collection, model)
 
-        asyncio.run(run())
-
-    def test_another_shape_is_taken_on(self, tmp_path: Path) -> None:
+    async def test_another_shape_is_taken_on(self, tmp_path: Path) -> None:
         wider = Shape(
             SHAPE.name,
             (*SHAPE.texts, TextField("summary")),
             (*SHAPE.fields[:-1], Field("place", Kind.STRING), Field("tags", Kind.STRINGS)),
         )
-
-        async def run() -> None:
-            async with self.engine(tmp_path, SHAPE) as collection:
-                await collection.upsert([note(1, likes=1, tags=["a"]), note(2, likes=2)])
-            async with self.engine(tmp_path, wider) as collection:
-                assert await collection.count(Equal("likes", 2)) == 1
-                assert await collection.count(Range("place")) == 0
-                await collection.upsert([note(2, place="東京", tags=["a"])])
-                assert await collection.facet("tags", EVERYTHING) == [("a", 2)]
-                assert await collection.facet("place", EVERYTHING) == [("東京", 1)]
-                assert await collection.count(NOTHING) == 0
-
-        asyncio.run(run())
+        async with self.engine(tmp_path, SHAPE) as collection:
+            await collection.upsert([note(1, likes=1, tags=["a"]), note(2, likes=2)])
+        async with self.engine(tmp_path, wider) as collection:
+            assert await collection.count(Equal("likes", 2)) == 1
+            assert await collection.count(Range("place")) == 0
+            await collection.upsert([note(2, place="東京", tags=["a"])])
+            assert await collection.facet("tags", EVERYTHING) == [("a", 2)]
+            assert await collection.facet("place", EVERYTHING) == [("東京", 1)]
+            assert await collection.count(NOTHING) == 0

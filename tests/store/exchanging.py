@@ -176,17 +176,14 @@ class ExchangeContract:
 
         self.with_one(work, documents.SHAPE)
 
-    def test_an_exchange_outlives_closing(self, tmp_path: Path) -> None:
-        async def run() -> None:
-            async with self.engine(tmp_path, documents.SHAPE) as collection:
-                for generation in range(6):
-                    await advance(collection, "d", generation)
-            async with self.engine(tmp_path, documents.SHAPE) as collection:
-                assert await generation_of(collection, "d") == 5
-                hits = await collection.search(LexicalQuery("東京"), EVERYTHING, 100)
-                assert _keys(hits) == {each.key for each in document("d", 5)[1:]}
-
-        asyncio.run(run())
+    async def test_an_exchange_outlives_closing(self, tmp_path: Path) -> None:
+        async with self.engine(tmp_path, documents.SHAPE) as collection:
+            for generation in range(6):
+                await advance(collection, "d", generation)
+        async with self.engine(tmp_path, documents.SHAPE) as collection:
+            assert await generation_of(collection, "d") == 5
+            hits = await collection.search(LexicalQuery("東京"), EVERYTHING, 100)
+            assert _keys(hits) == {each.key for each in document("d", 5)[1:]}
 
 
 class _Watch:

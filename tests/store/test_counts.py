@@ -160,20 +160,17 @@ def test_after_a_small_write_not_all_is_counted_again_and_the_last_so_many_are_k
     run(SMALL, work)
 
 
-def test_a_string_that_was_swept_meanwhile_does_not_make_its_old_records_count() -> None:
-    async def work() -> None:
-        with tempfile.TemporaryDirectory() as home:
-            store = await Store.open(home, "test")
-            try:
-                collection = await store.collection(SHAPE)
-                gone = Record(key="k", fields={"author": "ann"})
-                await collection.upsert([gone])
-                assert await collection.count(Equal("author", "ann")) == 1
-                await collection.delete(["k"])
-                await collection.compact()
-                await collection.upsert([gone])
-                assert await collection.count(Equal("author", "ann")) == 1
-            finally:
-                await store.close()
-
-    asyncio.run(work())
+async def test_a_string_that_was_swept_meanwhile_does_not_make_its_old_records_count() -> None:
+    with tempfile.TemporaryDirectory() as home:
+        store = await Store.open(home, "test")
+        try:
+            collection = await store.collection(SHAPE)
+            gone = Record(key="k", fields={"author": "ann"})
+            await collection.upsert([gone])
+            assert await collection.count(Equal("author", "ann")) == 1
+            await collection.delete(["k"])
+            await collection.compact()
+            await collection.upsert([gone])
+            assert await collection.count(Equal("author", "ann")) == 1
+        finally:
+            await store.close()

@@ -294,71 +294,55 @@ def test_a_lock_that_may_not_be_followed_is_no_lock(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_what_failed_takes_nothing_with_it(tmp_path: Path) -> None:
+async def test_what_failed_takes_nothing_with_it(tmp_path: Path) -> None:
     """One piece of work in a commit of many fails; its neighbours are kept, it leaves no trace."""
+    database = await asyncio.to_thread(Database.open, str(tmp_path / "test.db"))
+    await database.run(lambda connection: connection.execute("CREATE TABLE t (n INTEGER UNIQUE)"))
 
-    async def run() -> None:
-        database = await asyncio.to_thread(Database.open, str(tmp_path / "test.db"))
-        await database.run(lambda connection: connection.execute("CREATE TABLE t (n INTEGER UNIQUE)"))
-
-        def insert(connection: sqlite3.Connection, number: int) -> None:
+    def insert(connection: sqlite3.Connection, number: int) -> None:
+        connection.execute("INSERT INTO t VALUES (?)", (number,))
+        if number % 3 == 0:
             connection.execute("INSERT INTO t VALUES (?)", (number,))
-            if number % 3 == 0:
-                connection.execute("INSERT INTO t VALUES (?)", (number,))
 
-        work = [database.run(lambda connection, n=n: insert(connection, n)) for n in range(30)]  # type: ignore[misc]
-        results = await asyncio.gather(*work, return_exceptions=True)
-        assert [isinstance(result, StoreError) for result in results] == [n % 3 == 0 for n in range(30)]
-        kept = await database.read(
-            lambda connection: connection.execute("SELECT n FROM t ORDER BY n").fetchall()
-        )
-        assert kept == [(n,) for n in range(30) if n % 3]
-        await database.close()
-
-    asyncio.run(run())
+    work = [database.run(lambda connection, n=n: insert(connection, n)) for n in range(30)]  # type: ignore[misc]
+    results = await asyncio.gather(*work, return_exceptions=True)
+    assert [isinstance(result, StoreError) for result in results] == [n % 3 == 0 for n in range(30)]
+    kept = await database.read(lambda connection: connection.execute("SELECT n FROM t ORDER BY n").fetchall())
+    assert kept == [(n,) for n in range(30) if n % 3]
+    await database.close()
 
 
-def test_what_is_acknowledged_was_synced(tmp_path: Path) -> None:
+async def test_what_is_acknowledged_was_synced(tmp_path: Path) -> None:
     """No test can pull the plug: what SQLite is told must be what keeps a commit through it."""
-
-    async def run() -> None:
-        database = await asyncio.to_thread(Database.open, str(tmp_path / "test.db"))
-        for pragma, expected in (("synchronous", 2), ("journal_mode", "wal")):
-            asked = f"PRAGMA {pragma}"
-            told = await database.run(lambda connection, asked=asked: connection.execute(asked).fetchone())  # type: ignore[misc]
-            assert told == (expected,)
-        await database.close()
-
-    asyncio.run(run())
+    database = await asyncio.to_thread(Database.open, str(tmp_path / "test.db"))
+    for pragma, expected in (("synchronous", 2), ("journal_mode", "wal")):
+        asked = f"PRAGMA {pragma}"
+        told = await database.run(lambda connection, asked=asked: connection.execute(asked).fetchone())  # type: ignore[misc]
+        assert told == (expected,)
+    await database.close()
 
 
-def test_a_closed_store_says_so(tmp_path: Path) -> None:
-    async def run() -> None:
-        store = await Store.open(str(tmp_path), "test")
-        collection = await store.collection(SHAPE)
-        await store.close()
-        await store.close()
-        for asked in (
-            collection.upsert([Record(key="k")]),
-            collection.count(EVERYTHING),
-            collection.get(["k"]),
-        ):
-            with pytest.raises(StoreError, match="is closed"):
-                await asked
-
-    asyncio.run(run())
+async def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    store = await Store.open(str(tmp_path), "test")
+    collection = await store.collection(SHAPE)
+    await store.close()
+    await store.close()
+    for asked in (
+        collection.upsert([Record(key="k")]),
+        collection.count(EVERYTHING),
+        collection.get(["k"]),
+    ):
+        with pytest.raises(StoreError, match="is closed"):
+            await asked
 
 
-def test_too_much_waiting_is_refused(tmp_path: Path) -> None:
-    async def run() -> None:
-        store = await Store.open(str(tmp_path), "test")
-        collection = await store.collection(SHAPE)
-        writes = (collection.upsert([Record(key=f"{number}")]) for number in range(3000))
-        results = await asyncio.gather(*writes, return_exceptions=True)
-        refused = [result for result in results if isinstance(result, BaseException)]
-        assert refused
-        assert {type(error).__name__ for error in refused} == {"StoreBusy"}
-        assert await collection.count(EVERYTHING) == 3000 - len(refused)
-        await store.close()
-
-    asyncio.run(run())
+async def test_too_much_waiting_is_refused(tmp_path: Path) -> None:
+    store = await Store.open(str(tmp_path), "test")
+    collection = await store.collection(SHAPE)
+    writes = (collection.upsert([Record(key=f"{number}")]) for number in range(3000))
+    results = await asyncio.gather(*writes, return_exceptions=True)
+    refused = [result for result in results if isinstance(result, BaseException)]
+    assert refused
+    assert {type(error).__name__ for error in refused} == {"StoreBusy"}
+    assert await collection.count(EVERYTHING) == 3000 - len(refused)
+    await store.close()

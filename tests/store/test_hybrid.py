@@ -73,58 +73,50 @@ def note(key: str, body: str, *numbers: float) -> Record:
 
 @settings(max_examples=25, deadline=None)
 @given(RECORDS, QUESTIONS, st.integers(1, 6), st.integers(0, 4), st.sampled_from(WHERES))
-def test_it_is_the_fusion_of_both_rankings(
+async def test_it_is_the_fusion_of_both_rankings(
     records: list[Record], question: tuple[str, tuple[int, ...]], limit: int, offset: int, where: Filter
 ) -> None:
-    async def work() -> None:
-        async with holding(records) as collection:
-            words, meaning = LexicalQuery(question[0]), VectorQuery({"text": packed(question[1])})
-            lexical = await collection.search(words, where, 1000)
-            nearest = await collection.nearest(meaning, where, 1000)
-            found = await hybrid(collection, words, meaning, where, limit, offset, fusion="rrf")
-            expected = reciprocal_ranks([[hit.key for hit in hits.hits] for hits in (nearest, lexical)])
-            assert [(hit.key, hit.score) for hit in found.hits] == expected[offset : offset + limit]
-            assert found.total == len(expected)
-            assert found.exact
-            bm25 = {hit.key: hit.score for hit in lexical.hits}
-            vectors = {record.key: record.vectors.get("text") for record in records}
-            for hit in found.hits:
-                assert hit.bm25 == bm25.get(hit.key)
-                vector = vectors[hit.key]
-                if vector is None:
-                    assert hit.cosine is None
-                else:
-                    assert hit.cosine == pytest.approx(cosine(vector, packed(question[1])), abs=1e-5)
-
-    asyncio.run(work())
+    async with holding(records) as collection:
+        words, meaning = LexicalQuery(question[0]), VectorQuery({"text": packed(question[1])})
+        lexical = await collection.search(words, where, 1000)
+        nearest = await collection.nearest(meaning, where, 1000)
+        found = await hybrid(collection, words, meaning, where, limit, offset, fusion="rrf")
+        expected = reciprocal_ranks([[hit.key for hit in hits.hits] for hits in (nearest, lexical)])
+        assert [(hit.key, hit.score) for hit in found.hits] == expected[offset : offset + limit]
+        assert found.total == len(expected)
+        assert found.exact
+        bm25 = {hit.key: hit.score for hit in lexical.hits}
+        vectors = {record.key: record.vectors.get("text") for record in records}
+        for hit in found.hits:
+            assert hit.bm25 == bm25.get(hit.key)
+            vector = vectors[hit.key]
+            if vector is None:
+                assert hit.cosine is None
+            else:
+                assert hit.cosine == pytest.approx(cosine(vector, packed(question[1])), abs=1e-5)
 
 
 @settings(max_examples=25, deadline=None)
 @given(RECORDS, QUESTIONS, st.none() | st.just(0.2))
-def test_scores_are_the_weighted_mean_of_both_on_their_scales(
+async def test_scores_are_the_weighted_mean_of_both_on_their_scales(
     records: list[Record], question: tuple[str, tuple[int, ...]], usual: float | None
 ) -> None:
-    async def work() -> None:
-        async with holding(records) as collection:
-            words, meaning = LexicalQuery(question[0]), VectorQuery({"text": packed(question[1])})
-            lexical = await collection.search(words, EVERYTHING, 1000)
-            found = await hybrid(collection, words, meaning, EVERYTHING, 20, usual=usual)
-            cosines = [hit.cosine for hit in found.hits if hit.cosine is not None]
-            nothing = min(cosines, default=0.0) if usual is None else usual
-            ceiling = max([lexical.ceiling, *(hit.score for hit in lexical.hits)])
-            best = lexical.hits[0].score / lexical.ceiling if lexical.hits and lexical.ceiling else 0.0
-            weight = CosineWeight().at(best)
-            for hit in found.hits:
-                by_meaning = 0.0 if hit.cosine is None else max(hit.cosine - nothing, 0) / (1 - nothing or 1)
-                if usual is None and set(cosines) == {hit.cosine} and nothing >= 1:
-                    by_meaning = 1.0
-                by_words = (hit.bm25 or 0.0) / ceiling if ceiling else 0.0
-                assert hit.score == pytest.approx(weight * by_meaning + (1 - weight) * by_words, abs=1e-4)
-            assert [hit.score for hit in found.hits] == sorted(
-                (hit.score for hit in found.hits), reverse=True
-            )
-
-    asyncio.run(work())
+    async with holding(records) as collection:
+        words, meaning = LexicalQuery(question[0]), VectorQuery({"text": packed(question[1])})
+        lexical = await collection.search(words, EVERYTHING, 1000)
+        found = await hybrid(collection, words, meaning, EVERYTHING, 20, usual=usual)
+        cosines = [hit.cosine for hit in found.hits if hit.cosine is not None]
+        nothing = min(cosines, default=0.0) if usual is None else usual
+        ceiling = max([lexical.ceiling, *(hit.score for hit in lexical.hits)])
+        best = lexical.hits[0].score / lexical.ceiling if lexical.hits and lexical.ceiling else 0.0
+        weight = CosineWeight().at(best)
+        for hit in found.hits:
+            by_meaning = 0.0 if hit.cosine is None else max(hit.cosine - nothing, 0) / (1 - nothing or 1)
+            if usual is None and set(cosines) == {hit.cosine} and nothing >= 1:
+                by_meaning = 1.0
+            by_words = (hit.bm25 or 0.0) / ceiling if ceiling else 0.0
+            assert hit.score == pytest.approx(weight * by_meaning + (1 - weight) * by_words, abs=1e-4)
+        assert [hit.score for hit in found.hits] == sorted((hit.score for hit in found.hits), reverse=True)
 
 
 @pytest.mark.parametrize("fusion", ["scaled", "partial", "rrf", "convex"])
@@ -235,7 +227,7 @@ class Proving(Asked):
         return await self._collection.nearest(structs.replace(query, proven=None), where, limit, offset)
 
 
-def test_the_first_are_the_same_as_if_all_of_the_nearest_were_proven() -> None:
+async def test_the_first_are_the_same_as_if_all_of_the_nearest_were_proven() -> None:
     dimension, count = 96, 6000
     chance = np.random.default_rng(5)
     centres = chance.standard_normal((50, dimension), dtype=np.float32) + np.float32(0.7)
@@ -246,24 +238,20 @@ def test_the_first_are_the_same_as_if_all_of_the_nearest_were_proven() -> None:
         for number, vector in enumerate(vectors)
     ]
     shape = Shape("many", (TextField("body"),), (), (EmbeddingSpace("text", dimension),))
-
-    async def work() -> None:
-        with tempfile.TemporaryDirectory() as home:
-            store = await Store.open(home, "test", lexical=open_lexical)
-            try:
-                collection = await store.collection(shape)
-                await collection.upsert(records)
-                proving = cast(HybridSearchable, Proving(collection))
-                for number in range(25):
-                    near = vectors[number * 7] + chance.standard_normal(dimension, dtype=np.float32)
-                    words, meaning = LexicalQuery(WORDS[number % 5]), VectorQuery({"text": near.tobytes()})
-                    found = await hybrid(collection, words, meaning, EVERYTHING, 10)
-                    expected = await hybrid(proving, words, meaning, EVERYTHING, 10)
-                    assert found.hits == expected.hits
-            finally:
-                await store.close()
-
-    asyncio.run(work())
+    with tempfile.TemporaryDirectory() as home:
+        store = await Store.open(home, "test", lexical=open_lexical)
+        try:
+            collection = await store.collection(shape)
+            await collection.upsert(records)
+            proving = cast(HybridSearchable, Proving(collection))
+            for number in range(25):
+                near = vectors[number * 7] + chance.standard_normal(dimension, dtype=np.float32)
+                words, meaning = LexicalQuery(WORDS[number % 5]), VectorQuery({"text": near.tobytes()})
+                found = await hybrid(collection, words, meaning, EVERYTHING, 10)
+                expected = await hybrid(proving, words, meaning, EVERYTHING, 10)
+                assert found.hits == expected.hits
+        finally:
+            await store.close()
 
 
 def test_diversity_puts_what_is_new_before_what_says_the_same() -> None:

@@ -139,26 +139,22 @@ async def _ordered(
     return done
 
 
-def test_what_is_answered_in_between_does_not_change_what_is_under_way(home: str) -> None:
+async def test_what_is_answered_in_between_does_not_change_what_is_under_way(home: str) -> None:
     """Many at once, long and short: each answer is what it is alone."""
-
-    async def run() -> None:
-        store = await Store.open(home, "test")
-        try:
-            collection = await store.collection(SHAPE)
-            names = [name for name in LONG if name not in ("scan", "listing")]
-            alone = [await LONG[name](collection) for name in names]
-            asked = [LONG[name](collection) for _ in range(3) for name in LONG]
-            keys = [collection.get([f"k{number}"]) for number in range(0, COUNT, 500)]
-            long, short = await asyncio.gather(asyncio.gather(*asked), asyncio.gather(*keys))
-            found = [answer for answer, name in zip(long, list(LONG) * 3, strict=True) if name in names]
-            assert found == alone * 3
-            expected = [record(number) for number in range(0, COUNT, 500)]
-            assert [each.key for (each,) in short if each] == [each.key for each in expected]
-        finally:
-            await store.close()
-
-    asyncio.run(run())
+    store = await Store.open(home, "test")
+    try:
+        collection = await store.collection(SHAPE)
+        names = [name for name in LONG if name not in ("scan", "listing")]
+        alone = [await LONG[name](collection) for name in names]
+        asked = [LONG[name](collection) for _ in range(3) for name in LONG]
+        keys = [collection.get([f"k{number}"]) for number in range(0, COUNT, 500)]
+        long, short = await asyncio.gather(asyncio.gather(*asked), asyncio.gather(*keys))
+        found = [answer for answer, name in zip(long, list(LONG) * 3, strict=True) if name in names]
+        assert found == alone * 3
+        expected = [record(number) for number in range(0, COUNT, 500)]
+        assert [each.key for (each,) in short if each] == [each.key for each in expected]
+    finally:
+        await store.close()
 
 
 def with_database(work: Callable[[Database], Coroutine[Any, Any, None]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import random
 import sqlite3
@@ -60,40 +59,37 @@ async def agrees(collection: StoredCollection, model: dict[str, Record]) -> None
         assert await collection.count(where) == expected, where
 
 
-def test_what_texts_contain_is_found_in_the_index_the_tail_and_by_looking(tmp_path: Path) -> None:
-    async def run() -> None:
-        store = await Store.open(str(tmp_path), "test", lexical=open_lexical)
-        collection = await store.collection(SHAPE)
-        assert isinstance(collection.lexical, LexicalIndex)
-        model: dict[str, Record] = {}
+async def test_what_texts_contain_is_found_in_the_index_the_tail_and_by_looking(tmp_path: Path) -> None:
+    store = await Store.open(str(tmp_path), "test", lexical=open_lexical)
+    collection = await store.collection(SHAPE)
+    assert isinstance(collection.lexical, LexicalIndex)
+    model: dict[str, Record] = {}
 
-        async def put(first: int, end: int) -> None:
-            records = [record(number) for number in range(first, end)]
-            model.update({each.key: each for each in records})
-            await collection.upsert(records)
+    async def put(first: int, end: int) -> None:
+        records = [record(number) for number in range(first, end)]
+        model.update({each.key: each for each in records})
+        await collection.upsert(records)
 
-        await put(0, 900)
-        await collection.lexical.settled()
-        await agrees(collection, model)
-        await put(900, 950)  # few: looked at themselves
-        await agrees(collection, model)
-        await put(950, 1400)  # many: the index and what is newer than it
-        await agrees(collection, model)
-        keys = list(model)[::3]
-        await collection.delete(keys)
-        for key in keys:
-            del model[key]
-        other = [Record(key=each.key, texts={"content": "猫 go"}) for each in list(model.values())[:30]]
-        await collection.upsert(other)
-        model.update({each.key: each for each in other})
-        await agrees(collection, model)
-        await collection.lexical.settled()
-        await agrees(collection, model)
-        await collection.compact()
-        await agrees(collection, model)
-        await store.close()
-
-    asyncio.run(run())
+    await put(0, 900)
+    await collection.lexical.settled()
+    await agrees(collection, model)
+    await put(900, 950)  # few: looked at themselves
+    await agrees(collection, model)
+    await put(950, 1400)  # many: the index and what is newer than it
+    await agrees(collection, model)
+    keys = list(model)[::3]
+    await collection.delete(keys)
+    for key in keys:
+        del model[key]
+    other = [Record(key=each.key, texts={"content": "猫 go"}) for each in list(model.values())[:30]]
+    await collection.upsert(other)
+    model.update({each.key: each for each in other})
+    await agrees(collection, model)
+    await collection.lexical.settled()
+    await agrees(collection, model)
+    await collection.compact()
+    await agrees(collection, model)
+    await store.close()
 
 
 class _Index:

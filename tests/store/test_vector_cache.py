@@ -40,20 +40,17 @@ def with_one(
     asyncio.run(run())
 
 
-def test_what_was_put_is_got_and_outlives_closing(tmp_path: Path) -> None:
-    async def run() -> None:
-        for again in range(2):
-            store = await Store.open(str(tmp_path), "cache")
-            storage: embedder.VectorCache = await store.kept()
-            assert storage is await store.kept()
-            if not again:
-                await storage.put([(key(1), b"one"), (key(2), b""), (key(1), b"uno")])
-                await storage.put([])
-            assert await storage.get([key(2), key(3), key(1), key(2)]) == [b"", None, b"uno", b""]
-            assert await storage.get([]) == []
-            await store.close()
-
-    asyncio.run(run())
+async def test_what_was_put_is_got_and_outlives_closing(tmp_path: Path) -> None:
+    for again in range(2):
+        store = await Store.open(str(tmp_path), "cache")
+        storage: embedder.VectorCache = await store.kept()
+        assert storage is await store.kept()
+        if not again:
+            await storage.put([(key(1), b"one"), (key(2), b""), (key(1), b"uno")])
+            await storage.put([])
+        assert await storage.get([key(2), key(3), key(1), key(2)]) == [b"", None, b"uno", b""]
+        assert await storage.get([]) == []
+        await store.close()
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:

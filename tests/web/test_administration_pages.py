@@ -9,7 +9,6 @@ from urllib.parse import quote
 import pytest
 
 from tests.harness.http_hub import HttpHub
-from tests.harness.patience import run
 from tests.harness.running_hub import child
 from tests.web.visitor import WebVisitor, text, title, visitor, web_hub
 
@@ -35,36 +34,30 @@ async def form(person: WebVisitor, path: str, **fields: str) -> Any:
 
 
 @pytest.mark.parametrize("lang", ["en", "ja"])
-def test_each_page_is_shown_in_both_languages(tmp_path: Path, lang: str) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path, {"one": child()}) as here:
-            person = await signed_in(here)
-            made = await form(person, "/keys", name="laptop", allow="one__*", expires="90d")
-            assert made.status == 200
-            for path in PAGES:
-                answer = await person.content(path, tabane_lang=lang)
-                assert answer.status == 200, (path, text(answer)[:500])
-                assert "undefined" not in text(answer).lower(), path
-                assert "<bound method" not in text(answer), path
-                assert "Message(" not in text(answer), path
-
-    run(scenario)
+async def test_each_page_is_shown_in_both_languages(tmp_path: Path, lang: str) -> None:
+    async with web_hub(tmp_path, {"one": child()}) as here:
+        person = await signed_in(here)
+        made = await form(person, "/keys", name="laptop", allow="one__*", expires="90d")
+        assert made.status == 200
+        for path in PAGES:
+            answer = await person.content(path, tabane_lang=lang)
+            assert answer.status == 200, (path, text(answer)[:500])
+            assert "undefined" not in text(answer).lower(), path
+            assert "<bound method" not in text(answer), path
+            assert "Message(" not in text(answer), path
 
 
-def test_the_secret_of_a_key_is_shown_once(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path) as here:
-            person = await signed_in(here)
-            made = await form(person, "/keys", name="laptop", allow="@docs", expires="never")
-            secret = text(made).partition('id="secret">')[2].partition("<")[0]
-            assert secret.startswith("tbn_")
-            for path in ("/keys", "/keys/laptop", "/audit?text=tbn_"):
-                assert secret not in text(await person.content(path))
-            assert (await form(person, "/keys/laptop/revoke")).headers["tabane-location"] == "/keys"
-            assert "laptop" not in text(await person.content("/keys"))
-            assert "laptop" in text(await person.content("/keys?revoked=1"))
-
-    run(scenario)
+async def test_the_secret_of_a_key_is_shown_once(tmp_path: Path) -> None:
+    async with web_hub(tmp_path) as here:
+        person = await signed_in(here)
+        made = await form(person, "/keys", name="laptop", allow="@docs", expires="never")
+        secret = text(made).partition('id="secret">')[2].partition("<")[0]
+        assert secret.startswith("tbn_")
+        for path in ("/keys", "/keys/laptop", "/audit?text=tbn_"):
+            assert secret not in text(await person.content(path))
+        assert (await form(person, "/keys/laptop/revoke")).headers["tabane-location"] == "/keys"
+        assert "laptop" not in text(await person.content("/keys"))
+        assert "laptop" in text(await person.content("/keys?revoked=1"))
 
 
 @pytest.mark.parametrize(
@@ -77,42 +70,33 @@ def test_the_secret_of_a_key_is_shown_once(tmp_path: Path) -> None:
         ({"name": "x", "allow": "*", "tier": "none-such"}, "none-such"),
     ],
 )
-def test_a_wrong_form_comes_back_with_what_was_typed(
+async def test_a_wrong_form_comes_back_with_what_was_typed(
     tmp_path: Path, fields: dict[str, str], words: str
 ) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path) as here:
-            person = await signed_in(here)
-            answer = await form(person, "/keys", **fields)
-            assert answer.status == 422
-            assert words in text(answer)
-            assert f'value="{fields["name"]}"' in text(answer)
-
-    run(scenario)
+    async with web_hub(tmp_path) as here:
+        person = await signed_in(here)
+        answer = await form(person, "/keys", **fields)
+        assert answer.status == 422
+        assert words in text(answer)
+        assert f'value="{fields["name"]}"' in text(answer)
 
 
-def test_hostile_names_are_text(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path) as here:
-            person = await signed_in(here)
-            assert (await form(person, "/profiles", new="1", name="work", description=HOSTILE)).status == 204
-            await form(person, "/keys", name="<b>", allow="@docs")
-            await person.content(f"/keys/explain?key={quote(HOSTILE)}&tool=x")
-            for path in ("/profiles", "/profiles/work", "/keys", "/audit", f"/audit?text={quote(HOSTILE)}"):
-                shown = text(await person.content(path))
-                assert HOSTILE not in shown, path
-                assert "<b>" not in shown, path
-
-    run(scenario)
+async def test_hostile_names_are_text(tmp_path: Path) -> None:
+    async with web_hub(tmp_path) as here:
+        person = await signed_in(here)
+        assert (await form(person, "/profiles", new="1", name="work", description=HOSTILE)).status == 204
+        await form(person, "/keys", name="<b>", allow="@docs")
+        await person.content(f"/keys/explain?key={quote(HOSTILE)}&tool=x")
+        for path in ("/profiles", "/profiles/work", "/keys", "/audit", f"/audit?text={quote(HOSTILE)}"):
+            shown = text(await person.content(path))
+            assert HOSTILE not in shown, path
+            assert "<b>" not in shown, path
 
 
-def test_unknown_things_are_not_found(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path) as here:
-            person = await signed_in(here)
-            paths = ("/keys/none", "/profiles/none", "/audit/999999", "/audit/x", "/jobs/none")
-            for path in paths:
-                answer = await person.content(path)
-                assert (answer.status, title(answer)) == (404, "Not found · Tabane"), path
-
-    run(scenario)
+async def test_unknown_things_are_not_found(tmp_path: Path) -> None:
+    async with web_hub(tmp_path) as here:
+        person = await signed_in(here)
+        paths = ("/keys/none", "/profiles/none", "/audit/999999", "/audit/x", "/jobs/none")
+        for path in paths:
+            answer = await person.content(path)
+            assert (answer.status, title(answer)) == (404, "Not found · Tabane"), path

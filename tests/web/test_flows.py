@@ -14,7 +14,6 @@ from tabane.operations import Caller, Face
 from tests.harness.http_hub import Answer, HttpHub
 from tests.harness.identities import GivenAccess, GivenKeys, identities
 from tests.harness.labeled_servers import TOOLS, replayed
-from tests.harness.patience import run
 from tests.harness.running_hub import SocketClient
 from tests.web.visitor import WebVisitor, text, title, visitor, web_hub
 
@@ -66,127 +65,106 @@ async def post(person: WebVisitor, path: str, **fields: str) -> Answer:
         ("ja", "フローポリシー · Tabane", "名前や説明からの推測", "読んだクライアントはありません"),
     ],
 )
-def test_the_page_shows_labels_with_their_origin_and_what_was_read(
+async def test_the_page_shows_labels_with_their_origin_and_what_was_read(
     tmp_path: Path, lang: str, heading: str, origin: str, nothing: str
 ) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path, servers(tmp_path)) as here:
-            person = await signed_in(here)
-            answer = await person.content("/flows", tabane_lang=lang)
-            assert (answer.status, title(answer)) == (200, heading)
-            shown = text(answer)
-            assert nothing in shown
-            assert "mail__send_email" in shown
-            assert origin in shown
-            assert shown.index("<strong>files</strong>") < shown.index("<strong>Tabane</strong>")
-            await reader(here, "claude")
-            part = text(await person.content("/flows/-/trails", tabane_lang=lang))
-            assert nothing not in part
-            for words in ("claude", "/work", "mail__read_inbox", "private", "untrusted", "<time data-when="):
-                assert words in part, words
-            assert "undefined" not in shown + part
-            assert "Message(" not in shown + part
-
-    run(scenario)
+    async with web_hub(tmp_path, servers(tmp_path)) as here:
+        person = await signed_in(here)
+        answer = await person.content("/flows", tabane_lang=lang)
+        assert (answer.status, title(answer)) == (200, heading)
+        shown = text(answer)
+        assert nothing in shown
+        assert "mail__send_email" in shown
+        assert origin in shown
+        assert shown.index("<strong>files</strong>") < shown.index("<strong>Tabane</strong>")
+        await reader(here, "claude")
+        part = text(await person.content("/flows/-/trails", tabane_lang=lang))
+        assert nothing not in part
+        for words in ("claude", "/work", "mail__read_inbox", "private", "untrusted", "<time data-when="):
+            assert words in part, words
+        assert "undefined" not in shown + part
+        assert "Message(" not in shown + part
 
 
-def test_one_client_is_forgotten_and_then_all(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path, servers(tmp_path), approval_wait=0) as here:
-            person = await signed_in(here)
-            claude, cursor = await reader(here, "claude"), await reader(here, "cursor")
-            elsewhere = await reader(here, "claude", "/other")
-            done = await post(
-                person, "/flows/-/forget", holder="local", client="claude", cwd="/work"
-            )  # as the card of that client does
-            assert "1 client forgotten." in text(done)
-            assert [await is_held(line) for line in (claude, cursor, elsewhere)] == [False, True, True]
-            nobody = await post(person, "/flows/-/forget", holder="", client="", cwd="")
-            assert nobody.status == 422
-            assert "2 clients forgotten." in text(await post(person, "/flows/-/forget-all"))
-            assert not await is_held(cursor)
-            assert "There was nothing to forget." in text(await post(person, "/flows/-/forget-all"))
-
-    run(scenario)
+async def test_one_client_is_forgotten_and_then_all(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, servers(tmp_path), approval_wait=0) as here:
+        person = await signed_in(here)
+        claude, cursor = await reader(here, "claude"), await reader(here, "cursor")
+        elsewhere = await reader(here, "claude", "/other")
+        done = await post(
+            person, "/flows/-/forget", holder="local", client="claude", cwd="/work"
+        )  # as the card of that client does
+        assert "1 client forgotten." in text(done)
+        assert [await is_held(line) for line in (claude, cursor, elsewhere)] == [False, True, True]
+        nobody = await post(person, "/flows/-/forget", holder="", client="", cwd="")
+        assert nobody.status == 422
+        assert "2 clients forgotten." in text(await post(person, "/flows/-/forget-all"))
+        assert not await is_held(cursor)
+        assert "There was nothing to forget." in text(await post(person, "/flows/-/forget-all"))
 
 
-def test_an_allowed_pair_is_shown_with_the_name_of_its_key_and_taken_back(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path, servers(tmp_path), approval_wait=0) as here:
-            person = await signed_in(here)
-            line = await reader(here, "claude")
-            assert await is_held(line)
-            await post(person, "/keys", name="laptop", allow="*", expires="never")
-            [key] = (await operate(here, "keys_list"))["results"]
-            for holder in ("local", f"key:{key['id']}"):
-                await operate(here, "allow_flow", pair="mail>mail", holder=holder)
-            assert not await is_held(line)
-            shown = text(await person.content("/flows"))
-            assert shown.count("mail&gt;mail</span>") == 2
-            assert ">laptop</span>" in shown
-            done = await post(person, "/flows/-/disallow", pair="mail>mail", holder="local")
-            assert "mail&gt;mail is no longer allowed." in text(done)
-            again = await post(person, "/flows/-/disallow", pair="mail>mail", holder="local")
-            assert "mail&gt;mail was not allowed." in text(again)
-            assert await is_held(line)
-
-    run(scenario)
+async def test_an_allowed_pair_is_shown_with_the_name_of_its_key_and_taken_back(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, servers(tmp_path), approval_wait=0) as here:
+        person = await signed_in(here)
+        line = await reader(here, "claude")
+        assert await is_held(line)
+        await post(person, "/keys", name="laptop", allow="*", expires="never")
+        [key] = (await operate(here, "keys_list"))["results"]
+        for holder in ("local", f"key:{key['id']}"):
+            await operate(here, "allow_flow", pair="mail>mail", holder=holder)
+        assert not await is_held(line)
+        shown = text(await person.content("/flows"))
+        assert shown.count("mail&gt;mail</span>") == 2
+        assert ">laptop</span>" in shown
+        done = await post(person, "/flows/-/disallow", pair="mail>mail", holder="local")
+        assert "mail&gt;mail is no longer allowed." in text(done)
+        again = await post(person, "/flows/-/disallow", pair="mail>mail", holder="local")
+        assert "mail&gt;mail was not allowed." in text(again)
+        assert await is_held(line)
 
 
-def test_the_name_of_a_client_is_text_and_hides_nothing(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path, servers(tmp_path)) as here:
-            person = await signed_in(here)
-            await reader(here, DECEIVING, "/<i>folder</i>")
-            shown = text(await person.content("/flows"))
-            assert "<b>bold" not in shown
-            assert "<i>folder" not in shown
-            heading = shown[shown.index('id="flow-trail-1-title"') :]
-            assert "\u202e" not in heading[: heading.index("</h3>")]
-
-    run(scenario)
+async def test_the_name_of_a_client_is_text_and_hides_nothing(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, servers(tmp_path)) as here:
+        person = await signed_in(here)
+        await reader(here, DECEIVING, "/<i>folder</i>")
+        shown = text(await person.content("/flows"))
+        assert "<b>bold" not in shown
+        assert "<i>folder" not in shown
+        heading = shown[shown.index('id="flow-trail-1-title"') :]
+        assert "\u202e" not in heading[: heading.index("</h3>")]
 
 
-def test_a_policy_that_is_off_or_strict_says_so(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        for policy, words in (("off", "nothing is noted"), ("strict", "The policy is strict")):
-            folder = tmp_path / policy
-            folder.mkdir()
-            async with web_hub(folder, {}, flow_policy=policy) as here:
-                person = await visitor(here)
-                await person.sign_in()
-                assert words in text(await person.content("/flows"))
-
-    run(scenario)
+async def test_a_policy_that_is_off_or_strict_says_so(tmp_path: Path) -> None:
+    for policy, words in (("off", "nothing is noted"), ("strict", "The policy is strict")):
+        folder = tmp_path / policy
+        folder.mkdir()
+        async with web_hub(folder, {}, flow_policy=policy) as here:
+            person = await visitor(here)
+            await person.sign_in()
+            assert words in text(await person.content("/flows"))
 
 
-def test_with_a_passphrase_nothing_is_forgotten_before_the_page_is_unlocked(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path, servers(tmp_path), approval_wait=0) as here:
-            person = await signed_in(here)
-            line = await reader(here, "claude")
-            await operate(here, "set_passphrase", passphrase="correct horse")
-            for path in ("forget", "forget-all"):
-                locked = await post(person, f"/flows/-/{path}", holder="local", client="claude", cwd="/work")
-                assert locked.status == 403
-                assert "passphrase" in text(locked)
-            assert await is_held(line)
-            assert (await post(person, "/approvals/-/unlock", passphrase="correct horse")).status < 400
-            assert "1 client forgotten." in text(await post(person, "/flows/-/forget-all"))
-
-    run(scenario)
+async def test_with_a_passphrase_nothing_is_forgotten_before_the_page_is_unlocked(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, servers(tmp_path), approval_wait=0) as here:
+        person = await signed_in(here)
+        line = await reader(here, "claude")
+        await operate(here, "set_passphrase", passphrase="correct horse")
+        for path in ("forget", "forget-all"):
+            locked = await post(person, f"/flows/-/{path}", holder="local", client="claude", cwd="/work")
+            assert locked.status == 403
+            assert "passphrase" in text(locked)
+        assert await is_held(line)
+        assert (await post(person, "/approvals/-/unlock", passphrase="correct horse")).status < 400
+        assert "1 client forgotten." in text(await post(person, "/flows/-/forget-all"))
 
 
-def test_a_key_without_administration_has_no_such_page(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        access = GivenAccess("key:k", "mail__*")
-        known = structs.replace(identities(GivenKeys(k=access)), restore=lambda holder: access)
-        async with web_hub(tmp_path, servers(tmp_path), identities=known) as here:
-            guest = await visitor(here)
-            assert (await guest.sign_in(key="tbn_k")).status == 200
-            for path in ("/flows", "/flows/-/trails"):
-                assert (await guest.content(path)).status == 403
-            assert (await post(guest, "/flows/-/forget-all")).status == 403
-            assert "/flows" not in text(await guest.content("/"))
-
-    run(scenario)
+async def test_a_key_without_administration_has_no_such_page(tmp_path: Path) -> None:
+    access = GivenAccess("key:k", "mail__*")
+    known = structs.replace(identities(GivenKeys(k=access)), restore=lambda holder: access)
+    async with web_hub(tmp_path, servers(tmp_path), identities=known) as here:
+        guest = await visitor(here)
+        assert (await guest.sign_in(key="tbn_k")).status == 200
+        for path in ("/flows", "/flows/-/trails"):
+            assert (await guest.content(path)).status == 403
+        assert (await post(guest, "/flows/-/forget-all")).status == 403
+        assert "/flows" not in text(await guest.content("/"))

@@ -12,7 +12,6 @@ import pytest
 
 from tabane.web.sign_in import PAGE_HEADER
 from tests.harness.http_hub import Answer
-from tests.harness.patience import run
 from tests.web.visitor import WebVisitor, text, title, visitor, web_hub
 
 POLICY = (
@@ -29,61 +28,49 @@ async def signed_in(here: Any) -> WebVisitor:
     return found
 
 
-def test_the_page_without_its_secrets_has_no_data(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path) as here:
-            someone = await visitor(here)
-            shell = await someone.open(PAGE)
-            assert (shell.status, shell.headers["content-type"]) == (200, "text/html; charset=utf-8")
-            assert "<main" not in text(shell)
-            assert shell.headers["cache-control"] == "no-store"
-            assert (await someone.content(PAGE)).status == 401
-            assert (await someone.content("/events")).status == 401
-
-    run(scenario)
+async def test_the_page_without_its_secrets_has_no_data(tmp_path: Path) -> None:
+    async with web_hub(tmp_path) as here:
+        someone = await visitor(here)
+        shell = await someone.open(PAGE)
+        assert (shell.status, shell.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert "<main" not in text(shell)
+        assert shell.headers["cache-control"] == "no-store"
+        assert (await someone.content(PAGE)).status == 401
+        assert (await someone.content("/events")).status == 401
 
 
 @pytest.mark.parametrize("missing", ["cookie", "page", "both", "page of another session"])
-def test_one_of_the_two_secrets_gives_nothing(tmp_path: Path, missing: str) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path) as here:
-            mine, other = await signed_in(here), await signed_in(here)
-            assert (await mine.content(PAGE)).status == 200
-            if missing in ("cookie", "both"):
-                mine.cookie = ""
-            if missing in ("page", "both"):
-                mine.page = ""
-            if missing == "page of another session":
-                mine.page = other.page
-            assert (await mine.content(PAGE)).status == 401
-            assert (await mine.content("/events")).status == 401
-            signed_out = await mine.ask("POST", "/sign-out")
-            assert signed_out.status in (200, 401)
-            assert (await other.content(PAGE)).status == 200  # and ends nobody's session
-
-    run(scenario)
+async def test_one_of_the_two_secrets_gives_nothing(tmp_path: Path, missing: str) -> None:
+    async with web_hub(tmp_path) as here:
+        mine, other = await signed_in(here), await signed_in(here)
+        assert (await mine.content(PAGE)).status == 200
+        if missing in ("cookie", "both"):
+            mine.cookie = ""
+        if missing in ("page", "both"):
+            mine.page = ""
+        if missing == "page of another session":
+            mine.page = other.page
+        assert (await mine.content(PAGE)).status == 401
+        assert (await mine.content("/events")).status == 401
+        signed_out = await mine.ask("POST", "/sign-out")
+        assert signed_out.status in (200, 401)
+        assert (await other.content(PAGE)).status == 200  # and ends nobody's session
 
 
-def test_the_token_of_the_hub_is_no_session(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path) as here:
-            someone = await visitor(here)
-            assert (await someone.content(PAGE, authorization=here.bearer)).status == 401
-
-    run(scenario)
+async def test_the_token_of_the_hub_is_no_session(tmp_path: Path) -> None:
+    async with web_hub(tmp_path) as here:
+        someone = await visitor(here)
+        assert (await someone.content(PAGE, authorization=here.bearer)).status == 401
 
 
-def test_a_cookie_is_for_this_port_and_not_for_scripts(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path) as here:
-            answer = await (await visitor(here)).sign_in()
-        name, *attributes = re.split(r"; ?", answer.headers["set-cookie"])
-        assert name.startswith(f"tabane-{here.door.port}=")
-        given = {attribute.lower() for attribute in attributes}
-        assert {"httponly", "samesite=strict", "path=/"} <= given
-        assert not any(attribute.startswith("domain") for attribute in given)
-
-    run(scenario)
+async def test_a_cookie_is_for_this_port_and_not_for_scripts(tmp_path: Path) -> None:
+    async with web_hub(tmp_path) as here:
+        answer = await (await visitor(here)).sign_in()
+    name, *attributes = re.split(r"; ?", answer.headers["set-cookie"])
+    assert name.startswith(f"tabane-{here.door.port}=")
+    given = {attribute.lower() for attribute in attributes}
+    assert {"httponly", "samesite=strict", "path=/"} <= given
+    assert not any(attribute.startswith("domain") for attribute in given)
 
 
 def test_every_answer_has_the_policy_and_refuses_frames(tmp_path: Path) -> None:
@@ -153,110 +140,86 @@ def test_the_shell_has_nothing_inline_and_loads_nothing_from_elsewhere(tmp_path:
     ],
     ids=lambda headers: str(headers["origin"]),
 )
-def test_another_origin_changes_nothing_even_with_both_secrets(
+async def test_another_origin_changes_nothing_even_with_both_secrets(
     tmp_path: Path, headers: dict[str, str | None]
 ) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path) as here:
-            mine = await signed_in(here)
-            assert (await mine.ask("POST", "/sign-out", **headers)).status == 403
-            assert (await mine.ask("POST", "/sign-in", b"{}", **headers)).status == 403
-            assert (await mine.content(PAGE, **headers)).status == 403
-            assert (await mine.content(PAGE)).status == 200
-
-    run(scenario)
+    async with web_hub(tmp_path) as here:
+        mine = await signed_in(here)
+        assert (await mine.ask("POST", "/sign-out", **headers)).status == 403
+        assert (await mine.ask("POST", "/sign-in", b"{}", **headers)).status == 403
+        assert (await mine.content(PAGE, **headers)).status == 403
+        assert (await mine.content(PAGE)).status == 200
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1.evil.example:{port}"])
-def test_a_rebound_name_is_refused(tmp_path: Path, host: str) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path) as here:
-            mine = await signed_in(here)
-            name = host.format(port=here.door.port)
-            answers = [
-                await mine.open(PAGE, host=name),
-                await mine.content(PAGE, host=name, origin=f"http://{name}"),
-                await mine.ask("POST", "/sign-in", b"{}", host=name, origin=f"http://{name}"),
-            ]
-            assert [answer.status for answer in answers] == [421, 421, 421]
-
-    run(scenario)
+async def test_a_rebound_name_is_refused(tmp_path: Path, host: str) -> None:
+    async with web_hub(tmp_path) as here:
+        mine = await signed_in(here)
+        name = host.format(port=here.door.port)
+        answers = [
+            await mine.open(PAGE, host=name),
+            await mine.content(PAGE, host=name, origin=f"http://{name}"),
+            await mine.ask("POST", "/sign-in", b"{}", host=name, origin=f"http://{name}"),
+        ]
+        assert [answer.status for answer in answers] == [421, 421, 421]
 
 
 @pytest.mark.parametrize("kind", ["iframe", "image", "script", "embed", "object"])
-def test_another_page_can_only_link_here(tmp_path: Path, kind: str) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path) as here:
-            mine = await signed_in(here)
-            assert (await mine.open(PAGE, sec_fetch_site="cross-site")).status == 200
-            embedded = await mine.open(PAGE, sec_fetch_site="cross-site", sec_fetch_dest=kind)
-            assert embedded.status == 403
-
-    run(scenario)
+async def test_another_page_can_only_link_here(tmp_path: Path, kind: str) -> None:
+    async with web_hub(tmp_path) as here:
+        mine = await signed_in(here)
+        assert (await mine.open(PAGE, sec_fetch_site="cross-site")).status == 200
+        embedded = await mine.open(PAGE, sec_fetch_site="cross-site", sec_fetch_dest=kind)
+        assert embedded.status == 403
 
 
-def test_turned_off_the_paths_are_unknown(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path, web=False) as here:
-            someone = await visitor(here)
-            for path in ("/", PAGE, "/sign-in", "/events", "/static/x/app.css"):
-                assert (await someone.open(path)).status == 404, path
-
-    run(scenario)
+async def test_turned_off_the_paths_are_unknown(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, web=False) as here:
+        someone = await visitor(here)
+        for path in ("/", PAGE, "/sign-in", "/events", "/static/x/app.css"):
+            assert (await someone.open(path)).status == 404, path
 
 
-def test_a_link_works_once_and_not_with_a_guessed_code(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path) as here:
-            code = here.door.sign_in_link().partition("#")[2]
-            first, second = await visitor(here), await visitor(here)
-            assert (await first.sign_in(code=code)).status == 200
-            assert (await second.sign_in(code=code)).status == 401
-            assert (await second.sign_in(code="guessed")).status == 401
-            assert (await second.sign_in(code="")).status == 401
-
-    run(scenario)
+async def test_a_link_works_once_and_not_with_a_guessed_code(tmp_path: Path) -> None:
+    async with web_hub(tmp_path) as here:
+        code = here.door.sign_in_link().partition("#")[2]
+        first, second = await visitor(here), await visitor(here)
+        assert (await first.sign_in(code=code)).status == 200
+        assert (await second.sign_in(code=code)).status == 401
+        assert (await second.sign_in(code="guessed")).status == 401
+        assert (await second.sign_in(code="")).status == 401
 
 
-def test_no_secret_is_in_the_file_of_sessions_which_only_the_user_reads(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path) as here:
-            mine = await signed_in(here)
-            file = here.door.settings.home / "web-sessions.json"
-            kept = file.read_text()
-            assert mine.page not in kept
-            assert mine.cookie.partition("=")[2] not in kept
-            assert file.stat().st_mode & 0o077 == 0
-
-    run(scenario)
+async def test_no_secret_is_in_the_file_of_sessions_which_only_the_user_reads(tmp_path: Path) -> None:
+    async with web_hub(tmp_path) as here:
+        mine = await signed_in(here)
+        file = here.door.settings.home / "web-sessions.json"
+        kept = file.read_text()
+        assert mine.page not in kept
+        assert mine.cookie.partition("=")[2] not in kept
+        assert file.stat().st_mode & 0o077 == 0
 
 
-def test_a_static_file_outside_of_the_folder_is_not_served(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path) as here:
-            someone = await visitor(here)
-            for name in (
-                "../app.py",
-                "%2e%2e/app.py",
-                "..%2fapp.py",
-                "vendor/vendor.toml",
-                "/etc/passwd",
-                "js",
-                "",
-            ):
-                answer = await someone.ask("GET", f"/static/x/{name}")
-                assert answer.status in (403, 404), name
-                assert b"import" not in answer.body
-
-    run(scenario)
+async def test_a_static_file_outside_of_the_folder_is_not_served(tmp_path: Path) -> None:
+    async with web_hub(tmp_path) as here:
+        someone = await visitor(here)
+        for name in (
+            "../app.py",
+            "%2e%2e/app.py",
+            "..%2fapp.py",
+            "vendor/vendor.toml",
+            "/etc/passwd",
+            "js",
+            "",
+        ):
+            answer = await someone.ask("GET", f"/static/x/{name}")
+            assert answer.status in (403, 404), name
+            assert b"import" not in answer.body
 
 
-def test_the_title_of_a_page_is_in_the_language_of_the_browser(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path) as here:
-            mine = await signed_in(here)
-            assert PAGE_HEADER == "tabane-page"
-            assert title(await mine.content(PAGE, accept_language="en-US,en")) == "Preferences · Tabane"
-            assert "lang" not in (await mine.content(PAGE, accept_language="ja")).headers
-
-    run(scenario)
+async def test_the_title_of_a_page_is_in_the_language_of_the_browser(tmp_path: Path) -> None:
+    async with web_hub(tmp_path) as here:
+        mine = await signed_in(here)
+        assert PAGE_HEADER == "tabane-page"
+        assert title(await mine.content(PAGE, accept_language="en-US,en")) == "Preferences · Tabane"
+        assert "lang" not in (await mine.content(PAGE, accept_language="ja")).headers

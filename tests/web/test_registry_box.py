@@ -47,11 +47,8 @@ def test_a_server_is_found_and_fills_the_form(tmp_path: Path) -> None:
         run(scenario)
 
 
-def test_why_the_registry_cannot_be_asked_is_shown(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with web_hub(tmp_path, registry_url="off") as here:
-            person = await visitor(here)
-            await person.sign_in()
-            assert "turned off" in await found(person, "weather")
-
-    run(scenario)
+async def test_why_the_registry_cannot_be_asked_is_shown(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, registry_url="off") as here:
+        person = await visitor(here)
+        await person.sign_in()
+        assert "turned off" in await found(person, "weather")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tabane.gateway.cages.mechanisms import find_mechanisms
-from tests.harness.patience import run
 from tests.harness.running_hub import child
 from tests.web.visitor import text, visitor, web_hub
 
@@ -31,32 +30,22 @@ async def rows(folder: Path, sandbox: Any, lang: str) -> str:
         ("ja", "サンドボックス", "サンドボックスで防げないこと", "メモリーの上限はありません。"),
     ],
 )
-def test_a_server_says_what_enforces_its_sandbox_and_what_stays_open(
+async def test_a_server_says_what_enforces_its_sandbox_and_what_stays_open(
     tmp_path: Path, lang: str, label: str, open_label: str, left_open: str
 ) -> None:
     if not find_mechanisms(os.environ).suffice:
         pytest.skip("needs bubblewrap, or Landlock of Linux 6.2")
-
-    async def scenario() -> None:
-        shown = await rows(tmp_path, "files", lang)
-        assert f"<dt>{label}</dt><dd>files: " in shown
-        assert f"<dt>{open_label}</dt>" in shown
-        assert left_open in shown
-
-    run(scenario)
+    shown = await rows(tmp_path, "files", lang)
+    assert f"<dt>{label}</dt><dd>files: " in shown
+    assert f"<dt>{open_label}</dt>" in shown
+    assert left_open in shown
 
 
-def test_a_sandbox_that_cannot_be_had_says_why(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        shown = await rows(tmp_path, {"write": ["/nonexistent/<b>"]}, "en")
-        assert "<dt>Sandbox</dt><dd>files: " in shown
-        assert "/nonexistent/&lt;b&gt;" in shown
-
-    run(scenario)
+async def test_a_sandbox_that_cannot_be_had_says_why(tmp_path: Path) -> None:
+    shown = await rows(tmp_path, {"write": ["/nonexistent/<b>"]}, "en")
+    assert "<dt>Sandbox</dt><dd>files: " in shown
+    assert "/nonexistent/&lt;b&gt;" in shown
 
 
-def test_a_server_without_a_sandbox_has_no_such_row(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        assert "<dt>Sandbox</dt>" not in await rows(tmp_path, False, "en")
-
-    run(scenario)
+async def test_a_server_without_a_sandbox_has_no_such_row(tmp_path: Path) -> None:
+    assert "<dt>Sandbox</dt>" not in await rows(tmp_path, False, "en")

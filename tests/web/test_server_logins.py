@@ -11,7 +11,7 @@ from urllib.parse import quote_plus
 import pytest
 
 from tests.harness.login_site import LoginSite, login_site
-from tests.harness.patience import run, until
+from tests.harness.patience import until
 from tests.web.visitor import WebVisitor, text, visitor, web_hub
 
 CARD = "/servers/up/-/login"
@@ -36,61 +36,49 @@ def link(shown: str) -> str:
     return html.unescape(found[1])
 
 
-def test_a_login_is_begun_opened_awaited_and_ended(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with login_site() as site, web_hub(tmp_path, at(site)) as here:
-            page = await visitor(here)
-            await page.sign_in()
-            assert "requires a login" in text(await page.content("/servers"))
-            assert "This server requires a login." in text(await page.content(CARD))
-            begun = text(await page.ask("POST", f"{CARD}/start", **WANTS))
-            assert "Waiting for the login" in text(await page.content(f"{CARD}/waiting"))
-            await site.browse(link(begun))
-            await until(lambda: signed_in(page), "the login is done")
-            assert "Logged in." in text(await page.content(f"{CARD}/waiting"))
-            shown = text(await page.content(CARD))
-            assert not any(secret in shown for secret in site.secrets())
-            await page.ask("POST", f"{CARD}/out", **WANTS)
-            assert "This server requires a login." in text(await page.content(CARD))
-
-    run(scenario)
+async def test_a_login_is_begun_opened_awaited_and_ended(tmp_path: Path) -> None:
+    async with login_site() as site, web_hub(tmp_path, at(site)) as here:
+        page = await visitor(here)
+        await page.sign_in()
+        assert "requires a login" in text(await page.content("/servers"))
+        assert "This server requires a login." in text(await page.content(CARD))
+        begun = text(await page.ask("POST", f"{CARD}/start", **WANTS))
+        assert "Waiting for the login" in text(await page.content(f"{CARD}/waiting"))
+        await site.browse(link(begun))
+        await until(lambda: signed_in(page), "the login is done")
+        assert "Logged in." in text(await page.content(f"{CARD}/waiting"))
+        shown = text(await page.content(CARD))
+        assert not any(secret in shown for secret in site.secrets())
+        await page.ask("POST", f"{CARD}/out", **WANTS)
+        assert "This server requires a login." in text(await page.content(CARD))
 
 
-def test_a_login_with_a_code_shows_the_code_and_the_page_to_enter_it(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with login_site(device=True) as site, web_hub(tmp_path, at(site)) as here:
-            page = await visitor(here)
-            await page.sign_in()
-            begun = text(await page.ask("POST", f"{CARD}/start?flow=device", **WANTS))
-            code = re.search(r'id="login-code">([^<]+)<', begun)
-            assert code, begun
-            assert link(begun).startswith(site.origin)
-            site.approve(code[1])
-            await until(lambda: signed_in(page), "the login is done")
-
-    run(scenario)
+async def test_a_login_with_a_code_shows_the_code_and_the_page_to_enter_it(tmp_path: Path) -> None:
+    async with login_site(device=True) as site, web_hub(tmp_path, at(site)) as here:
+        page = await visitor(here)
+        await page.sign_in()
+        begun = text(await page.ask("POST", f"{CARD}/start?flow=device", **WANTS))
+        code = re.search(r'id="login-code">([^<]+)<', begun)
+        assert code, begun
+        assert link(begun).startswith(site.origin)
+        site.approve(code[1])
+        await until(lambda: signed_in(page), "the login is done")
 
 
-def test_an_address_that_the_browser_could_not_follow_is_pasted(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with login_site() as site, web_hub(tmp_path, at(site)) as here:
-            page = await visitor(here)
-            await page.sign_in()
-            begun = text(await page.ask("POST", f"{CARD}/start", **WANTS))
-            returned = await site.browse(link(begun), stop=True)
-            body = f"redirected_url={quote_plus(returned)}".encode()
-            await page.ask("POST", f"{CARD}/finish", body, **{**WANTS, **FORM})
-            assert await signed_in(page)
-
-    run(scenario)
+async def test_an_address_that_the_browser_could_not_follow_is_pasted(tmp_path: Path) -> None:
+    async with login_site() as site, web_hub(tmp_path, at(site)) as here:
+        page = await visitor(here)
+        await page.sign_in()
+        begun = text(await page.ask("POST", f"{CARD}/start", **WANTS))
+        returned = await site.browse(link(begun), stop=True)
+        body = f"redirected_url={quote_plus(returned)}".encode()
+        await page.ask("POST", f"{CARD}/finish", body, **{**WANTS, **FORM})
+        assert await signed_in(page)
 
 
 @pytest.mark.parametrize("path", ["start", "finish", "out"])
-def test_nobody_without_the_page_begins_or_ends_a_login(tmp_path: Path, path: str) -> None:
-    async def scenario() -> None:
-        async with login_site() as site, web_hub(tmp_path, at(site)) as here:
-            page = await visitor(here)
-            assert (await page.ask("POST", f"{CARD}/{path}", **WANTS)).status in (401, 403)
-            assert site.forms("/as/authorize") == []
-
-    run(scenario)
+async def test_nobody_without_the_page_begins_or_ends_a_login(tmp_path: Path, path: str) -> None:
+    async with login_site() as site, web_hub(tmp_path, at(site)) as here:
+        page = await visitor(here)
+        assert (await page.ask("POST", f"{CARD}/{path}", **WANTS)).status in (401, 403)
+        assert site.forms("/as/authorize") == []

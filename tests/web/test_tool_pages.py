@@ -10,7 +10,6 @@ from msgspec import structs
 
 from tests.harness.http_hub import Answer, HttpHub
 from tests.harness.identities import GivenAccess, GivenKeys, identities
-from tests.harness.patience import run
 from tests.harness.running_hub import child
 from tests.web.visitor import WebVisitor, text, visitor, web_hub
 
@@ -29,30 +28,27 @@ async def signed_in(here: HttpHub) -> WebVisitor:
     return found
 
 
-def test_a_key_sees_calls_and_changes_only_what_it_may(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        access = GivenAccess("key:k", "one__*")
-        known = structs.replace(identities(GivenKeys(k=access)), restore=lambda holder: access)
-        async with web_hub(tmp_path, {"one": child(), "other": child()}, identities=known) as here:
-            person = await visitor(here)
-            assert (await person.sign_in(key="tbn_k")).status == 200
-            for path in ("/tools", "/tools?q=echo"):
-                shown = text(await person.content(path))
-                assert "one__echo" in shown
-                assert "other__" not in shown
-            assert (await person.content("/tools?view=hidden")).status == 403
-            assert (await person.content("/tools/other__echo")).status == 404
-            assert "/visibility" not in text(await person.content("/tools/one__echo"))
-            assert (await post(person, "/tools/one__echo/visibility", hidden="true")).status == 403
-            called = text(await post(person, "/tools/one__echo/call", arguments='{"text": "hello"}'))
-            assert 'data-outcome="ok"' in called
-            refused = text(await post(person, "/tools/other__echo/call", arguments="{}"))
-            assert 'data-outcome="failed"' in refused
-
-    run(scenario)
+async def test_a_key_sees_calls_and_changes_only_what_it_may(tmp_path: Path) -> None:
+    access = GivenAccess("key:k", "one__*")
+    known = structs.replace(identities(GivenKeys(k=access)), restore=lambda holder: access)
+    async with web_hub(tmp_path, {"one": child(), "other": child()}, identities=known) as here:
+        person = await visitor(here)
+        assert (await person.sign_in(key="tbn_k")).status == 200
+        for path in ("/tools", "/tools?q=echo"):
+            shown = text(await person.content(path))
+            assert "one__echo" in shown
+            assert "other__" not in shown
+        assert (await person.content("/tools?view=hidden")).status == 403
+        assert (await person.content("/tools/other__echo")).status == 404
+        assert "/visibility" not in text(await person.content("/tools/one__echo"))
+        assert (await post(person, "/tools/one__echo/visibility", hidden="true")).status == 403
+        called = text(await post(person, "/tools/one__echo/call", arguments='{"text": "hello"}'))
+        assert 'data-outcome="ok"' in called
+        refused = text(await post(person, "/tools/other__echo/call", arguments="{}"))
+        assert 'data-outcome="failed"' in refused
 
 
-def test_nothing_that_a_server_writes_is_read_as_html(tmp_path: Path) -> None:
+async def test_nothing_that_a_server_writes_is_read_as_html(tmp_path: Path) -> None:
     schema = {
         "type": "object",
         "title": HOSTILE,
@@ -68,28 +64,24 @@ def test_nothing_that_a_server_writes_is_read_as_html(tmp_path: Path) -> None:
     }
     schemas = tmp_path / "schemas.json"
     schemas.write_text(json.dumps({f"evil {HOSTILE}": schema, "evil": schema}))
-
-    async def scenario() -> None:
-        async with web_hub(tmp_path, {"up": child("--schemas", str(schemas))}) as here:
-            person = await signed_in(here)
-            arguments = json.dumps({HOSTILE: HOSTILE, "list": [HOSTILE]})
-            values = {"schema": schema, "arguments": arguments}
-            pages = [
-                await person.content("/tools"),
-                await person.content(f"/tools?q={quote(HOSTILE)}"),
-                await person.content("/tools/up__evil"),
-                await post(person, "/tools/up__evil/call", arguments=arguments),
-                await post(person, "/tools/up__evil/call", arguments=HOSTILE),
-                await post(person, "/tools/up__raw/call", arguments=json.dumps({"json": _content()})),
-                await person.ask("POST", "/tools/-/form", json.dumps(values).encode(), hx_request="true"),
-                await person.ask("POST", "/tools/-/markdown", HOSTILE.encode(), hx_request="true"),
-            ]
-            for page in pages:
-                assert page.status in (200, 422), text(page)[:300]
-                assert "<img src=x" not in text(page)
-                assert '="javascript:' not in text(page)
-
-    run(scenario)
+    async with web_hub(tmp_path, {"up": child("--schemas", str(schemas))}) as here:
+        person = await signed_in(here)
+        arguments = json.dumps({HOSTILE: HOSTILE, "list": [HOSTILE]})
+        values = {"schema": schema, "arguments": arguments}
+        pages = [
+            await person.content("/tools"),
+            await person.content(f"/tools?q={quote(HOSTILE)}"),
+            await person.content("/tools/up__evil"),
+            await post(person, "/tools/up__evil/call", arguments=arguments),
+            await post(person, "/tools/up__evil/call", arguments=HOSTILE),
+            await post(person, "/tools/up__raw/call", arguments=json.dumps({"json": _content()})),
+            await person.ask("POST", "/tools/-/form", json.dumps(values).encode(), hx_request="true"),
+            await person.ask("POST", "/tools/-/markdown", HOSTILE.encode(), hx_request="true"),
+        ]
+        for page in pages:
+            assert page.status in (200, 422), text(page)[:300]
+            assert "<img src=x" not in text(page)
+            assert '="javascript:' not in text(page)
 
 
 def _content() -> str:

@@ -374,20 +374,17 @@ def test_a_program_that_cannot_run_is_an_error_and_not_tried_without_end(broken:
     run_with(script, Pool(broken))
 
 
-def test_closing_ends_what_is_being_done(tmp_path: Path) -> None:
-    async def whole() -> None:
-        pool = Pool(program(), Capacity(turns=1))
-        asked = [asyncio.create_task(pool.ask(b"wait %s" % bytes(tmp_path / "no"), BUDGET)) for _ in range(3)]
-        await until(lambda: bool(pool.busy))
-        (pid,) = pool.busy
-        await pool.close()
-        assert gone(pid)
-        for result in await asyncio.gather(*asked, return_exceptions=True):
-            assert isinstance(result, WorkerError)
-        with pytest.raises(WorkerUnavailable):
-            await pool.ask(b"more", BUDGET)
-
-    asyncio.run(asyncio.wait_for(whole(), LONG))
+async def test_closing_ends_what_is_being_done(tmp_path: Path) -> None:
+    pool = Pool(program(), Capacity(turns=1))
+    asked = [asyncio.create_task(pool.ask(b"wait %s" % bytes(tmp_path / "no"), BUDGET)) for _ in range(3)]
+    await until(lambda: bool(pool.busy))
+    (pid,) = pool.busy
+    await pool.close()
+    assert gone(pid)
+    for result in await asyncio.gather(*asked, return_exceptions=True):
+        assert isinstance(result, WorkerError)
+    with pytest.raises(WorkerUnavailable):
+        await pool.ask(b"more", BUDGET)
 
 
 def test_workers_end_with_the_hub_even_at_work(tmp_path: Path) -> None:

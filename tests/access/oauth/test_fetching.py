@@ -11,7 +11,6 @@ import pytest
 import trustme
 
 from tabane.access.oauth.fetching import AuthorizationServerHttp, FetchFailed, proxy_of
-from tests.harness.patience import run
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -59,25 +58,22 @@ async def problem(answer: Answer, limit: int = 1000, timeout: float = 30) -> str
     return str(caught.value)
 
 
-def test_a_body_is_returned_and_a_form_is_sent() -> None:
-    async def scenario() -> None:
-        seen = bytearray()
+async def test_a_body_is_returned_and_a_form_is_sent() -> None:
+    seen = bytearray()
 
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            seen.extend(await reader.readuntil(b"\r\n\r\n"))
-            seen.extend(await reader.readexactly(9))
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.extend(await reader.readuntil(b"\r\n\r\n"))
+        seen.extend(await reader.readexactly(9))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 
-        http = AuthorizationServerHttp(30, None, {})
-        async with server(answer) as url:
-            assert await http.post(url, {"token": "a=b"}, "Basic x", 2) == b"{}"
-        await http.close()
-        head = seen.lower()
-        assert b"authorization: basic x" in head
-        assert b"accept-encoding: identity" in head
-        assert seen.endswith(b"token=a%3")
-
-    run(scenario)
+    http = AuthorizationServerHttp(30, None, {})
+    async with server(answer) as url:
+        assert await http.post(url, {"token": "a=b"}, "Basic x", 2) == b"{}"
+    await http.close()
+    head = seen.lower()
+    assert b"authorization: basic x" in head
+    assert b"accept-encoding: identity" in head
+    assert seen.endswith(b"token=a%3")
 
 
 @pytest.mark.parametrize(
@@ -97,11 +93,8 @@ def test_a_body_is_returned_and_a_form_is_sent() -> None:
         (sends(), "disconnected"),
     ],
 )
-def test_an_answer_of_another_kind_is_an_error(answer: Answer, expected: str) -> None:
-    async def scenario() -> None:
-        assert expected in (await problem(answer)).lower()
-
-    run(scenario)
+async def test_an_answer_of_another_kind_is_an_error(answer: Answer, expected: str) -> None:
+    assert expected in (await problem(answer)).lower()
 
 
 @pytest.mark.parametrize(
@@ -112,51 +105,39 @@ def test_an_answer_of_another_kind_is_an_error(answer: Answer, expected: str) ->
         sends(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", holds=True),
     ],
 )
-def test_a_server_that_hangs_is_given_up(answer: Answer) -> None:
-    async def scenario() -> None:
-        assert "no answer within 0.5 s" in await problem(answer, timeout=0.5)
-
-    run(scenario)
+async def test_a_server_that_hangs_is_given_up(answer: Answer) -> None:
+    assert "no answer within 0.5 s" in await problem(answer, timeout=0.5)
 
 
-def test_nobody_at_the_port_is_an_error() -> None:
-    async def scenario() -> None:
-        async with server(sends()) as url:
-            pass
-        http = AuthorizationServerHttp(5, None, {})
-        with pytest.raises(FetchFailed):
-            await http.get(url, 10)
-        await http.close()
-
-    run(scenario)
+async def test_nobody_at_the_port_is_an_error() -> None:
+    async with server(sends()) as url:
+        pass
+    http = AuthorizationServerHttp(5, None, {})
+    with pytest.raises(FetchFailed):
+        await http.get(url, 10)
+    await http.close()
 
 
-def test_certificates_are_checked_and_an_own_authority_can_be_trusted(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        authority = trustme.CA()
-        authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-        answer = sends(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-        async with server(answer, authority.issue_cert("127.0.0.1")) as url:
-            stranger = AuthorizationServerHttp(30, None, {})
-            with pytest.raises(FetchFailed, match="CERTIFICATE"):
-                await stranger.get(url, 10)
-            await stranger.close()
-            trusting = AuthorizationServerHttp(30, tmp_path / "ca.pem", {})
-            assert await trusting.get(url, 10) == b"{}"
-            await trusting.close()
-
-    run(scenario)
+async def test_certificates_are_checked_and_an_own_authority_can_be_trusted(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    answer = sends(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+    async with server(answer, authority.issue_cert("127.0.0.1")) as url:
+        stranger = AuthorizationServerHttp(30, None, {})
+        with pytest.raises(FetchFailed, match="CERTIFICATE"):
+            await stranger.get(url, 10)
+        await stranger.close()
+        trusting = AuthorizationServerHttp(30, tmp_path / "ca.pem", {})
+        assert await trusting.get(url, 10) == b"{}"
+        await trusting.close()
 
 
-def test_a_missing_file_of_certificates_is_an_error_each_time(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        http = AuthorizationServerHttp(30, tmp_path / "none.pem", {})
-        for _ in range(2):
-            with pytest.raises(FetchFailed, match="No such file"):
-                await http.get("https://127.0.0.1:1/", 10)
-        await http.close()
-
-    run(scenario)
+async def test_a_missing_file_of_certificates_is_an_error_each_time(tmp_path: Path) -> None:
+    http = AuthorizationServerHttp(30, tmp_path / "none.pem", {})
+    for _ in range(2):
+        with pytest.raises(FetchFailed, match="No such file"):
+            await http.get("https://127.0.0.1:1/", 10)
+    await http.close()
 
 
 @pytest.mark.parametrize(

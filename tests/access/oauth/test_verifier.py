@@ -30,7 +30,7 @@ from tests.access.oauth.forging import (
     private_key,
     verifier,
 )
-from tests.harness.patience import run, until
+from tests.harness.patience import until
 from tests.harness.running_hub import loop_turns
 
 LOOK = CallTarget("search_documents", source="documents", changes=False)
@@ -53,22 +53,19 @@ async def fault(of: OAuthVerifier, token: str) -> str:
 @pytest.mark.parametrize(
     "algorithm", ["RS256", "RS384", "RS512", "PS256", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 )
-def test_a_token_gives_the_access_of_its_scopes_until_it_expires(algorithm: str) -> None:
-    async def scenario() -> None:
-        key, time = private_key("one", algorithm), TestTime()
-        found = await verifier(MemoryRequests([key]), time).verify(key.sign(claims(name="Alice A.")))
-        assert (found.holder, found.label, found.tier) == ("oauth:alice", "Alice A.", "authenticated")
-        assert found.allows(LOOK)
-        assert not found.allows(PUT)
-        assert not found.allows(STOP)
-        assert not found.everything
-        before = found.revision
-        time.now += 631
-        assert not found.allows(LOOK)
-        assert not found.sees_server("github")
-        assert found.revision != before
-
-    run(scenario)
+async def test_a_token_gives_the_access_of_its_scopes_until_it_expires(algorithm: str) -> None:
+    key, time = private_key("one", algorithm), TestTime()
+    found = await verifier(MemoryRequests([key]), time).verify(key.sign(claims(name="Alice A.")))
+    assert (found.holder, found.label, found.tier) == ("oauth:alice", "Alice A.", "authenticated")
+    assert found.allows(LOOK)
+    assert not found.allows(PUT)
+    assert not found.allows(STOP)
+    assert not found.everything
+    before = found.revision
+    time.now += 631
+    assert not found.allows(LOOK)
+    assert not found.sees_server("github")
+    assert found.revision != before
 
 
 @pytest.mark.parametrize(
@@ -122,216 +119,180 @@ def test_a_token_gives_the_access_of_its_scopes_until_it_expires(algorithm: str)
         ({}, {"jwk": {"kty": "oct", "k": "AA"}, "jku": "https://evil.example.com", "x5u": "x"}, "accepted"),
     ],
 )  # fmt: skip
-def test_each_claim_and_header_is_checked(
+async def test_each_claim_and_header_is_checked(
     changes: dict[str, Any], header: dict[str, Any], expected: str
 ) -> None:
-    async def scenario() -> None:
-        requests = MemoryRequests()
-        token = private_key().sign(claims(**changes), **header)
-        assert await fault(verifier(requests), token) == expected
-        assert set(requests.asked) <= {JWKS}
-
-    run(scenario)
+    requests = MemoryRequests()
+    token = private_key().sign(claims(**changes), **header)
+    assert await fault(verifier(requests), token) == expected
+    assert set(requests.asked) <= {JWKS}
 
 
-def test_a_signature_that_only_the_server_could_not_have_made_is_refused() -> None:
-    async def scenario() -> None:
-        key = private_key("one", "RS256")
-        here = verifier(MemoryRequests([key]))
-        good = key.sign(claims())
-        head, body, signature = good.split(".")
-        public = key.key.public_key()
-        for name in ("none", "None", "NONE", "nOnE", ""):
-            forged = f"{part({'alg': name, 'typ': 'at+jwt', 'kid': 'one'})}.{body}."
-            assert await fault(here, forged) in ("algorithm", "malformed")
-            assert await fault(here, forged + signature) in ("algorithm", "malformed")
-        for secret in (
-            public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
-            public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
-            json.dumps(key.published()).encode(),
-            b"",
-        ):
-            signed = f"{part({'alg': 'HS256', 'typ': 'at+jwt', 'kid': 'one'})}.{body}"
-            mac = hmac.new(secret, signed.encode(), hashlib.sha256).digest()
-            assert await fault(here, f"{signed}.{part(mac)}") == "algorithm"
-        stranger = private_key("other", "RS512")
-        assert await fault(here, stranger.sign(claims(), kid="one")) == "signature"
-        assert await fault(here, f"{head}.{part(claims(sub='bob'))}.{signature}") == "signature"
-        assert await fault(here, f"{head}.{body}.{part(bytes(256))}") == "signature"
-        assert await fault(here, f"{head}.{body}.") == "signature"
-        assert await fault(here, good) == "accepted"
-
-    run(scenario)
+async def test_a_signature_that_only_the_server_could_not_have_made_is_refused() -> None:
+    key = private_key("one", "RS256")
+    here = verifier(MemoryRequests([key]))
+    good = key.sign(claims())
+    head, body, signature = good.split(".")
+    public = key.key.public_key()
+    for name in ("none", "None", "NONE", "nOnE", ""):
+        forged = f"{part({'alg': name, 'typ': 'at+jwt', 'kid': 'one'})}.{body}."
+        assert await fault(here, forged) in ("algorithm", "malformed")
+        assert await fault(here, forged + signature) in ("algorithm", "malformed")
+    for secret in (
+        public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
+        public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
+        json.dumps(key.published()).encode(),
+        b"",
+    ):
+        signed = f"{part({'alg': 'HS256', 'typ': 'at+jwt', 'kid': 'one'})}.{body}"
+        mac = hmac.new(secret, signed.encode(), hashlib.sha256).digest()
+        assert await fault(here, f"{signed}.{part(mac)}") == "algorithm"
+    stranger = private_key("other", "RS512")
+    assert await fault(here, stranger.sign(claims(), kid="one")) == "signature"
+    assert await fault(here, f"{head}.{part(claims(sub='bob'))}.{signature}") == "signature"
+    assert await fault(here, f"{head}.{body}.{part(bytes(256))}") == "signature"
+    assert await fault(here, f"{head}.{body}.") == "signature"
+    assert await fault(here, good) == "accepted"
 
 
-def test_algorithms_that_the_settings_do_not_allow_are_refused() -> None:
-    async def scenario() -> None:
-        here = verifier(MemoryRequests([private_key("one", "RS256")]), algorithms=frozenset({"RS512"}))
-        assert await fault(here, private_key("one", "RS256").sign(claims())) == "algorithm"
-
-    run(scenario)
+async def test_algorithms_that_the_settings_do_not_allow_are_refused() -> None:
+    here = verifier(MemoryRequests([private_key("one", "RS256")]), algorithms=frozenset({"RS512"}))
+    assert await fault(here, private_key("one", "RS256").sign(claims())) == "algorithm"
 
 
-def test_the_size_of_a_token_is_limited() -> None:
-    async def scenario() -> None:
-        requests = MemoryRequests()
-        here = verifier(requests)
-        assert await fault(here, private_key().sign(claims(note="x" * 16_000))) == "malformed"
-        assert await fault(here, "a" * 20_000) == "malformed"
-        assert await fault(here, private_key().sign(claims(note="x" * 8_000))) == "accepted"
-
-    run(scenario)
+async def test_the_size_of_a_token_is_limited() -> None:
+    requests = MemoryRequests()
+    here = verifier(requests)
+    assert await fault(here, private_key().sign(claims(note="x" * 16_000))) == "malformed"
+    assert await fault(here, "a" * 20_000) == "malformed"
+    assert await fault(here, private_key().sign(claims(note="x" * 8_000))) == "accepted"
 
 
-def test_a_removed_key_is_refused_and_a_new_one_accepted_without_a_restart() -> None:
-    async def scenario() -> None:
-        old, new, time = private_key("one"), private_key("two"), TestTime()
-        requests = MemoryRequests([old])
-        here = verifier(requests, time)
-        before = old.sign(claims(exp=NOW + 9_000))
-        access = await here.verify(before)
-        requests.keys = [new]
-        time.now += 61
-        assert await fault(here, new.sign(claims(sub="bob"))) == "accepted"
-        assert not access.allows(LOOK)
-        assert await fault(here, before) == "key"
-        assert requests.asked == [JWKS, JWKS]
-
-    run(scenario)
+async def test_a_removed_key_is_refused_and_a_new_one_accepted_without_a_restart() -> None:
+    old, new, time = private_key("one"), private_key("two"), TestTime()
+    requests = MemoryRequests([old])
+    here = verifier(requests, time)
+    before = old.sign(claims(exp=NOW + 9_000))
+    access = await here.verify(before)
+    requests.keys = [new]
+    time.now += 61
+    assert await fault(here, new.sign(claims(sub="bob"))) == "accepted"
+    assert not access.allows(LOOK)
+    assert await fault(here, before) == "key"
+    assert requests.asked == [JWKS, JWKS]
 
 
-def test_keys_are_fetched_again_in_the_background_when_tokens_are_used() -> None:
-    async def scenario() -> None:
-        old, time = private_key("one"), TestTime()
-        requests = MemoryRequests([old])
-        here = verifier(requests, time)
-        token = old.sign(claims(exp=NOW + 9_000))
-        access = await here.verify(token)
-        requests.keys = [private_key("two")]
-        time.now += 301
-        assert await here.verify(token) is access
-        await until(lambda: not access.allows(LOOK))
-        assert await fault(here, token) == "key"
-
-    run(scenario)
+async def test_keys_are_fetched_again_in_the_background_when_tokens_are_used() -> None:
+    old, time = private_key("one"), TestTime()
+    requests = MemoryRequests([old])
+    here = verifier(requests, time)
+    token = old.sign(claims(exp=NOW + 9_000))
+    access = await here.verify(token)
+    requests.keys = [private_key("two")]
+    time.now += 301
+    assert await here.verify(token) is access
+    await until(lambda: not access.allows(LOOK))
+    assert await fault(here, token) == "key"
 
 
-def test_a_flood_of_invented_key_ids_asks_the_server_once_a_minute() -> None:
-    async def scenario() -> None:
-        requests, time = MemoryRequests(), TestTime()
-        here = verifier(requests, time)
-        for number in range(200):
-            assert await fault(here, private_key().sign(claims(), kid=f"invented {number}")) == "key"
-        assert len(requests.asked) == 1
-        time.now += 61
-        for number in range(200):
-            assert await fault(here, private_key().sign(claims(), kid=f"again {number}")) == "key"
-        assert len(requests.asked) == 2
-        assert await fault(here, private_key().sign(claims())) == "accepted"
-
-    run(scenario)
+async def test_a_flood_of_invented_key_ids_asks_the_server_once_a_minute() -> None:
+    requests, time = MemoryRequests(), TestTime()
+    here = verifier(requests, time)
+    for number in range(200):
+        assert await fault(here, private_key().sign(claims(), kid=f"invented {number}")) == "key"
+    assert len(requests.asked) == 1
+    time.now += 61
+    for number in range(200):
+        assert await fault(here, private_key().sign(claims(), kid=f"again {number}")) == "key"
+    assert len(requests.asked) == 2
+    assert await fault(here, private_key().sign(claims())) == "accepted"
 
 
-def test_a_server_that_does_not_answer_stalls_only_those_who_need_it() -> None:
-    async def scenario() -> None:
-        requests, time = MemoryRequests(), TestTime()
-        here = verifier(requests, time)
-        good = private_key().sign(claims(exp=NOW + 9_000))
-        await here.verify(good)
-        time.now += 61
-        requests.held = asyncio.Event()
-        waits = [
-            asyncio.ensure_future(here.verify(private_key().sign(claims(), kid=f"new {number}")))
-            for number in range(3)
-        ]
-        await until(lambda: len(requests.asked) == 2)
-        assert await fault(here, good) == "accepted"
-        assert await fault(here, private_key().sign(claims(sub="bob"))) == "accepted"
-        requests.failure = FetchFailed("no answer within 5 s")
-        requests.held.set()
-        for wait in waits:
-            with pytest.raises(AuthorizationServerUnavailable) as caught:
-                await wait
-            assert "no answer" in caught.value.detail
-        assert len(requests.asked) == 2
-
-    run(scenario)
+async def test_a_server_that_does_not_answer_stalls_only_those_who_need_it() -> None:
+    requests, time = MemoryRequests(), TestTime()
+    here = verifier(requests, time)
+    good = private_key().sign(claims(exp=NOW + 9_000))
+    await here.verify(good)
+    time.now += 61
+    requests.held = asyncio.Event()
+    waits = [
+        asyncio.ensure_future(here.verify(private_key().sign(claims(), kid=f"new {number}")))
+        for number in range(3)
+    ]
+    await until(lambda: len(requests.asked) == 2)
+    assert await fault(here, good) == "accepted"
+    assert await fault(here, private_key().sign(claims(sub="bob"))) == "accepted"
+    requests.failure = FetchFailed("no answer within 5 s")
+    requests.held.set()
+    for wait in waits:
+        with pytest.raises(AuthorizationServerUnavailable) as caught:
+            await wait
+        assert "no answer" in caught.value.detail
+    assert len(requests.asked) == 2
 
 
-def test_a_dead_server_is_asked_seldom_and_old_keys_are_not_trusted_for_ever() -> None:
-    async def scenario() -> None:
-        requests, time = MemoryRequests(failure=FetchFailed("refused")), TestTime()
-        here = verifier(requests, time)
-        token = private_key().sign(claims(exp=NOW + 90_000))
-        for _ in range(20):
-            with pytest.raises(AuthorizationServerUnavailable):
-                await here.verify(token)
-        assert len(requests.asked) == 1
-        time.now += 6
-        requests.failure = None
-        assert await fault(here, token) == "accepted"
-        requests.failure = FetchFailed("refused")
-        time.now += 3_000
-        assert await fault(here, token) == "accepted"
-        time.now += 601
+async def test_a_dead_server_is_asked_seldom_and_old_keys_are_not_trusted_for_ever() -> None:
+    requests, time = MemoryRequests(failure=FetchFailed("refused")), TestTime()
+    here = verifier(requests, time)
+    token = private_key().sign(claims(exp=NOW + 90_000))
+    for _ in range(20):
         with pytest.raises(AuthorizationServerUnavailable):
             await here.verify(token)
-
-    run(scenario)
-
-
-def test_a_client_that_goes_away_does_not_stop_the_check_for_others() -> None:
-    async def scenario() -> None:
-        requests = MemoryRequests(held=asyncio.Event())
-        here, token = verifier(requests), private_key().sign(claims())
-        first, second = (asyncio.ensure_future(here.verify(token)) for _ in range(2))
-        await until(lambda: requests.asked)
-        first.cancel()
-        assert requests.held
-        requests.held.set()
-        assert (await second).holder == "oauth:alice"
-        assert requests.asked == [JWKS]
-
-    run(scenario)
+    assert len(requests.asked) == 1
+    time.now += 6
+    requests.failure = None
+    assert await fault(here, token) == "accepted"
+    requests.failure = FetchFailed("refused")
+    time.now += 3_000
+    assert await fault(here, token) == "accepted"
+    time.now += 601
+    with pytest.raises(AuthorizationServerUnavailable):
+        await here.verify(token)
 
 
-def test_sessions_go_on_when_a_client_renews_its_token() -> None:
-    async def scenario() -> None:
-        time = TestTime()
-        here = verifier(MemoryRequests(), time)
-        first = await here.verify(private_key().sign(claims()))
-        time.now += 500
-        renewed = private_key().sign(claims(iat=NOW + 490, exp=NOW + 1_100))
-        assert await here.verify(renewed) is first
-        time.now += 400
-        assert first.allows(LOOK)
-        more = private_key().sign(claims(exp=NOW + 2_000, scope="tabane:*"))
-        other = private_key().sign(claims(exp=NOW + 2_000, client_id="another"))
-        assert await here.verify(more) is not first
-        assert await here.verify(other) is not first
-        assert not first.allows(PUT)
-        time.now += 300
-        assert not first.allows(LOOK)
-
-    run(scenario)
+async def test_a_client_that_goes_away_does_not_stop_the_check_for_others() -> None:
+    requests = MemoryRequests(held=asyncio.Event())
+    here, token = verifier(requests), private_key().sign(claims())
+    first, second = (asyncio.ensure_future(here.verify(token)) for _ in range(2))
+    await until(lambda: requests.asked)
+    first.cancel()
+    assert requests.held
+    requests.held.set()
+    assert (await second).holder == "oauth:alice"
+    assert requests.asked == [JWKS]
 
 
-def test_an_opaque_token_is_introspected_and_its_revocation_noticed_within_a_minute() -> None:
-    async def scenario() -> None:
-        requests, time = MemoryRequests(active={"opaque": {**claims(), "active": True}}), TestTime()
-        here = verifier(requests, time, introspection_url=INTROSPECTION, client_id="hub")
-        access = await here.verify("opaque")
-        assert await here.verify("opaque") is access
-        assert requests.asked == [INTROSPECTION]
-        requests.active.clear()
-        time.now += 61
+async def test_sessions_go_on_when_a_client_renews_its_token() -> None:
+    time = TestTime()
+    here = verifier(MemoryRequests(), time)
+    first = await here.verify(private_key().sign(claims()))
+    time.now += 500
+    renewed = private_key().sign(claims(iat=NOW + 490, exp=NOW + 1_100))
+    assert await here.verify(renewed) is first
+    time.now += 400
+    assert first.allows(LOOK)
+    more = private_key().sign(claims(exp=NOW + 2_000, scope="tabane:*"))
+    other = private_key().sign(claims(exp=NOW + 2_000, client_id="another"))
+    assert await here.verify(more) is not first
+    assert await here.verify(other) is not first
+    assert not first.allows(PUT)
+    time.now += 300
+    assert not first.allows(LOOK)
+
+
+async def test_an_opaque_token_is_introspected_and_its_revocation_noticed_within_a_minute() -> None:
+    requests, time = MemoryRequests(active={"opaque": {**claims(), "active": True}}), TestTime()
+    here = verifier(requests, time, introspection_url=INTROSPECTION, client_id="hub")
+    access = await here.verify("opaque")
+    assert await here.verify("opaque") is access
+    assert requests.asked == [INTROSPECTION]
+    requests.active.clear()
+    time.now += 61
+    assert await fault(here, "opaque") == "inactive"
+    assert not access.allows(LOOK)
+    for _ in range(20):
         assert await fault(here, "opaque") == "inactive"
-        assert not access.allows(LOOK)
-        for _ in range(20):
-            assert await fault(here, "opaque") == "inactive"
-        assert requests.asked == [INTROSPECTION] * 2
-
-    run(scenario)
+    assert requests.asked == [INTROSPECTION] * 2
 
 
 @pytest.mark.parametrize(
@@ -350,88 +311,70 @@ def test_an_opaque_token_is_introspected_and_its_revocation_noticed_within_a_min
         ({"sub": None, "client_id": None}, "subject"),
     ],
 )
-def test_the_answer_of_introspection_is_checked(changes: dict[str, Any], expected: str) -> None:
-    async def scenario() -> None:
-        requests = MemoryRequests(active={"opaque": claims(**{"active": True, **changes})})
-        here = verifier(requests, introspection_url=INTROSPECTION, client_id="hub")
-        assert await fault(here, "opaque") == expected
-
-    run(scenario)
+async def test_the_answer_of_introspection_is_checked(changes: dict[str, Any], expected: str) -> None:
+    requests = MemoryRequests(active={"opaque": claims(**{"active": True, **changes})})
+    here = verifier(requests, introspection_url=INTROSPECTION, client_id="hub")
+    assert await fault(here, "opaque") == expected
 
 
 @pytest.mark.parametrize("answer", [b"", b"[]", b'{"active":"yes"}', b"\xff", b"[" * 50_000])
-def test_an_answer_of_introspection_that_cannot_be_read_is_the_fault_of_the_server(answer: bytes) -> None:
-    async def scenario() -> None:
-        requests = MemoryRequests(documents={INTROSPECTION: answer or b" "})
-        here = verifier(requests, introspection_url=INTROSPECTION, client_id="hub")
-        with pytest.raises(AuthorizationServerUnavailable):
-            await here.verify("opaque")
-
-    run(scenario)
-
-
-def test_a_revoked_jwt_is_refused_if_introspection_is_always_asked() -> None:
-    async def scenario() -> None:
-        token = private_key().sign(claims())
-        requests = MemoryRequests(active={token: {**claims(), "active": True}})
-        time = TestTime()
-        here = verifier(
-            requests, time, introspection_url=INTROSPECTION, client_id="hub", always_introspect=True
-        )
-        assert await fault(here, token) == "accepted"
-        requests.active.clear()
-        time.now += 61
-        assert await fault(here, token) == "inactive"
-        forged = private_key("other").sign(claims(), kid="one")
-        asked = len(requests.asked)
-        assert await fault(here, forged) == "signature"
-        assert len(requests.asked) == asked
-
-    run(scenario)
+async def test_an_answer_of_introspection_that_cannot_be_read_is_the_fault_of_the_server(
+    answer: bytes,
+) -> None:
+    requests = MemoryRequests(documents={INTROSPECTION: answer or b" "})
+    here = verifier(requests, introspection_url=INTROSPECTION, client_id="hub")
+    with pytest.raises(AuthorizationServerUnavailable):
+        await here.verify("opaque")
 
 
-def test_many_opaque_tokens_at_once_do_not_pile_up() -> None:
-    async def scenario() -> None:
-        requests = MemoryRequests(held=asyncio.Event())
-        here = verifier(requests, introspection_url=INTROSPECTION, client_id="hub")
-        waits = [asyncio.ensure_future(here.verify(f"invented{number}")) for number in range(200)]
-        await until(lambda: sum(wait.done() for wait in waits) == 200 - 64)
-        # The secret is read in a thread before each request, which may take its time.
-        await until(lambda: len(requests.asked) >= 8, "as many are asked about as may be at once")
-        await loop_turns()
-        assert len(requests.asked) == 8
-        assert requests.held
-        requests.held.set()
-        results = await asyncio.gather(*waits, return_exceptions=True)
-        assert sum(isinstance(result, AuthorizationServerUnavailable) for result in results) == 136
-        assert sum(isinstance(result, TokenRefused) for result in results) == 64
-
-    run(scenario)
+async def test_a_revoked_jwt_is_refused_if_introspection_is_always_asked() -> None:
+    token = private_key().sign(claims())
+    requests = MemoryRequests(active={token: {**claims(), "active": True}})
+    time = TestTime()
+    here = verifier(requests, time, introspection_url=INTROSPECTION, client_id="hub", always_introspect=True)
+    assert await fault(here, token) == "accepted"
+    requests.active.clear()
+    time.now += 61
+    assert await fault(here, token) == "inactive"
+    forged = private_key("other").sign(claims(), kid="one")
+    asked = len(requests.asked)
+    assert await fault(here, forged) == "signature"
+    assert len(requests.asked) == asked
 
 
-def test_a_token_without_a_scope_of_ours_says_which_scopes_help() -> None:
-    async def scenario() -> None:
-        with pytest.raises(ScopeMissing) as caught:
-            await verifier(MemoryRequests()).verify(private_key().sign(claims(scope="email")))
-        assert caught.value.scopes == ("tabane:read", "tabane:*")
-        assert (caught.value.error, caught.value.status) == ("insufficient_scope", 403)
+async def test_many_opaque_tokens_at_once_do_not_pile_up() -> None:
+    requests = MemoryRequests(held=asyncio.Event())
+    here = verifier(requests, introspection_url=INTROSPECTION, client_id="hub")
+    waits = [asyncio.ensure_future(here.verify(f"invented{number}")) for number in range(200)]
+    await until(lambda: sum(wait.done() for wait in waits) == 200 - 64)
+    # The secret is read in a thread before each request, which may take its time.
+    await until(lambda: len(requests.asked) >= 8, "as many are asked about as may be at once")
+    await loop_turns()
+    assert len(requests.asked) == 8
+    assert requests.held
+    requests.held.set()
+    results = await asyncio.gather(*waits, return_exceptions=True)
+    assert sum(isinstance(result, AuthorizationServerUnavailable) for result in results) == 136
+    assert sum(isinstance(result, TokenRefused) for result in results) == 64
 
-    run(scenario)
+
+async def test_a_token_without_a_scope_of_ours_says_which_scopes_help() -> None:
+    with pytest.raises(ScopeMissing) as caught:
+        await verifier(MemoryRequests()).verify(private_key().sign(claims(scope="email")))
+    assert caught.value.scopes == ("tabane:read", "tabane:*")
+    assert (caught.value.error, caught.value.status) == ("insufficient_scope", 403)
 
 
-def test_a_client_without_a_user_has_a_name_that_no_user_can_have() -> None:
-    async def scenario() -> None:
-        here = verifier(MemoryRequests())
-        alone = await here.verify(private_key().sign(claims(sub=None, client_id="robot")))
-        posing = await here.verify(private_key().sign(claims(sub="client/robot")))
-        odd = await here.verify(private_key().sign(claims(sub="a\n\u202eb", name="N\x00\n\u202e")))
-        assert alone.holder == "oauth:client/robot"
-        assert posing.holder == "oauth:client%2Frobot"
-        assert odd.holder.isascii()
-        assert odd.holder.isprintable()
-        assert odd.label == "N"
-
-    run(scenario)
+async def test_a_client_without_a_user_has_a_name_that_no_user_can_have() -> None:
+    here = verifier(MemoryRequests())
+    alone = await here.verify(private_key().sign(claims(sub=None, client_id="robot")))
+    posing = await here.verify(private_key().sign(claims(sub="client/robot")))
+    odd = await here.verify(private_key().sign(claims(sub="a\n\u202eb", name="N\x00\n\u202e")))
+    assert alone.holder == "oauth:client/robot"
+    assert posing.holder == "oauth:client%2Frobot"
+    assert odd.holder.isascii()
+    assert odd.holder.isprintable()
+    assert odd.label == "N"
 
 
 JSON = st.recursive(
@@ -458,35 +401,26 @@ FORGED = st.builds(
 
 
 @given(FORGED | st.text(max_size=300) | st.text("ey.AQ_-=", max_size=100))
-def test_no_forged_token_is_accepted_and_none_breaks_the_verifier(token: str) -> None:
-    async def scenario() -> None:
-        with pytest.raises(TokenRefused):
-            await verifier(MemoryRequests()).verify(token)
-
-    asyncio.run(scenario())
+async def test_no_forged_token_is_accepted_and_none_breaks_the_verifier(token: str) -> None:
+    with pytest.raises(TokenRefused):
+        await verifier(MemoryRequests()).verify(token)
 
 
 @given(
     st.dictionaries(st.sampled_from([*claims(), "nbf", "scp", "azp", "cnf", "typ", "nonce", "email"]), JSON)
 )
-def test_no_claims_break_the_verifier(changes: dict[str, Any]) -> None:
-    async def scenario() -> None:
-        try:
-            found = await verifier(MemoryRequests()).verify(private_key().sign({**claims(), **changes}))
-        except TokenRefused:
-            return
-        assert found.holder.isascii()
-        assert not found.allows(STOP)
-
-    asyncio.run(scenario())
+async def test_no_claims_break_the_verifier(changes: dict[str, Any]) -> None:
+    try:
+        found = await verifier(MemoryRequests()).verify(private_key().sign({**claims(), **changes}))
+    except TokenRefused:
+        return
+    assert found.holder.isascii()
+    assert not found.allows(STOP)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 255))
-def test_a_token_with_one_changed_byte_is_refused(place: int, change: int) -> None:
-    async def scenario() -> None:
-        token = bytearray(private_key().sign(claims()).encode())
-        token[place % len(token)] ^= change
-        with pytest.raises(TokenRefused):
-            await verifier(MemoryRequests()).verify(token.decode("latin-1"))
-
-    asyncio.run(scenario())
+async def test_a_token_with_one_changed_byte_is_refused(place: int, change: int) -> None:
+    token = bytearray(private_key().sign(claims()).encode())
+    token[place % len(token)] ^= change
+    with pytest.raises(TokenRefused):
+        await verifier(MemoryRequests()).verify(token.decode("latin-1"))

@@ -367,7 +367,7 @@ def test_progress_is_told_up_to_the_last_file(tmp_path: Path, folder: Path) -> N
     run(work)
 
 
-def test_a_job_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_a_job_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     top, home = tmp_path / "many", tmp_path / "home"
     top.mkdir()
     home.mkdir()
@@ -384,16 +384,12 @@ def test_a_job_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     child.send_signal(signal.SIGKILL)
     child.wait()
     child.stdout.close()
-
-    async def work() -> None:
-        async with opened(str(home)) as asked:
-            report = await FileAdding(asked.documents, FileTextReader()).add(
-                [DocumentFolder(str(top))], PassOptions(), Told()
-            )
-            assert report.unchanged >= 100
-            assert report.new == 400 - report.unchanged > 0
-
-    asyncio.run(work())
+    async with opened(str(home)) as asked:
+        report = await FileAdding(asked.documents, FileTextReader()).add(
+            [DocumentFolder(str(top))], PassOptions(), Told()
+        )
+        assert report.unchanged >= 100
+        assert report.new == 400 - report.unchanged > 0
 
 
 def test_a_file_in_an_allowed_folder_is_put_as_it_was_read(tmp_path: Path, folder: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from tabane.operations import Caller, Face
 from tests.harness.labeled_servers import TOOLS, replayed
-from tests.harness.patience import run
 from tests.harness.running_hub import Json, RunningHub, SocketClient, running_hub, text
 from tests.reader.pages import serve
 from tests.reader.site import Site, furnish, running
@@ -54,83 +53,67 @@ async def person(here: RunningHub, operation: str, **params: Any) -> Any:
     return await here.hub.door.invoke(PERSON, operation, msgspec.json.encode(params))
 
 
-def test_mail_is_not_sent_after_an_inbox_was_read_and_the_reason_says_what_was_read(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with hub(tmp_path) as here:
-            line = await client(here)
-            assert await held(line, "mail__send_email", to="a@b") == ""
-            await line.call("mail__read_inbox")
-            why = await held(line, "mail__send_email", to="a@b")
-            assert "mail__read_inbox" in why
-            assert "tabane policy allow 'mail>mail'" in why
-            assert "tabane approve" in why
-
-    run(scenario)
-
-
-def test_call_tool_is_no_way_around(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with hub(tmp_path) as here:
-            line = await client(here)
-            await line.through("mail__read_inbox")
-            failed = await line.through("mail__send_email", to="a@b")
-            assert failed["isError"] is True
-            assert "mail__read_inbox" in text(failed)
-
-    run(scenario)
+async def test_mail_is_not_sent_after_an_inbox_was_read_and_the_reason_says_what_was_read(
+    tmp_path: Path,
+) -> None:
+    async with hub(tmp_path) as here:
+        line = await client(here)
+        assert await held(line, "mail__send_email", to="a@b") == ""
+        await line.call("mail__read_inbox")
+        why = await held(line, "mail__send_email", to="a@b")
+        assert "mail__read_inbox" in why
+        assert "tabane policy allow 'mail>mail'" in why
+        assert "tabane approve" in why
 
 
-def test_a_client_that_can_ask_asks_once(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with hub(tmp_path) as here:
-            line = await client(here, capabilities=FORMS)
-            line.answer = lambda question: ACCEPTED
-            await line.call("mail__read_inbox")
-            for _ in range(3):
-                assert text(await line.call("mail__send_email", to="a@b")) == "ok"
-            assert len(line.questions) == 1
-            assert "mail__read_inbox" in line.questions[0]["params"]["message"]
-
-    run(scenario)
+async def test_call_tool_is_no_way_around(tmp_path: Path) -> None:
+    async with hub(tmp_path) as here:
+        line = await client(here)
+        await line.through("mail__read_inbox")
+        failed = await line.through("mail__send_email", to="a@b")
+        assert failed["isError"] is True
+        assert "mail__read_inbox" in text(failed)
 
 
-def test_neither_a_new_connection_nor_a_new_hub_washes_labels_off(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with hub(tmp_path) as here:
-            line = await client(here)
-            await line.call("mail__read_inbox")
-            await line.close()
-            assert await held(await client(here), "files__delete_file", path="x") != ""
-        async with hub(tmp_path) as here:
-            assert await held(await client(here), "files__delete_file", path="x") != ""
-            await person(here, "forget_flow_trails", client="claude")
-            assert await held(await client(here), "files__delete_file", path="x") == ""
-
-    run(scenario)
+async def test_a_client_that_can_ask_asks_once(tmp_path: Path) -> None:
+    async with hub(tmp_path) as here:
+        line = await client(here, capabilities=FORMS)
+        line.answer = lambda question: ACCEPTED
+        await line.call("mail__read_inbox")
+        for _ in range(3):
+            assert text(await line.call("mail__send_email", to="a@b")) == "ok"
+        assert len(line.questions) == 1
+        assert "mail__read_inbox" in line.questions[0]["params"]["message"]
 
 
-def test_what_was_read_is_on_disk_before_it_is_answered(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with hub(tmp_path) as here:
-            await (await client(here)).call("mail__read_inbox")
-            file = tmp_path / "home" / "flow-trails.jsonl"
-            crashed = file.read_bytes()
-            assert file.stat().st_mode & 0o777 == 0o600
-        file.write_bytes(crashed)  # as a hub that was killed leaves it
-        async with hub(tmp_path) as here:
-            assert await held(await client(here), "mail__send_email", to="a@b") != ""
-
-    run(scenario)
+async def test_neither_a_new_connection_nor_a_new_hub_washes_labels_off(tmp_path: Path) -> None:
+    async with hub(tmp_path) as here:
+        line = await client(here)
+        await line.call("mail__read_inbox")
+        await line.close()
+        assert await held(await client(here), "files__delete_file", path="x") != ""
+    async with hub(tmp_path) as here:
+        assert await held(await client(here), "files__delete_file", path="x") != ""
+        await person(here, "forget_flow_trails", client="claude")
+        assert await held(await client(here), "files__delete_file", path="x") == ""
 
 
-def test_another_client_or_folder_has_read_nothing(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with hub(tmp_path) as here:
-            await (await client(here)).call("mail__read_inbox")
-            assert await held(await client(here, "cursor"), "mail__send_email", to="a@b") == ""
-            assert await held(await client(here, folder="/other"), "mail__send_email", to="a@b") == ""
+async def test_what_was_read_is_on_disk_before_it_is_answered(tmp_path: Path) -> None:
+    async with hub(tmp_path) as here:
+        await (await client(here)).call("mail__read_inbox")
+        file = tmp_path / "home" / "flow-trails.jsonl"
+        crashed = file.read_bytes()
+        assert file.stat().st_mode & 0o777 == 0o600
+    file.write_bytes(crashed)  # as a hub that was killed leaves it
+    async with hub(tmp_path) as here:
+        assert await held(await client(here), "mail__send_email", to="a@b") != ""
 
-    run(scenario)
+
+async def test_another_client_or_folder_has_read_nothing(tmp_path: Path) -> None:
+    async with hub(tmp_path) as here:
+        await (await client(here)).call("mail__read_inbox")
+        assert await held(await client(here, "cursor"), "mail__send_email", to="a@b") == ""
+        assert await held(await client(here, folder="/other"), "mail__send_email", to="a@b") == ""
 
 
 @pytest.fixture(scope="module")
@@ -141,126 +124,102 @@ def site() -> Any:
         yield site
 
 
-def test_a_page_a_note_and_another_page(tmp_path: Path, site: Site) -> None:
+async def test_a_page_a_note_and_another_page(tmp_path: Path, site: Site) -> None:
     """The address of the second page could carry the note away."""
-
-    async def scenario() -> None:
-        async with hub(tmp_path, reader_allow=(f"127.0.0.1:{site.port}",)) as here:
-            line = await client(here)
-            url = site.url("/article")
-            await line.call("put_document", filepath="note.md", text="The code of the safe is 4711.")
-            assert (await line.call("read_url_content", url=url))["isError"] is False
-            # What is not there was not read.
-            assert (await line.call("get_document", filepath="none.md"))["isError"] is True
-            assert (await line.call("read_url_content", url=url))["isError"] is False
-            await line.call("get_document", filepath="note.md")
-            stopped = await line.call("read_url_content", url=f"{url}?code=4711")
-            assert stopped["isError"] is True
-            assert "get_document" in text(stopped)
-
-    run(scenario)
+    async with hub(tmp_path, reader_allow=(f"127.0.0.1:{site.port}",)) as here:
+        line = await client(here)
+        url = site.url("/article")
+        await line.call("put_document", filepath="note.md", text="The code of the safe is 4711.")
+        assert (await line.call("read_url_content", url=url))["isError"] is False
+        # What is not there was not read.
+        assert (await line.call("get_document", filepath="none.md"))["isError"] is True
+        assert (await line.call("read_url_content", url=url))["isError"] is False
+        await line.call("get_document", filepath="note.md")
+        stopped = await line.call("read_url_content", url=f"{url}?code=4711")
+        assert stopped["isError"] is True
+        assert "get_document" in text(stopped)
 
 
-def test_mail_is_not_sent_after_a_page(tmp_path: Path, site: Site) -> None:
-    async def scenario() -> None:
-        async with hub(tmp_path, reader_allow=(f"127.0.0.1:{site.port}",)) as here:
-            line = await client(here)
-            await line.call("read_url_content", url=site.url("/article"))
-            assert "read_url_content" in await held(line, "mail__send_email", to="a@b")
-
-    run(scenario)
+async def test_mail_is_not_sent_after_a_page(tmp_path: Path, site: Site) -> None:
+    async with hub(tmp_path, reader_allow=(f"127.0.0.1:{site.port}",)) as here:
+        line = await client(here)
+        await line.call("read_url_content", url=site.url("/article"))
+        assert "read_url_content" in await held(line, "mail__send_email", to="a@b")
 
 
-def test_a_document_written_after_mail_was_read_stays_untrusted(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with hub(tmp_path) as here:
-            writer = await client(here, "writer")
-            await writer.call("put_document", filepath="own.md", text="My own words about cats.")
-            await writer.call("mail__read_inbox")
-            await writer.call("put_document", filepath="copied.md", text="Words about dogs from a mail.")
-            clean, reader, searcher = [await client(here, name) for name in ("clean", "reader", "searcher")]
-            await clean.call("get_document", filepath="own.md")
-            assert await held(clean, "files__delete_file", path="x") == ""
-            await reader.call("get_document", filepath="copied.md")
-            assert "copied.md" in await held(reader, "files__delete_file", path="x")
-            await searcher.call("search_everything", query="dogs from a mail")
-            assert await held(searcher, "files__delete_file", path="x") != ""
-            again = await client(here, "again")
-            await again.call("put_document", filepath="copied.md", text="Words about dogs from a mail.")
-            await again.call("get_document", filepath="copied.md")
-            assert await held(again, "files__delete_file", path="x") != ""
-
-    run(scenario)
+async def test_a_document_written_after_mail_was_read_stays_untrusted(tmp_path: Path) -> None:
+    async with hub(tmp_path) as here:
+        writer = await client(here, "writer")
+        await writer.call("put_document", filepath="own.md", text="My own words about cats.")
+        await writer.call("mail__read_inbox")
+        await writer.call("put_document", filepath="copied.md", text="Words about dogs from a mail.")
+        clean, reader, searcher = [await client(here, name) for name in ("clean", "reader", "searcher")]
+        await clean.call("get_document", filepath="own.md")
+        assert await held(clean, "files__delete_file", path="x") == ""
+        await reader.call("get_document", filepath="copied.md")
+        assert "copied.md" in await held(reader, "files__delete_file", path="x")
+        await searcher.call("search_everything", query="dogs from a mail")
+        assert await held(searcher, "files__delete_file", path="x") != ""
+        again = await client(here, "again")
+        await again.call("put_document", filepath="copied.md", text="Words about dogs from a mail.")
+        await again.call("get_document", filepath="copied.md")
+        assert await held(again, "files__delete_file", path="x") != ""
 
 
-def test_a_pair_is_allowed_and_taken_back(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with hub(tmp_path) as here:
-            line = await client(here)
-            await line.call("mail__read_inbox")
-            assert await person(here, "allow_flow", pair="mail>mail") == {
-                "pair": "mail>mail",
-                "changed": True,
-            }
-            assert await held(line, "mail__send_email", to="a@b") == ""
-            assert await held(line, "files__delete_file", path="x") != ""
-            assert (await person(here, "list_flow_trails"))["allowed"] == {"local": ["mail>mail"]}
-        async with hub(tmp_path) as here:
-            line = await client(here)
-            assert await held(line, "mail__send_email", to="a@b") == ""
-            assert (await person(here, "disallow_flow", pair="mail>mail"))["changed"] is True
-            assert await held(line, "mail__send_email", to="a@b") != ""
-
-    run(scenario)
+async def test_a_pair_is_allowed_and_taken_back(tmp_path: Path) -> None:
+    async with hub(tmp_path) as here:
+        line = await client(here)
+        await line.call("mail__read_inbox")
+        assert await person(here, "allow_flow", pair="mail>mail") == {
+            "pair": "mail>mail",
+            "changed": True,
+        }
+        assert await held(line, "mail__send_email", to="a@b") == ""
+        assert await held(line, "files__delete_file", path="x") != ""
+        assert (await person(here, "list_flow_trails"))["allowed"] == {"local": ["mail>mail"]}
+    async with hub(tmp_path) as here:
+        line = await client(here)
+        assert await held(line, "mail__send_email", to="a@b") == ""
+        assert (await person(here, "disallow_flow", pair="mail>mail"))["changed"] is True
+        assert await held(line, "mail__send_email", to="a@b") != ""
 
 
-def test_an_explanation_says_labels_trail_and_outcome(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        keys = {"files": {"labels": ["untrusted"], "tools": {"delete_*": {"labels": ["-destructive"]}}}}
-        async with hub(tmp_path, keys) as here:
-            line = await client(here)
-            await line.call("mail__read_inbox")
-            found = await person(here, "explain_flow", tool="mail__send_email", client="claude")
-            assert found["outcome"] == "ask"
-            assert found["pairs"] == ["mail>mail"]
-            assert found["labels"] == [
-                {"label": "external", "from": "name"}, {"label": "destructive", "from": "name"}
-            ]  # fmt: skip
-            assert found["trail"]["untrusted"] == {"mail": "mail__read_inbox"}
-            other = await person(here, "explain_flow", tool="mail__send_email", client="cursor")
-            assert (other["outcome"], other["trail"]) == ("allow", None)
-            rows = (await person(here, "list_flow_labels", name="files"))["results"]
-            assert {row["tool"]: [each["label"] for each in row["labels"]] for row in rows} == {
-                "files__read_file": ["private", "untrusted"],
-                "files__delete_file": ["untrusted"],
-            }
-
-    run(scenario)
+async def test_an_explanation_says_labels_trail_and_outcome(tmp_path: Path) -> None:
+    keys = {"files": {"labels": ["untrusted"], "tools": {"delete_*": {"labels": ["-destructive"]}}}}
+    async with hub(tmp_path, keys) as here:
+        line = await client(here)
+        await line.call("mail__read_inbox")
+        found = await person(here, "explain_flow", tool="mail__send_email", client="claude")
+        assert found["outcome"] == "ask"
+        assert found["pairs"] == ["mail>mail"]
+        assert found["labels"] == [
+            {"label": "external", "from": "name"}, {"label": "destructive", "from": "name"}
+        ]  # fmt: skip
+        assert found["trail"]["untrusted"] == {"mail": "mail__read_inbox"}
+        other = await person(here, "explain_flow", tool="mail__send_email", client="cursor")
+        assert (other["outcome"], other["trail"]) == ("allow", None)
+        rows = (await person(here, "list_flow_labels", name="files"))["results"]
+        assert {row["tool"]: [each["label"] for each in row["labels"]] for row in rows} == {
+            "files__read_file": ["private", "untrusted"],
+            "files__delete_file": ["untrusted"],
+        }
 
 
-def test_strict_refuses_what_nobody_can_approve(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with hub(tmp_path, flow_policy="strict") as here:
-            line = await client(here, capabilities=FORMS)
-            await line.call("mail__read_inbox")
-            reply = await line.request(
-                "tools/call", {"name": "files__delete_file", "arguments": {"path": "x"}}
-            )
-            assert "mail__read_inbox" in reply["error"]["message"]
-            assert line.questions == []
-
-    run(scenario)
+async def test_strict_refuses_what_nobody_can_approve(tmp_path: Path) -> None:
+    async with hub(tmp_path, flow_policy="strict") as here:
+        line = await client(here, capabilities=FORMS)
+        await line.call("mail__read_inbox")
+        reply = await line.request("tools/call", {"name": "files__delete_file", "arguments": {"path": "x"}})
+        assert "mail__read_inbox" in reply["error"]["message"]
+        assert line.questions == []
 
 
-def test_off_is_as_before_and_keeps_nothing(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with hub(tmp_path) as here:
-            await (await client(here)).call("mail__read_inbox")
-        async with hub(tmp_path, flow_policy="off") as here:
-            line = await client(here)
-            await line.call("mail__read_inbox")
-            assert await held(line, "mail__send_email", to="a@b") == ""
-            assert (await person(here, "explain_flow", tool="mail__send_email"))["outcome"] == "off"
-            assert not (tmp_path / "home" / "flow-trails.jsonl").exists()
-
-    run(scenario)
+async def test_off_is_as_before_and_keeps_nothing(tmp_path: Path) -> None:
+    async with hub(tmp_path) as here:
+        await (await client(here)).call("mail__read_inbox")
+    async with hub(tmp_path, flow_policy="off") as here:
+        line = await client(here)
+        await line.call("mail__read_inbox")
+        assert await held(line, "mail__send_email", to="a@b") == ""
+        assert (await person(here, "explain_flow", tool="mail__send_email"))["outcome"] == "off"
+        assert not (tmp_path / "home" / "flow-trails.jsonl").exists()

@@ -17,7 +17,7 @@ from tabane.errors import CallerError
 from tabane.gateway.long_results import KeptLimits, LongResults
 from tabane.gateway.parameters import ReadMore
 from tabane.operations import Caller, Face
-from tests.harness.patience import run, until
+from tests.harness.patience import until
 from tests.harness.running_hub import Client, Json, SocketClient, child, running_hub, text
 
 PART = "io.github.tabane/part"
@@ -80,137 +80,115 @@ def said(part: Json) -> str:
 @pytest.mark.parametrize("client", get_args(Client))
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.parametrize("by", ["call_tool", "call_readonly_tool"])
-def test_a_long_result_comes_in_parts_in_every_pairing(
+async def test_a_long_result_comes_in_parts_in_every_pairing(
     tmp_path: Path, client: Client, era: str, by: str
 ) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": child("--era", era)}, result_tokens=1_000) as here:
-            line = await here.connect(client)
-            first = await line.call(by, name="up__echo", arguments={"text": LINES})
-            parts = await read_on(line, first)
-            whole = await line.call("up__echo", text=LINES)
-            assert "".join(map(said, parts)) == text(whole)
-            assert len(parts) > 5
-            assert all(len(said(part).encode()) <= 4_000 for part in parts)
-            kinds = [part.get("resultType") for part in parts]
-            assert kinds == [
-                ("complete" if line.modern or (era == "modern" and n == 0) else None)
-                for n in range(len(parts))
-            ]
-            # structuredContent of this size would be the same text once more.
-            assert "structuredContent" not in first
-            assert first["_meta"][PART]["omitted"] == ["structuredContent"]
-
-    run(scenario)
+    async with running_hub(tmp_path, {"up": child("--era", era)}, result_tokens=1_000) as here:
+        line = await here.connect(client)
+        first = await line.call(by, name="up__echo", arguments={"text": LINES})
+        parts = await read_on(line, first)
+        whole = await line.call("up__echo", text=LINES)
+        assert "".join(map(said, parts)) == text(whole)
+        assert len(parts) > 5
+        assert all(len(said(part).encode()) <= 4_000 for part in parts)
+        kinds = [part.get("resultType") for part in parts]
+        assert kinds == [
+            ("complete" if line.modern or (era == "modern" and n == 0) else None) for n in range(len(parts))
+        ]
+        # structuredContent of this size would be the same text once more.
+        assert "structuredContent" not in first
+        assert first["_meta"][PART]["omitted"] == ["structuredContent"]
 
 
-def test_json_comes_in_parts_that_end_between_its_elements(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": child()}, result_tokens=1_000) as here:
-            line = await here.connect()
-            parts = await read_on(line, await line.through("up__raw", json=saying(ROWS)))
-            assert "".join(map(said, parts)) == ROWS
-            assert all(said(part).rstrip().endswith("},") for part in parts[:-1])
-            assert "The rest starts at [" in parts[0]["content"][-1]["text"]
-
-    run(scenario)
+async def test_json_comes_in_parts_that_end_between_its_elements(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"up": child()}, result_tokens=1_000) as here:
+        line = await here.connect()
+        parts = await read_on(line, await line.through("up__raw", json=saying(ROWS)))
+        assert "".join(map(said, parts)) == ROWS
+        assert all(said(part).rstrip().endswith("},") for part in parts[:-1])
+        assert "The rest starts at [" in parts[0]["content"][-1]["text"]
 
 
-def test_images_failure_and_unknown_members_are_kept(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        image = {"type": "image", "data": "aGk=", "mimeType": "image/png", "x-y": None}
-        result = {
-            "content": [image, {"type": "text", "text": LINES}, image],
-            "isError": True,
-            "x-unknown": [10**20],
-            "_meta": {"a.b/c": "d"},
-            "structuredContent": {"small": 1},
-        }
-        async with running_hub(tmp_path, {"up": child()}, result_tokens=1_000) as here:
-            line = await here.connect()
-            first = await line.through("up__raw", json=json.dumps(result))
-            assert [block["type"] for block in first["content"]] == ["image", "text", "image", "text"]
-            assert first["content"][0] == first["content"][2] == image
-            assert first["x-unknown"] == [10**20]
-            assert first["_meta"]["a.b/c"] == "d"
-            assert first["structuredContent"] == {"small": 1}
-            parts = await read_on(line, first)
-            assert all(part["isError"] is True for part in parts)
-            assert (
-                "".join(block["text"] for part in parts for block in part["content"][:-1] if "text" in block)
-                == LINES
-            )
-
-    run(scenario)
+async def test_images_failure_and_unknown_members_are_kept(tmp_path: Path) -> None:
+    image = {"type": "image", "data": "aGk=", "mimeType": "image/png", "x-y": None}
+    result = {
+        "content": [image, {"type": "text", "text": LINES}, image],
+        "isError": True,
+        "x-unknown": [10**20],
+        "_meta": {"a.b/c": "d"},
+        "structuredContent": {"small": 1},
+    }
+    async with running_hub(tmp_path, {"up": child()}, result_tokens=1_000) as here:
+        line = await here.connect()
+        first = await line.through("up__raw", json=json.dumps(result))
+        assert [block["type"] for block in first["content"]] == ["image", "text", "image", "text"]
+        assert first["content"][0] == first["content"][2] == image
+        assert first["x-unknown"] == [10**20]
+        assert first["_meta"]["a.b/c"] == "d"
+        assert first["structuredContent"] == {"small": 1}
+        parts = await read_on(line, first)
+        assert all(part["isError"] is True for part in parts)
+        assert (
+            "".join(block["text"] for part in parts for block in part["content"][:-1] if "text" in block)
+            == LINES
+        )
 
 
-def test_half_a_surrogate_pair_passes_in_parts_too(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": child()}, result_tokens=1_000) as here:
-            line = await here.connect()
-            parts = await read_on(line, await line.through("up__raw", json=saying("\ud83d line\n" * 2_000)))
-            assert "".join(map(said, parts)) == "\ud83d line\n" * 2_000
-
-    run(scenario)
+async def test_half_a_surrogate_pair_passes_in_parts_too(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"up": child()}, result_tokens=1_000) as here:
+        line = await here.connect()
+        parts = await read_on(line, await line.through("up__raw", json=saying("\ud83d line\n" * 2_000)))
+        assert "".join(map(said, parts)) == "\ud83d line\n" * 2_000
 
 
-def test_the_budget_is_the_servers_own_or_that_of_the_settings(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        servers = {
-            "small": child(maxResultTokens=1_000),
-            "large": child(maxResultTokens=40_000),
-            "plain": child(),
-        }
-        async with running_hub(tmp_path, servers) as here:
-            line = await here.connect()
-            for server, size, cut in (
-                ("small", 4_000, False),
-                ("small", 4_001, True),
-                ("large", 160_000, False),
-                ("large", 160_001, True),
-                ("plain", 100_000, False),
-                ("plain", 100_001, True),
-            ):
-                result = await line.through(f"{server}__huge", bytes=size)
-                assert (PART in result.get("_meta", {})) is cut, (server, size)
-                assert (text(result) == "x" * size) is not cut
-            assert PART not in (await line.call("small__huge", bytes=1 << 20)).get("_meta", {})
-
-    run(scenario)
+async def test_the_budget_is_the_servers_own_or_that_of_the_settings(tmp_path: Path) -> None:
+    servers = {
+        "small": child(maxResultTokens=1_000),
+        "large": child(maxResultTokens=40_000),
+        "plain": child(),
+    }
+    async with running_hub(tmp_path, servers) as here:
+        line = await here.connect()
+        for server, size, cut in (
+            ("small", 4_000, False),
+            ("small", 4_001, True),
+            ("large", 160_000, False),
+            ("large", 160_001, True),
+            ("plain", 100_000, False),
+            ("plain", 100_001, True),
+        ):
+            result = await line.through(f"{server}__huge", bytes=size)
+            assert (PART in result.get("_meta", {})) is cut, (server, size)
+            assert (text(result) == "x" * size) is not cut
+        assert PART not in (await line.call("small__huge", bytes=1 << 20)).get("_meta", {})
 
 
-def test_handles_are_their_clients_own_and_end_with_it(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": child()}, result_tokens=1_000) as here:
-            one, other = await here.connect(), await here.connect()
-            first = await one.through("up__raw", json=saying(LINES))
-            handle = first["_meta"][PART]["next"]
-            refused = await other.call("read_more", handle=handle)
-            assert refused["isError"] is True
-            assert "Call the tool again" in text(refused)
-            assert "一行" not in text(refused)
-            # The same handle gives the same part again.
-            again = [await one.call("read_more", handle=handle) for _ in range(2)]
-            assert again[0] == again[1]
-            await one.close()
-            await until(lambda: not len(here.hub.long_results), "nothing is kept")
-
-    run(scenario)
+async def test_handles_are_their_clients_own_and_end_with_it(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"up": child()}, result_tokens=1_000) as here:
+        one, other = await here.connect(), await here.connect()
+        first = await one.through("up__raw", json=saying(LINES))
+        handle = first["_meta"][PART]["next"]
+        refused = await other.call("read_more", handle=handle)
+        assert refused["isError"] is True
+        assert "Call the tool again" in text(refused)
+        assert "一行" not in text(refused)
+        # The same handle gives the same part again.
+        again = [await one.call("read_more", handle=handle) for _ in range(2)]
+        assert again[0] == again[1]
+        await one.close()
+        await until(lambda: not len(here.hub.long_results), "nothing is kept")
 
 
 @pytest.mark.parametrize("end", ["", ".", ".0", ".1", ".-2", ".9", ".x", ".²"])
-def test_a_handle_that_names_no_part_is_refused_with_a_word(tmp_path: Path, end: str) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": child()}, result_tokens=1_000) as here:
-            line = await here.connect()
-            first = await line.through("up__raw", json=saying(LINES))
-            key = first["_meta"][PART]["next"].partition(".")[0]
-            for handle in (key + end, "none" + end):
-                refused = await line.call("read_more", handle=handle)
-                assert refused["isError"] is True
-                assert "handle" in text(refused)
-
-    run(scenario)
+async def test_a_handle_that_names_no_part_is_refused_with_a_word(tmp_path: Path, end: str) -> None:
+    async with running_hub(tmp_path, {"up": child()}, result_tokens=1_000) as here:
+        line = await here.connect()
+        first = await line.through("up__raw", json=saying(LINES))
+        key = first["_meta"][PART]["next"].partition(".")[0]
+        for handle in (key + end, "none" + end):
+            refused = await line.call("read_more", handle=handle)
+            assert refused["isError"] is True
+            assert "handle" in text(refused)
 
 
 def long_result(size: int) -> Raw:
@@ -226,38 +204,32 @@ async def handle_of(results: LongResults, caller: Caller, size: int = 10_000) ->
 ME = Caller("local", Face.MCP, "1")
 
 
-def test_what_is_kept_is_bounded_in_time_and_each_reading_extends_it() -> None:
-    async def scenario() -> None:
-        loop = Clock()
-        results = LongResults(loop, lambda: KeptLimits(life=600))
-        handle = await handle_of(results, ME)
-        for _ in range(10):
-            loop.pass_by(400)
-            await results.read(ME, ReadMore(handle))
-        assert len(results) == 1
-        loop.pass_by(601)
-        assert len(results) == 0
-        with pytest.raises(CallerError, match="not valid"):
-            await results.read(ME, ReadMore(handle))
-
-    run(scenario)
+async def test_what_is_kept_is_bounded_in_time_and_each_reading_extends_it() -> None:
+    loop = Clock()
+    results = LongResults(loop, lambda: KeptLimits(life=600))
+    handle = await handle_of(results, ME)
+    for _ in range(10):
+        loop.pass_by(400)
+        await results.read(ME, ReadMore(handle))
+    assert len(results) == 1
+    loop.pass_by(601)
+    assert len(results) == 0
+    with pytest.raises(CallerError, match="not valid"):
+        await results.read(ME, ReadMore(handle))
 
 
-def test_what_is_kept_is_bounded_in_number_and_bytes_and_the_oldest_makes_way() -> None:
-    async def scenario() -> None:
-        loop = asyncio.get_running_loop()
-        for limits in (KeptLimits(most=3), KeptLimits(most_bytes=35_000)):
-            results = LongResults(loop, partial(copy, limits))
-            handles = [await handle_of(results, ME) for _ in range(5)]
-            assert len(results) == 3
-            for handle in handles[:2]:
-                with pytest.raises(CallerError):
-                    await results.read(ME, ReadMore(handle))
-            for handle in handles[2:]:
+async def test_what_is_kept_is_bounded_in_number_and_bytes_and_the_oldest_makes_way() -> None:
+    loop = asyncio.get_running_loop()
+    for limits in (KeptLimits(most=3), KeptLimits(most_bytes=35_000)):
+        results = LongResults(loop, partial(copy, limits))
+        handles = [await handle_of(results, ME) for _ in range(5)]
+        assert len(results) == 3
+        for handle in handles[:2]:
+            with pytest.raises(CallerError):
                 await results.read(ME, ReadMore(handle))
-        # One that is larger than all may be is kept all the same: its client was told to go on.
-        large = await handle_of(results, ME, 50_000)
-        await results.read(ME, ReadMore(large))
-        assert len(results) == 1
-
-    run(scenario)
+        for handle in handles[2:]:
+            await results.read(ME, ReadMore(handle))
+    # One that is larger than all may be is kept all the same: its client was told to go on.
+    large = await handle_of(results, ME, 50_000)
+    await results.read(ME, ReadMore(large))
+    assert len(results) == 1

@@ -67,57 +67,51 @@ async def shown(here: RunningHub, name: str = "up") -> dict[str, Any]:
     return result
 
 
-def test_a_tool_is_listed_described_and_found_as_the_override_says(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": server(tmp_path, {"listed": OVERRIDE})}) as here:
-            listed = await tools(here)
-            assert "up__listed" not in listed
-            tool = listed["up__find_bonsai"]
-            assert tool["title"] == "Bonsai finder"
-            assert tool["description"] == "Finds little trees in the nursery."
-            assert tool["annotations"] == {"readOnlyHint": True}
-            schema = tool["inputSchema"]
-            assert list(schema["properties"]) == ["query", "limit"]
-            assert schema["properties"]["query"]["description"] == "Latin name of the tree."
-            assert schema["properties"]["limit"]["default"] == 5
-            assert schema["required"] == ["query"]
-            line = await here.connect(mode="search")
-            assert "up__find_bonsai" in text(await line.call("search_tools", query="bonsai nursery"))
-            described = text(await line.call("describe_tools", names=["up__find_bonsai"]))
-            assert "Latin name" in described
-            assert "owner" not in described
-            assert SECRET not in described
-
-    run(scenario)
+async def test_a_tool_is_listed_described_and_found_as_the_override_says(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"up": server(tmp_path, {"listed": OVERRIDE})}) as here:
+        listed = await tools(here)
+        assert "up__listed" not in listed
+        tool = listed["up__find_bonsai"]
+        assert tool["title"] == "Bonsai finder"
+        assert tool["description"] == "Finds little trees in the nursery."
+        assert tool["annotations"] == {"readOnlyHint": True}
+        schema = tool["inputSchema"]
+        assert list(schema["properties"]) == ["query", "limit"]
+        assert schema["properties"]["query"]["description"] == "Latin name of the tree."
+        assert schema["properties"]["limit"]["default"] == 5
+        assert schema["required"] == ["query"]
+        line = await here.connect(mode="search")
+        assert "up__find_bonsai" in text(await line.call("search_tools", query="bonsai nursery"))
+        described = text(await line.call("describe_tools", names=["up__find_bonsai"]))
+        assert "Latin name" in described
+        assert "owner" not in described
+        assert SECRET not in described
 
 
-def test_decided_arguments_are_sent_on_every_way_and_refused_from_callers(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": server(tmp_path, {"listed": OVERRIDE})}) as here:
-            line = await here.connect()
-            sent = {"owner": SECRET, "query": "acer", "limit": 5}
-            name = "up__find_bonsai"
-            assert (await line.call(name, query="acer"))["structuredContent"] == sent
-            assert (await line.through(name, query="acer"))["structuredContent"] == sent
-            readonly = await line.call("call_readonly_tool", name=name, arguments={"query": "acer"})
-            assert readonly["structuredContent"] == sent
-            single = await ask(here, "call_tool", name=name, arguments={"query": "acer"})
-            assert single["structuredContent"] == sent
-            many = await ask(
-                here,
-                "execute_parallel",
-                requests=[{"name": name, "arguments": {"query": "acer", "limit": 9}}],
+async def test_decided_arguments_are_sent_on_every_way_and_refused_from_callers(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"up": server(tmp_path, {"listed": OVERRIDE})}) as here:
+        line = await here.connect()
+        sent = {"owner": SECRET, "query": "acer", "limit": 5}
+        name = "up__find_bonsai"
+        assert (await line.call(name, query="acer"))["structuredContent"] == sent
+        assert (await line.through(name, query="acer"))["structuredContent"] == sent
+        readonly = await line.call("call_readonly_tool", name=name, arguments={"query": "acer"})
+        assert readonly["structuredContent"] == sent
+        single = await ask(here, "call_tool", name=name, arguments={"query": "acer"})
+        assert single["structuredContent"] == sent
+        many = await ask(
+            here,
+            "execute_parallel",
+            requests=[{"name": name, "arguments": {"query": "acer", "limit": 9}}],
+        )
+        assert many["results"][0]["result"]["structuredContent"] == {**sent, "limit": 9}
+        for wrong in ({"owner": "you"}, {"page": 2}):
+            refused = await line.request(
+                "tools/call", {"name": name, "arguments": {"query": "acer", **wrong}}
             )
-            assert many["results"][0]["result"]["structuredContent"] == {**sent, "limit": 9}
-            for wrong in ({"owner": "you"}, {"page": 2}):
-                refused = await line.request(
-                    "tools/call", {"name": name, "arguments": {"query": "acer", **wrong}}
-                )
-                assert next(iter(wrong)) in refused["error"]["message"]
-                assert (await line.through(name, query="acer", **wrong))["isError"] is True
-            assert (await line.through(name))["isError"] is True
-
-    run(scenario)
+            assert next(iter(wrong)) in refused["error"]["message"]
+            assert (await line.through(name, query="acer", **wrong))["isError"] is True
+        assert (await line.through(name))["isError"] is True
 
 
 def test_fixed_values_are_in_no_file_but_that_of_the_secrets(tmp_path: Path) -> None:
@@ -136,38 +130,32 @@ def test_fixed_values_are_in_no_file_but_that_of_the_secrets(tmp_path: Path) -> 
             assert SECRET.encode() not in path.read_bytes(), path
 
 
-def test_a_changed_override_is_in_force_without_a_restart_of_the_server(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": server(tmp_path, {"listed": OVERRIDE})}) as here:
-            line = await here.connect(mode="full")
-            pid = text(await line.call("up__pid"))
-            await line.result("tools/list")
-            configured(tmp_path, {"up": server(tmp_path, {"listed": {"name": "seek"}})})
-            await until(lambda: here.hub.gateway.catalogue.get("up__seek"), "the new name is in force")
-            assert text(await line.call("up__pid")) == pid
-            await line.noticed("notifications/tools/list_changed")
-            assert (await line.call("up__seek", owner="you"))["structuredContent"] == {"owner": "you"}
-            assert "error" in await line.request("tools/call", {"name": "up__find_bonsai", "arguments": {}})
-            configured(tmp_path, {"up": server(tmp_path, {})})
-            await until(lambda: here.hub.gateway.catalogue.get("up__listed"), "the old name is back")
-            assert text(await line.call("up__pid")) == pid
-
-    run(scenario)
+async def test_a_changed_override_is_in_force_without_a_restart_of_the_server(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"up": server(tmp_path, {"listed": OVERRIDE})}) as here:
+        line = await here.connect(mode="full")
+        pid = text(await line.call("up__pid"))
+        await line.result("tools/list")
+        configured(tmp_path, {"up": server(tmp_path, {"listed": {"name": "seek"}})})
+        await until(lambda: here.hub.gateway.catalogue.get("up__seek"), "the new name is in force")
+        assert text(await line.call("up__pid")) == pid
+        await line.noticed("notifications/tools/list_changed")
+        assert (await line.call("up__seek", owner="you"))["structuredContent"] == {"owner": "you"}
+        assert "error" in await line.request("tools/call", {"name": "up__find_bonsai", "arguments": {}})
+        configured(tmp_path, {"up": server(tmp_path, {})})
+        await until(lambda: here.hub.gateway.catalogue.get("up__listed"), "the old name is back")
+        assert text(await line.call("up__pid")) == pid
 
 
-def test_a_hidden_tool_is_not_there_and_listed_among_the_hidden_ones(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": server(tmp_path, {"listed": {"hidden": True}})}) as here:
-            assert "up__listed" not in await tools(here)
-            hidden = await ask(here, "list_hidden_tools")
-            assert [row["name"] for row in hidden["results"]] == ["up__listed"]
-            await ask(here, "set_tool_visibility", name="up__listed", hidden=False)
-            assert "up__listed" in await tools(here)
-
-    run(scenario)
+async def test_a_hidden_tool_is_not_there_and_listed_among_the_hidden_ones(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"up": server(tmp_path, {"listed": {"hidden": True}})}) as here:
+        assert "up__listed" not in await tools(here)
+        hidden = await ask(here, "list_hidden_tools")
+        assert [row["name"] for row in hidden["results"]] == ["up__listed"]
+        await ask(here, "set_tool_visibility", name="up__listed", hidden=False)
+        assert "up__listed" in await tools(here)
 
 
-def test_mistakes_are_warnings_and_never_stop_the_server(tmp_path: Path) -> None:
+async def test_mistakes_are_warnings_and_never_stop_the_server(tmp_path: Path) -> None:
     overrides = {
         "lisetd": {"title": "x"},
         "listed": {
@@ -176,26 +164,22 @@ def test_mistakes_are_warnings_and_never_stop_the_server(tmp_path: Path) -> None
             "titel": "x",
         },
     }
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": server(tmp_path, overrides)}) as here:
-            listed = await tools(here)
-            assert {"up__listed", "up__echo"} <= listed.keys()
-            assert "query" in listed["up__listed"]["inputSchema"]["properties"]
-            (row,) = (await ask(here, "list_servers"))["results"]
-            warnings = "\n".join(row["warnings"])
-            assert row["state"] == "ready"
-            for word in ("lisetd", "Did you mean listed", '"echo"', "pgae", "Did you mean page", "titel"):
-                assert word in warnings, (word, warnings)
-            assert "requires the parameter query" in warnings
-            line = await here.connect()
-            called = await line.call("up__listed", owner="a", query="b", limit=1)
-            assert called["structuredContent"]["query"] == "b"
-
-    run(scenario)
+    async with running_hub(tmp_path, {"up": server(tmp_path, overrides)}) as here:
+        listed = await tools(here)
+        assert {"up__listed", "up__echo"} <= listed.keys()
+        assert "query" in listed["up__listed"]["inputSchema"]["properties"]
+        (row,) = (await ask(here, "list_servers"))["results"]
+        warnings = "\n".join(row["warnings"])
+        assert row["state"] == "ready"
+        for word in ("lisetd", "Did you mean listed", '"echo"', "pgae", "Did you mean page", "titel"):
+            assert word in warnings, (word, warnings)
+        assert "requires the parameter query" in warnings
+        line = await here.connect()
+        called = await line.call("up__listed", owner="a", query="b", limit=1)
+        assert called["structuredContent"]["query"] == "b"
 
 
-def test_a_tool_whose_fixed_argument_is_not_known_refuses_calls(tmp_path: Path) -> None:
+async def test_a_tool_whose_fixed_argument_is_not_known_refuses_calls(tmp_path: Path) -> None:
     wrong: list[dict[str, Any]] = [
         {"parameters": {"ower": {"fixed": "me"}}},
         {"parameters": {"owner": {"fixd": "me"}}},
@@ -204,51 +188,40 @@ def test_a_tool_whose_fixed_argument_is_not_known_refuses_calls(tmp_path: Path) 
         {"parameters": {"page": {"hidden": True}, "owner": "me"}},
         {"parameters": ["owner"]},
     ]
-
-    async def scenario() -> None:
-        servers = {f"up{n}": server(tmp_path, {"listed": each}) for n, each in enumerate(wrong)}
-        async with running_hub(tmp_path, servers) as here:
-            line = await here.connect()
-            for name in servers:
-                arguments = {"owner": "you", "query": "b", "limit": 1}
-                direct = await line.request("tools/call", {"name": f"{name}__listed", "arguments": arguments})
-                assert "overrides" in direct["error"]["message"], name
-                through = await line.through(f"{name}__listed", **arguments)
-                assert through["isError"] is True
-                assert (await line.call(f"{name}__echo", n=1))["structuredContent"] == {"n": 1}
-            rows = (await ask(here, "list_servers"))["results"]
-            assert all(row["warnings"] and row["state"] == "ready" for row in rows)
-
-    run(scenario)
+    servers = {f"up{n}": server(tmp_path, {"listed": each}) for n, each in enumerate(wrong)}
+    async with running_hub(tmp_path, servers) as here:
+        line = await here.connect()
+        for name in servers:
+            arguments = {"owner": "you", "query": "b", "limit": 1}
+            direct = await line.request("tools/call", {"name": f"{name}__listed", "arguments": arguments})
+            assert "overrides" in direct["error"]["message"], name
+            through = await line.through(f"{name}__listed", **arguments)
+            assert through["isError"] is True
+            assert (await line.call(f"{name}__echo", n=1))["structuredContent"] == {"n": 1}
+        rows = (await ask(here, "list_servers"))["results"]
+        assert all(row["warnings"] and row["state"] == "ready" for row in rows)
 
 
-def test_permissions_hold_for_the_old_name_and_for_the_new_one(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": server(tmp_path, {"listed": OVERRIDE})}) as here:
-            await tools(here)
-            tool = here.hub.gateway.catalogue.get("up__find_bonsai")
-            assert tool is not None
-            cases: list[tuple[tuple[str, ...], tuple[str, ...], bool]] = [
-                (("up__listed",), (), True),
-                (("up__find_*",), (), True),
-                (("up__echo",), (), False),
-                (("*",), ("up__listed",), False),
-                (("*",), ("up__find_bonsai",), False),
-            ]
-            for allow, deny, allowed in cases:
-                rules = PermissionRules(PermissionPatterns.checked(allow, deny))
-                assert rules.allows(tool.target) is allowed, (allow, deny)
-
-    run(scenario)
+async def test_permissions_hold_for_the_old_name_and_for_the_new_one(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"up": server(tmp_path, {"listed": OVERRIDE})}) as here:
+        await tools(here)
+        tool = here.hub.gateway.catalogue.get("up__find_bonsai")
+        assert tool is not None
+        cases: list[tuple[tuple[str, ...], tuple[str, ...], bool]] = [
+            (("up__listed",), (), True),
+            (("up__find_*",), (), True),
+            (("up__echo",), (), False),
+            (("*",), ("up__listed",), False),
+            (("*",), ("up__find_bonsai",), False),
+        ]
+        for allow, deny, allowed in cases:
+            rules = PermissionRules(PermissionPatterns.checked(allow, deny))
+            assert rules.allows(tool.target) is allowed, (allow, deny)
 
 
-def test_names_of_two_tools_can_be_exchanged(tmp_path: Path) -> None:
+async def test_names_of_two_tools_can_be_exchanged(tmp_path: Path) -> None:
     overrides = {"listed": {"name": "echo"}, "echo": {"name": "listed"}}
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": server(tmp_path, overrides)}) as here:
-            listed = await tools(here)
-            assert "owner" in listed["up__echo"]["inputSchema"]["properties"]
-            assert (await shown(here))["warnings"] == []
-
-    run(scenario)
+    async with running_hub(tmp_path, {"up": server(tmp_path, overrides)}) as here:
+        listed = await tools(here)
+        assert "owner" in listed["up__echo"]["inputSchema"]["properties"]
+        assert (await shown(here))["warnings"] == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.harness.patience import run
 from tests.harness.running_hub import SocketClient, child, running_hub, text
 
 
@@ -14,18 +13,14 @@ async def found(line: SocketClient) -> list[str]:
     return re.findall(r"up__extra_\d", answer)
 
 
-def test_a_tool_that_was_called_comes_first_among_equal_ones(tmp_path: Path) -> None:
+async def test_a_tool_that_was_called_comes_first_among_equal_ones(tmp_path: Path) -> None:
     names = [f"up__extra_{number}" for number in range(4)]
-
-    async def scenario() -> None:
-        servers = {"up": child("--tools", "4")}
-        async with running_hub(tmp_path, servers) as here:
-            line = await here.connect()
-            assert await found(line) == names
-            await line.call("call_tool", name="up__extra_2", arguments={})
-            used_first = ["up__extra_2", "up__extra_0", "up__extra_1", "up__extra_3"]
-            assert await found(line) == used_first
-        async with running_hub(tmp_path, servers) as here:
-            assert await found(await here.connect()) == used_first
-
-    run(scenario)
+    servers = {"up": child("--tools", "4")}
+    async with running_hub(tmp_path, servers) as here:
+        line = await here.connect()
+        assert await found(line) == names
+        await line.call("call_tool", name="up__extra_2", arguments={})
+        used_first = ["up__extra_2", "up__extra_0", "up__extra_1", "up__extra_3"]
+        assert await found(line) == used_first
+    async with running_hub(tmp_path, servers) as here:
+        assert await found(await here.connect()) == used_first

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tabane.wire.extensions import SKILLS, TASKS, UI
-from tests.harness.patience import run
 from tests.harness.running_hub import Client, Json, SocketClient, child, running_hub, text
 
 ERAS = list(itertools.product(("2025-11-25", "2026-07-28"), ("legacy", "modern")))
@@ -42,36 +41,32 @@ def declared_to(line: SocketClient, era: str, result: Json) -> Json:
 
 
 @eras
-def test_a_server_of_one_client_is_told_what_its_client_announces(
+async def test_a_server_of_one_client_is_told_what_its_client_announces(
     tmp_path: Path, version: Client, era: str
 ) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": server(era, share="client")}) as here:
-            line = await here.connect(version, capabilities=DECLARED, mode="full")
-            told = declared_to(line, era, await ask(line, "up__session" if era == "legacy" else "up__meta"))
-            # What the hub cannot carry is left out, whatever the client says of itself beside it stays.
-            carried = {each.id for each in here.hub.gateway.extensions}
-            assert set(told.get("extensions", {})) == {UI, SKILLS} & carried
-            assert told["experimental"] == DECLARED["experimental"]
-            assert told["elicitation"] == DECLARED["elicitation"]
-
-    run(scenario)
+    async with running_hub(tmp_path, {"up": server(era, share="client")}) as here:
+        line = await here.connect(version, capabilities=DECLARED, mode="full")
+        told = declared_to(line, era, await ask(line, "up__session" if era == "legacy" else "up__meta"))
+        # What the hub cannot carry is left out, whatever the client says of itself beside it stays.
+        carried = {each.id for each in here.hub.gateway.extensions}
+        assert set(told.get("extensions", {})) == {UI, SKILLS} & carried
+        assert told["experimental"] == DECLARED["experimental"]
+        assert told["elicitation"] == DECLARED["elicitation"]
 
 
-def test_a_legacy_server_of_all_clients_is_told_what_the_hub_carries(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": server("legacy")}) as here:
-            line = await here.connect("2025-11-25", capabilities=DECLARED, mode="full")
-            told = declared_to(line, "legacy", await ask(line, "up__session"))
-            offered = {each.id for each in here.hub.gateway.extensions if each.to_servers is not None}
-            assert set(told.get("extensions", {})) == offered
-            assert "experimental" not in told
-
-    run(scenario)
+async def test_a_legacy_server_of_all_clients_is_told_what_the_hub_carries(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"up": server("legacy")}) as here:
+        line = await here.connect("2025-11-25", capabilities=DECLARED, mode="full")
+        told = declared_to(line, "legacy", await ask(line, "up__session"))
+        offered = {each.id for each in here.hub.gateway.extensions if each.to_servers is not None}
+        assert set(told.get("extensions", {})) == offered
+        assert "experimental" not in told
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-def test_the_hub_announces_the_extensions_that_the_setting_allows(tmp_path: Path, version: Client) -> None:
+async def test_the_hub_announces_the_extensions_that_the_setting_allows(
+    tmp_path: Path, version: Client
+) -> None:
     async def announced(**settings: Any) -> Json:
         async with running_hub(tmp_path, {"up": server("legacy", "--extension", "a/b")}, **settings) as here:
             line = await here.connect(version, mode="full")
@@ -86,35 +81,29 @@ def test_the_hub_announces_the_extensions_that_the_setting_allows(tmp_path: Path
             )
             return capabilities
 
-    async def scenario() -> None:
-        every = await announced()
-        assert every["extensions"][SKILLS] == {"directoryRead": True}
-        # Fixed by settings: what servers announce does not change it.
-        assert "a/b" not in every["extensions"]
-        assert "experimental" not in every
-        some = await announced(extensions="tasks")
-        assert set(some.get("extensions", {})) <= {TASKS}
-        assert "extensions" not in await announced(extensions="")
-
-    run(scenario)
+    every = await announced()
+    assert every["extensions"][SKILLS] == {"directoryRead": True}
+    # Fixed by settings: what servers announce does not change it.
+    assert "a/b" not in every["extensions"]
+    assert "experimental" not in every
+    some = await announced(extensions="tasks")
+    assert set(some.get("extensions", {})) <= {TASKS}
+    assert "extensions" not in await announced(extensions="")
 
 
 @eras
-def test_a_connection_to_all_servers_passes_nothing_that_the_hub_does_not_know(
+async def test_a_connection_to_all_servers_passes_nothing_that_the_hub_does_not_know(
     tmp_path: Path, version: Client, era: str
 ) -> None:
-    async def scenario() -> None:
-        servers = {"up": server(era, "--extension", "com.example/odd"), "other": server("legacy")}
-        async with running_hub(tmp_path, servers) as here:
-            line = await here.connect(version, mode="full")
-            direct = await here.connect(version, server="up")
-            for method in ("example/echo", "events/poll"):
-                assert (await line.request(method))["error"]["code"] == -32601
-            line.notify("notifications/example/hello", {"a": 1})
-            await direct.result("example/say", {"method": "notifications/example/news"})
-            await direct.noticed("notifications/example/news")
-            await line.call("up__echo", text="after it")
-            assert [note["method"] for note in line.notifications if "example" in note["method"]] == []
-            assert (await direct.result("example/heard"))["heard"] == []
-
-    run(scenario)
+    servers = {"up": server(era, "--extension", "com.example/odd"), "other": server("legacy")}
+    async with running_hub(tmp_path, servers) as here:
+        line = await here.connect(version, mode="full")
+        direct = await here.connect(version, server="up")
+        for method in ("example/echo", "events/poll"):
+            assert (await line.request(method))["error"]["code"] == -32601
+        line.notify("notifications/example/hello", {"a": 1})
+        await direct.result("example/say", {"method": "notifications/example/news"})
+        await direct.noticed("notifications/example/news")
+        await line.call("up__echo", text="after it")
+        assert [note["method"] for note in line.notifications if "example" in note["method"]] == []
+        assert (await direct.result("example/heard"))["heard"] == []

@@ -21,7 +21,7 @@ from tabane.gateway.offers.watches import MOST_OF_SESSION
 from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.gateway.upstreams.modern_subscriptions import ModernSubscriber
 from tabane.operations import Caller, Face
-from tests.harness.patience import run, until
+from tests.harness.patience import until
 from tests.harness.running_hub import Json, RunningHub, child, configured, running_hub
 
 ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
@@ -81,134 +81,108 @@ def noting(updates: Updates) -> Callable[[str, Raw], None]:
 
 
 @ERAS
-def test_prompts_and_resources_are_listed_and_found(tmp_path: Path, era: str) -> None:
+async def test_prompts_and_resources_are_listed_and_found(tmp_path: Path, era: str) -> None:
     servers = {"one": child("--era", era, "--offers", "--junk"), "bare": child("--era", era)}
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers) as here:
-            gateway = await known(here)
-            assert keys(gateway, "prompts") == ["one__greet"]
-            assert keys(gateway, "resources") == ["memo://one"]
-            assert keys(gateway, "templates") == ["memo://{n}"]
-            assert json.loads(gateway.prompts.items()[0][1])["x-own"] == 1
-            prompt = await gateway.find_prompt(CALLER, "one.greet")
-            assert (prompt.server, prompt.name) == ("one", "greet")
-            assert await gateway.sources(CALLER, "memo://7") == (
-                ResourceSource("one", "memo://7", "memo://7"),
-            )
-            # A server without resources is not asked for one that nobody lists.
-            assert [s.server for s in await gateway.sources(CALLER, "new:thing")] == ["one"]
-            assert gateway.instance_for(CALLER, "one").server.name == "one"
-            with pytest.raises(UnknownName) as refused:
-                await gateway.find_prompt(CALLER, "one__gret")
-            assert refused.value.near == ("one__greet",)
-            with pytest.raises(UnknownName):
-                gateway.instance_for(CALLER, "nobody")
-
-    run(scenario)
+    async with running_hub(tmp_path, servers) as here:
+        gateway = await known(here)
+        assert keys(gateway, "prompts") == ["one__greet"]
+        assert keys(gateway, "resources") == ["memo://one"]
+        assert keys(gateway, "templates") == ["memo://{n}"]
+        assert json.loads(gateway.prompts.items()[0][1])["x-own"] == 1
+        prompt = await gateway.find_prompt(CALLER, "one.greet")
+        assert (prompt.server, prompt.name) == ("one", "greet")
+        assert await gateway.sources(CALLER, "memo://7") == (ResourceSource("one", "memo://7", "memo://7"),)
+        # A server without resources is not asked for one that nobody lists.
+        assert [s.server for s in await gateway.sources(CALLER, "new:thing")] == ["one"]
+        assert gateway.instance_for(CALLER, "one").server.name == "one"
+        with pytest.raises(UnknownName) as refused:
+            await gateway.find_prompt(CALLER, "one__gret")
+        assert refused.value.near == ("one__greet",)
+        with pytest.raises(UnknownName):
+            gateway.instance_for(CALLER, "nobody")
 
 
-def test_one_list_that_cannot_be_had_leaves_the_others(tmp_path: Path) -> None:
+async def test_one_list_that_cannot_be_had_leaves_the_others(tmp_path: Path) -> None:
     servers = {
         "one": child("--offers", "--broken", "prompts/list", "--unknown", "resources/templates/list"),
         "two": child("--offers", "--broken", "tools/list", "--uris", "two://a", "--templates", ""),
     }
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers) as here:
-            gateway = await known(here)
-            assert gateway.catalogue.find("one__echo")
-            assert keys(gateway, "prompts") == ["two__greet"]
-            assert keys(gateway, "resources") == ["memo://one", "two://a"]
-            assert keys(gateway, "templates") == []
-            error = gateway.instance("one").vitals.error
-            assert error is not None
-            assert "prompts/list is broken" in str(error)
-
-    run(scenario)
+    async with running_hub(tmp_path, servers) as here:
+        gateway = await known(here)
+        assert gateway.catalogue.find("one__echo")
+        assert keys(gateway, "prompts") == ["two__greet"]
+        assert keys(gateway, "resources") == ["memo://one", "two://a"]
+        assert keys(gateway, "templates") == []
+        error = gateway.instance("one").vitals.error
+        assert error is not None
+        assert "prompts/list is broken" in str(error)
 
 
-def test_what_two_servers_list_is_read_from_each_under_its_address(tmp_path: Path) -> None:
+async def test_what_two_servers_list_is_read_from_each_under_its_address(tmp_path: Path) -> None:
     servers = {"one": child("--offers"), "two": child("--offers")}
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers) as here:
-            gateway = await known(here)
-            shown = keys(gateway, "resources")
-            assert shown == [f"tabane://upstream/{name}/memo%3A%2F%2Fone" for name in servers]
-            for uri, name in zip(shown, servers, strict=True):
-                assert await gateway.sources(CALLER, uri) == (ResourceSource(name, "memo://one", uri),)
-
-    run(scenario)
+    async with running_hub(tmp_path, servers) as here:
+        gateway = await known(here)
+        shown = keys(gateway, "resources")
+        assert shown == [f"tabane://upstream/{name}/memo%3A%2F%2Fone" for name in servers]
+        for uri, name in zip(shown, servers, strict=True):
+            assert await gateway.sources(CALLER, uri) == (ResourceSource(name, "memo://one", uri),)
 
 
 @ERAS
-def test_lists_are_answered_from_disk_before_any_server_runs(tmp_path: Path, era: str) -> None:
+async def test_lists_are_answered_from_disk_before_any_server_runs(tmp_path: Path, era: str) -> None:
     servers = {"one": child("--era", era, "--offers")}
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers) as here:
-            await known(here)
-        async with running_hub(tmp_path, servers, start_servers="on_demand") as here:
-            gateway = await known(here)
-            assert keys(gateway, "prompts") == ["one__greet"]
-            assert keys(gateway, "resources") == ["memo://one"]
-            assert keys(gateway, "templates") == ["memo://{n}"]
-            await gateway.find_prompt(CALLER, "one__greet")
-            await gateway.sources(CALLER, "memo://one")
-            await gateway.sources(CALLER, "new:thing")
-            assert not gateway.instances("one")
-
-    run(scenario)
+    async with running_hub(tmp_path, servers) as here:
+        await known(here)
+    async with running_hub(tmp_path, servers, start_servers="on_demand") as here:
+        gateway = await known(here)
+        assert keys(gateway, "prompts") == ["one__greet"]
+        assert keys(gateway, "resources") == ["memo://one"]
+        assert keys(gateway, "templates") == ["memo://{n}"]
+        await gateway.find_prompt(CALLER, "one__greet")
+        await gateway.sources(CALLER, "memo://one")
+        await gateway.sources(CALLER, "new:thing")
+        assert not gateway.instances("one")
 
 
-def test_an_address_says_whose_it_is_before_anything_was_listed(tmp_path: Path) -> None:
+async def test_an_address_says_whose_it_is_before_anything_was_listed(tmp_path: Path) -> None:
     servers = {"one": child("--offers"), "off": child("--offers", enabled=False)}
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers, start_servers="on_demand") as here:
-            gateway = here.hub.gateway
-            for name in servers:
-                uri = f"tabane://upstream/{name}/memo%3A%2F%2Fone"
-                assert await gateway.sources(CALLER, uri) == (ResourceSource(name, "memo://one", uri),)
-            assert not gateway.instances("one")
-            with pytest.raises(UpstreamUnavailable):
-                gateway.instance_for(CALLER, "off")
-            # Where only a list can tell, the server is started for it.
-            assert await gateway.sources(CALLER, "memo://one") == (
-                ResourceSource("one", "memo://one", "memo://one"),
-            )
-
-    run(scenario)
+    async with running_hub(tmp_path, servers, start_servers="on_demand") as here:
+        gateway = here.hub.gateway
+        for name in servers:
+            uri = f"tabane://upstream/{name}/memo%3A%2F%2Fone"
+            assert await gateway.sources(CALLER, uri) == (ResourceSource(name, "memo://one", uri),)
+        assert not gateway.instances("one")
+        with pytest.raises(UpstreamUnavailable):
+            gateway.instance_for(CALLER, "off")
+        # Where only a list can tell, the server is started for it.
+        assert await gateway.sources(CALLER, "memo://one") == (
+            ResourceSource("one", "memo://one", "memo://one"),
+        )
 
 
 @ERAS
-def test_an_announced_change_of_one_kind_is_taken_and_told_and_nothing_else_asked(
+async def test_an_announced_change_of_one_kind_is_taken_and_told_and_nothing_else_asked(
     tmp_path: Path, era: str
 ) -> None:
     servers = {"one": child("--era", era, "--offers")}
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers) as here:
-            gateway = await known(here)
-            await until(lambda: bool(gateway.instances("one")[0].connection), "start")
-            if era == "modern":
-                await until(lambda: _listens(here), "subscription")
-                await until(lambda: _caught_up(gateway), "the lists are read again after it")
-            kinds: list[str] = []
-            gateway._on_changed = lambda kind, project: kinds.append(kind)
-            before = (await state(here))["asked"]
-            await tell(here, "one", "offer", kind="prompts", names=["greet", "bow"])
-            await until(lambda: "one__bow" in keys(gateway, "prompts"), "another prompt")
-            after = (await state(here))["asked"]
-            assert after["prompts/list"] == before["prompts/list"] + 1
-            assert after["resources/list"] == before["resources/list"]
-            assert kinds == ["prompts"]
-            await tell(here, "one", "offer", kind="templates", names=["new://{x}"])
-            await until(lambda: keys(gateway, "templates") == ["new://{x}"], "another template")
-            assert kinds == ["prompts", "resources"]
-
-    run(scenario)
+    async with running_hub(tmp_path, servers) as here:
+        gateway = await known(here)
+        await until(lambda: bool(gateway.instances("one")[0].connection), "start")
+        if era == "modern":
+            await until(lambda: _listens(here), "subscription")
+            await until(lambda: _caught_up(gateway), "the lists are read again after it")
+        kinds: list[str] = []
+        gateway._on_changed = lambda kind, project: kinds.append(kind)
+        before = (await state(here))["asked"]
+        await tell(here, "one", "offer", kind="prompts", names=["greet", "bow"])
+        await until(lambda: "one__bow" in keys(gateway, "prompts"), "another prompt")
+        after = (await state(here))["asked"]
+        assert after["prompts/list"] == before["prompts/list"] + 1
+        assert after["resources/list"] == before["resources/list"]
+        assert kinds == ["prompts"]
+        await tell(here, "one", "offer", kind="templates", names=["new://{x}"])
+        await until(lambda: keys(gateway, "templates") == ["new://{x}"], "another template")
+        assert kinds == ["prompts", "resources"]
 
 
 async def _listens(here: RunningHub) -> bool:
@@ -226,93 +200,77 @@ def _caught_up(gateway: Gateway) -> bool:
     )
 
 
-def test_a_list_whose_changes_are_not_announced_is_asked_for_again(tmp_path: Path) -> None:
+async def test_a_list_whose_changes_are_not_announced_is_asked_for_again(tmp_path: Path) -> None:
     servers = {"one": child("--era", "modern", "--offers", "--quiet-lists", "--ttl", "0")}
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers) as here:
-            gateway = await known(here)
-            for kind, names in (
-                ("prompts", ["bow"]),
-                ("resources", ["memo://two"]),
-                ("templates", ["x:{y}"]),
-            ):
-                await tell(here, "one", "offer", kind=kind, names=names)
-            await gateway.fresh("prompts", CALLER)
-            assert keys(gateway, "prompts") == ["one__bow"]
-            assert keys(gateway, "resources") == ["memo://one"]
-            await gateway.fresh("resources", CALLER)
-            assert keys(gateway, "resources") == ["memo://two"]
-            assert keys(gateway, "templates") == ["x:{y}"]
-
-    run(scenario)
+    async with running_hub(tmp_path, servers) as here:
+        gateway = await known(here)
+        for kind, names in (
+            ("prompts", ["bow"]),
+            ("resources", ["memo://two"]),
+            ("templates", ["x:{y}"]),
+        ):
+            await tell(here, "one", "offer", kind=kind, names=names)
+        await gateway.fresh("prompts", CALLER)
+        assert keys(gateway, "prompts") == ["one__bow"]
+        assert keys(gateway, "resources") == ["memo://one"]
+        await gateway.fresh("resources", CALLER)
+        assert keys(gateway, "resources") == ["memo://two"]
+        assert keys(gateway, "templates") == ["x:{y}"]
 
 
-def test_a_list_that_its_server_says_still_holds_is_not_asked_for_again(tmp_path: Path) -> None:
+async def test_a_list_that_its_server_says_still_holds_is_not_asked_for_again(tmp_path: Path) -> None:
     servers = {"one": child("--era", "modern", "--offers", "--quiet-lists", "--ttl", "60000")}
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers) as here:
-            gateway = await known(here)
-            before = (await state(here))["asked"]["prompts/list"]
-            await gateway.fresh("prompts", CALLER)
-            assert (await state(here))["asked"]["prompts/list"] == before
-
-    run(scenario)
+    async with running_hub(tmp_path, servers) as here:
+        gateway = await known(here)
+        before = (await state(here))["asked"]["prompts/list"]
+        await gateway.fresh("prompts", CALLER)
+        assert (await state(here))["asked"]["prompts/list"] == before
 
 
-def test_a_server_that_is_gone_from_the_file_offers_nothing_any_more(tmp_path: Path) -> None:
+async def test_a_server_that_is_gone_from_the_file_offers_nothing_any_more(tmp_path: Path) -> None:
     servers = {"one": child("--offers"), "two": child("--offers")}
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers) as here:
-            gateway = await known(here)
-            kinds: list[str] = []
-            gateway._on_changed = lambda kind, project: kinds.append(kind)
-            gateway.apply([server for server in gateway.servers.values() if server.name == "two"])
-            assert keys(gateway, "prompts") == ["two__greet"]
-            assert keys(gateway, "resources") == ["memo://one"]
-            assert sorted(kinds) == ["prompts", "resources", "tools"]
-
-    run(scenario)
+    async with running_hub(tmp_path, servers) as here:
+        gateway = await known(here)
+        kinds: list[str] = []
+        gateway._on_changed = lambda kind, project: kinds.append(kind)
+        gateway.apply([server for server in gateway.servers.values() if server.name == "two"])
+        assert keys(gateway, "prompts") == ["two__greet"]
+        assert keys(gateway, "resources") == ["memo://one"]
+        assert sorted(kinds) == ["prompts", "resources", "tools"]
 
 
 # Watching
 
 
 @ERAS
-def test_a_watched_resource_is_asked_for_once_and_told_to_all_who_watch_it(tmp_path: Path, era: str) -> None:
+async def test_a_watched_resource_is_asked_for_once_and_told_to_all_who_watch_it(
+    tmp_path: Path, era: str
+) -> None:
     servers = {"one": child("--era", era, "--offers"), "two": child("--era", era, "--offers")}
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers) as here:
-            gateway = await known(here)
-            (shown, *_) = keys(gateway, "resources")
-            (source,) = await gateway.sources(CALLER, shown)
-            first: Updates = []
-            second: Updates = []
-            await gateway.watch("a", CALLER, source, noting(first))
-            await gateway.watch(
-                "b", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting(second)
-            )
-            found = await state(here)
-            assert watched(found) == {"memo://one"}
-            assert len(found["subscribed"]) <= 1
-            await tell(here, "one", "touch", uri="memo://one")
-            await until(lambda: bool(first and second), "word of the change")
-            assert first == [(shown, {"uri": shown})]
-            assert second == [("memo://one", {"uri": "memo://one"})]
-            await tell(here, "one", "touch", uri="memo://one/below")
-            await until(lambda: len(second) == 2, "word of a change below")
-            assert second[1] == ("memo://one", {"uri": "memo://one/below"})
-            gateway.unwatch("a", shown)
-            await tell(here, "one", "touch", uri="memo://one")
-            await until(lambda: len(second) == 3, "word for who is left")
-            assert len(first) == 2
-            gateway.leave("b")
-            await until(lambda: _watches(here, set()), "nothing watched")
-
-    run(scenario)
+    async with running_hub(tmp_path, servers) as here:
+        gateway = await known(here)
+        (shown, *_) = keys(gateway, "resources")
+        (source,) = await gateway.sources(CALLER, shown)
+        first: Updates = []
+        second: Updates = []
+        await gateway.watch("a", CALLER, source, noting(first))
+        await gateway.watch("b", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting(second))
+        found = await state(here)
+        assert watched(found) == {"memo://one"}
+        assert len(found["subscribed"]) <= 1
+        await tell(here, "one", "touch", uri="memo://one")
+        await until(lambda: bool(first and second), "word of the change")
+        assert first == [(shown, {"uri": shown})]
+        assert second == [("memo://one", {"uri": "memo://one"})]
+        await tell(here, "one", "touch", uri="memo://one/below")
+        await until(lambda: len(second) == 2, "word of a change below")
+        assert second[1] == ("memo://one", {"uri": "memo://one/below"})
+        gateway.unwatch("a", shown)
+        await tell(here, "one", "touch", uri="memo://one")
+        await until(lambda: len(second) == 3, "word for who is left")
+        assert len(first) == 2
+        gateway.leave("b")
+        await until(lambda: _watches(here, set()), "nothing watched")
 
 
 async def _watches(here: RunningHub, uris: set[str]) -> bool:
@@ -321,189 +279,143 @@ async def _watches(here: RunningHub, uris: set[str]) -> bool:
 
 
 @ERAS
-def test_what_is_watched_is_asked_for_again_after_a_restart(tmp_path: Path, era: str) -> None:
+async def test_what_is_watched_is_asked_for_again_after_a_restart(tmp_path: Path, era: str) -> None:
     servers = {"one": child("--era", era, "--offers")}
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers, restart_first=0.05) as here:
-            gateway = await known(here)
-            updates: Updates = []
-            for uri in ("memo://one", "memo://two"):
-                await gateway.watch("a", CALLER, ResourceSource("one", uri, uri), noting(updates))
-            instance = gateway.instances("one")[0]
-            assert instance.connection
-            os.kill(instance.connection.pid, signal.SIGKILL)
-            await until(lambda: instance.vitals.deaths == 1, "death")
-            await until(lambda: bool(instance.connection), "restart")
-            await until(lambda: _watches(here, {"memo://one", "memo://two"}), "watched again")
-            await tell(here, "one", "touch", uri="memo://two")
-            await until(lambda: bool(updates), "word of the change")
-
-    run(scenario)
+    async with running_hub(tmp_path, servers, restart_first=0.05) as here:
+        gateway = await known(here)
+        updates: Updates = []
+        for uri in ("memo://one", "memo://two"):
+            await gateway.watch("a", CALLER, ResourceSource("one", uri, uri), noting(updates))
+        instance = gateway.instances("one")[0]
+        assert instance.connection
+        os.kill(instance.connection.pid, signal.SIGKILL)
+        await until(lambda: instance.vitals.deaths == 1, "death")
+        await until(lambda: bool(instance.connection), "restart")
+        await until(lambda: _watches(here, {"memo://one", "memo://two"}), "watched again")
+        await tell(here, "one", "touch", uri="memo://two")
+        await until(lambda: bool(updates), "word of the change")
 
 
-def test_what_is_watched_goes_on_with_the_instance_of_another_configuration(tmp_path: Path) -> None:
+async def test_what_is_watched_goes_on_with_the_instance_of_another_configuration(tmp_path: Path) -> None:
     servers = {"one": child("--offers")}
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers) as here:
-            gateway = await known(here)
-            updates: Updates = []
-            await gateway.watch(
-                "a", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting(updates)
-            )
-            configured(tmp_path, {"one": child("--offers", "--name", "other")})
-            here.hub._reload()
-            await until(lambda: _watches(here, {"memo://one"}), "watched at the new instance")
-            await tell(here, "one", "touch", uri="memo://one")
-            await until(lambda: bool(updates), "word of the change")
-
-    run(scenario)
+    async with running_hub(tmp_path, servers) as here:
+        gateway = await known(here)
+        updates: Updates = []
+        await gateway.watch("a", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting(updates))
+        configured(tmp_path, {"one": child("--offers", "--name", "other")})
+        here.hub._reload()
+        await until(lambda: _watches(here, {"memo://one"}), "watched at the new instance")
+        await tell(here, "one", "touch", uri="memo://one")
+        await until(lambda: bool(updates), "word of the change")
 
 
 @ERAS
-def test_a_refusal_to_tell_of_a_resource_reaches_who_asked(tmp_path: Path, era: str) -> None:
+async def test_a_refusal_to_tell_of_a_resource_reaches_who_asked(tmp_path: Path, era: str) -> None:
     servers = {"one": child("--era", era, "--offers", "--secret", "memo://secret")}
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers) as here:
-            gateway = await known(here)
-            updates: Updates = []
-            await gateway.watch(
-                "a", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting(updates)
-            )
-            for _ in range(2):
-                with pytest.raises(UpstreamError):
-                    await gateway.watch(
-                        "a", CALLER, ResourceSource("one", "memo://secret", "s"), noting(updates)
-                    )
-            await until(lambda: _watches(here, {"memo://one"}), "the other is watched still")
-
-    run(scenario)
+    async with running_hub(tmp_path, servers) as here:
+        gateway = await known(here)
+        updates: Updates = []
+        await gateway.watch("a", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting(updates))
+        for _ in range(2):
+            with pytest.raises(UpstreamError):
+                await gateway.watch("a", CALLER, ResourceSource("one", "memo://secret", "s"), noting(updates))
+        await until(lambda: _watches(here, {"memo://one"}), "the other is watched still")
 
 
-def test_a_modern_subscription_is_opened_before_the_one_it_replaces_is_given_up(tmp_path: Path) -> None:
+async def test_a_modern_subscription_is_opened_before_the_one_it_replaces_is_given_up(tmp_path: Path) -> None:
     servers = {"one": child("--era", "modern", "--offers")}
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers) as here:
-            gateway = await known(here)
-            updates: Updates = []
-            for number in range(5):
-                uri = f"memo://{number}"
-                await gateway.watch("a", CALLER, ResourceSource("one", uri, uri), noting(updates))
-                await tell(here, "one", "touch", uri="memo://0")
-            await until(lambda: _watches(here, {f"memo://{n}" for n in range(5)}), "one subscription")
-            await until(lambda: len(updates) >= 5, "no change was missed")
-            (listen,) = (await state(here))["listens"]
-            assert listen["toolsListChanged"]
-            assert listen["promptsListChanged"]
-            assert listen["resourcesListChanged"]
-
-    run(scenario)
+    async with running_hub(tmp_path, servers) as here:
+        gateway = await known(here)
+        updates: Updates = []
+        for number in range(5):
+            uri = f"memo://{number}"
+            await gateway.watch("a", CALLER, ResourceSource("one", uri, uri), noting(updates))
+            await tell(here, "one", "touch", uri="memo://0")
+        await until(lambda: _watches(here, {f"memo://{n}" for n in range(5)}), "one subscription")
+        await until(lambda: len(updates) >= 5, "no change was missed")
+        (listen,) = (await state(here))["listens"]
+        assert listen["toolsListChanged"]
+        assert listen["promptsListChanged"]
+        assert listen["resourcesListChanged"]
 
 
-def test_a_subscription_that_ended_is_opened_again_and_what_was_missed_is_taken(tmp_path: Path) -> None:
+async def test_a_subscription_that_ended_is_opened_again_and_what_was_missed_is_taken(tmp_path: Path) -> None:
     servers = {"one": child("--era", "modern", "--offers")}
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers) as here:
-            gateway = await known(here)
-            updates: Updates = []
-            await gateway.watch(
-                "a", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting(updates)
-            )
-            await tell(here, "one", "end_listens")
-            await tell(here, "one", "offer", kind="prompts", names=["bow"])
-            await until(lambda: _watches(here, {"memo://one"}), "subscribed again")
-            await until(lambda: keys(gateway, "prompts") == ["one__bow"], "the list that changed meanwhile")
-
-    run(scenario)
+    async with running_hub(tmp_path, servers) as here:
+        gateway = await known(here)
+        updates: Updates = []
+        await gateway.watch("a", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting(updates))
+        await tell(here, "one", "end_listens")
+        await tell(here, "one", "offer", kind="prompts", names=["bow"])
+        await until(lambda: _watches(here, {"memo://one"}), "subscribed again")
+        await until(lambda: keys(gateway, "prompts") == ["one__bow"], "the list that changed meanwhile")
 
 
-def test_watched_resources_are_bounded(tmp_path: Path) -> None:
+async def test_watched_resources_are_bounded(tmp_path: Path) -> None:
     servers = {"one": child("--offers")}
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers) as here:
-            gateway = await known(here)
-            updates: Updates = []
-            for number in range(MOST_OF_SESSION):
-                uri = f"memo://{number}"
-                await gateway.watch("a", CALLER, ResourceSource("one", uri, uri), noting(updates))
-            with pytest.raises(TabaneError, match="1024"):
-                await gateway.watch(
-                    "a", CALLER, ResourceSource("one", "memo://x", "memo://x"), noting(updates)
-                )
-            await gateway.watch("b", CALLER, ResourceSource("one", "memo://x", "memo://x"), noting(updates))
-            gateway.leave("a")
-            await until(lambda: _watches(here, {"memo://x"}), "one is left")
-
-    run(scenario)
+    async with running_hub(tmp_path, servers) as here:
+        gateway = await known(here)
+        updates: Updates = []
+        for number in range(MOST_OF_SESSION):
+            uri = f"memo://{number}"
+            await gateway.watch("a", CALLER, ResourceSource("one", uri, uri), noting(updates))
+        with pytest.raises(TabaneError, match="1024"):
+            await gateway.watch("a", CALLER, ResourceSource("one", "memo://x", "memo://x"), noting(updates))
+        await gateway.watch("b", CALLER, ResourceSource("one", "memo://x", "memo://x"), noting(updates))
+        gateway.leave("a")
+        await until(lambda: _watches(here, {"memo://x"}), "one is left")
 
 
 @ERAS
-def test_whoever_comes_and_goes_at_the_same_time_what_is_watched_in_the_end_is_what_is_wanted(
+async def test_whoever_comes_and_goes_at_the_same_time_what_is_watched_in_the_end_is_what_is_wanted(
     tmp_path: Path, era: str
 ) -> None:
     servers = {"one": child("--era", era, "--offers")}
+    async with running_hub(tmp_path, servers) as here:
+        gateway, random = await known(here), Random(7)
+        wanted: set[tuple[str, str]] = set()
 
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers) as here:
-            gateway, random = await known(here), Random(7)
-            wanted: set[tuple[str, str]] = set()
+        async def come_or_go(session: str, uri: str) -> None:
+            await asyncio.sleep(random.random() * 0.05)
+            if random.random() < 0.5:
+                wanted.add((session, uri))
+                await gateway.watch(session, CALLER, ResourceSource("one", uri, uri), noting([]))
+            else:
+                wanted.discard((session, uri))
+                gateway.unwatch(session, uri)
 
-            async def come_or_go(session: str, uri: str) -> None:
-                await asyncio.sleep(random.random() * 0.05)
-                if random.random() < 0.5:
-                    wanted.add((session, uri))
-                    await gateway.watch(session, CALLER, ResourceSource("one", uri, uri), noting([]))
-                else:
-                    wanted.discard((session, uri))
-                    gateway.unwatch(session, uri)
-
-            await asyncio.gather(
-                *(come_or_go(random.choice("abc"), f"memo://{random.randrange(6)}") for _ in range(200))
-            )
-            await until(lambda: _watches(here, {uri for _, uri in wanted}), "what is wanted")
-            for session in "abc":
-                gateway.leave(session)
-            await until(lambda: _watches(here, set()), "nothing watched")
-
-    run(scenario)
+        await asyncio.gather(
+            *(come_or_go(random.choice("abc"), f"memo://{random.randrange(6)}") for _ in range(200))
+        )
+        await until(lambda: _watches(here, {uri for _, uri in wanted}), "what is wanted")
+        for session in "abc":
+            gateway.leave(session)
+        await until(lambda: _watches(here, set()), "nothing watched")
 
 
-def test_an_instance_of_which_something_is_watched_is_not_idle(tmp_path: Path) -> None:
+async def test_an_instance_of_which_something_is_watched_is_not_idle(tmp_path: Path) -> None:
     servers = {name: child("--offers", share="roots") for name in ("one", "two")}
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers, health_interval=0.1) as here:
-            gateway = await known(here)
-            await gateway.watch("a", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting([]))
-            gateway.use_limits(structs.replace(gateway.limits, instance_idle=0.1))
-            await until(lambda: not gateway.instances("two"), "one that nobody uses is ended")
-            assert gateway.instances("one")
-            gateway.leave("a")
-            await until(lambda: not gateway.instances("one"), "nobody watches it any more")
-
-    run(scenario)
+    async with running_hub(tmp_path, servers, health_interval=0.1) as here:
+        gateway = await known(here)
+        await gateway.watch("a", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting([]))
+        gateway.use_limits(structs.replace(gateway.limits, instance_idle=0.1))
+        await until(lambda: not gateway.instances("two"), "one that nobody uses is ended")
+        assert gateway.instances("one")
+        gateway.leave("a")
+        await until(lambda: not gateway.instances("one"), "nobody watches it any more")
 
 
 # Log messages
 
 
-def test_a_log_message_that_belongs_to_no_call_is_handed_on(tmp_path: Path) -> None:
+async def test_a_log_message_that_belongs_to_no_call_is_handed_on(tmp_path: Path) -> None:
     servers = {"one": child("--offers")}
-
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers) as here:
-            gateway = await known(here)
-            heard: list[tuple[str, bytes]] = []
-            gateway._on_log = lambda server, params: heard.append((server, bytes(params)))
-            params = {"level": "info", "data": "well"}
-            await tell(here, "one", "notify", method="notifications/message", params=params)
-            await until(lambda: bool(heard), "the message")
-            assert heard[0][0] == "one"
-            assert json.loads(heard[0][1]) == params
-
-    run(scenario)
+    async with running_hub(tmp_path, servers) as here:
+        gateway = await known(here)
+        heard: list[tuple[str, bytes]] = []
+        gateway._on_log = lambda server, params: heard.append((server, bytes(params)))
+        params = {"level": "info", "data": "well"}
+        await tell(here, "one", "notify", method="notifications/message", params=params)
+        await until(lambda: bool(heard), "the message")
+        assert heard[0][0] == "one"
+        assert json.loads(heard[0][1]) == params

@@ -129,51 +129,46 @@ def test_a_document_is_put_found_updated_and_deleted(opened: Open, mode: Any) ->
 
 
 @every_mode
-def test_a_file_is_put_from_a_folder_that_was_allowed(opened: Open, place: Workplace, mode: Any) -> None:
-    async def scenario() -> None:
-        async with opened(mode) as client:
-            arguments = {"path": str(place.notes / "plan.md"), "filepath": "plan"}
-            assert said(await client.call_tool("put_file", arguments))["status"] == "success"
-            found = await client.call_tool("search_documents", {"query": "shed"})
-            assert found.structured_content["results"][0]["filepath"] == "plan"
-            refused = await client.call_tool("put_file", {"path": str(place.folder / "secret.txt")})
-            assert refused.is_error
-            assert "secret.txt" in said(refused)["message"]
-
-    asyncio.run(scenario())
+async def test_a_file_is_put_from_a_folder_that_was_allowed(
+    opened: Open, place: Workplace, mode: Any
+) -> None:
+    async with opened(mode) as client:
+        arguments = {"path": str(place.notes / "plan.md"), "filepath": "plan"}
+        assert said(await client.call_tool("put_file", arguments))["status"] == "success"
+        found = await client.call_tool("search_documents", {"query": "shed"})
+        assert found.structured_content["results"][0]["filepath"] == "plan"
+        refused = await client.call_tool("put_file", {"path": str(place.folder / "secret.txt")})
+        assert refused.is_error
+        assert "secret.txt" in said(refused)["message"]
 
 
 @every_mode
-def test_documents_are_attached_as_resources(opened: Open, mode: Any) -> None:
+async def test_documents_are_attached_as_resources(opened: Open, mode: Any) -> None:
     names = [f"notes/{number:04} 竹.md" for number in range(1200)]
-
-    async def scenario() -> None:
-        async with opened(mode) as client:
-            documents = [{"filepath": name, "text": f"# {name}\n"} for name in names]
-            for part in (documents[:600], documents[600:]):
-                assert not (await client.call_tool("put_documents", {"documents": part})).is_error
-            first = await client.list_resources()
-            rest = await client.list_resources(cursor=first.next_cursor)
-            assert rest.next_cursor is None
-            listed = [*first.resources, *rest.resources]
-            assert len(listed) == len(names)
-            read = await client.read_resource(str(listed[-1].uri))
-            (contents,) = read.contents
-            assert isinstance(contents, TextResourceContents)
-            assert contents.text == f"# {names[-1]}\n"
-            assert contents.mime_type == "text/markdown"
-            (template,) = (await client.list_resource_templates()).resource_templates
-            reference = ResourceTemplateReference(type="ref/resource", uri=template.uri_template)
-            completed = await client.complete(reference, {"name": "key", "value": "notes/119"})
-            assert completed.completion.values == names[1190:]
-            with pytest.raises(MCPError, match="not found"):
-                await client.read_resource("tabane://documents/nothing")
-
-    asyncio.run(scenario())
+    async with opened(mode) as client:
+        documents = [{"filepath": name, "text": f"# {name}\n"} for name in names]
+        for part in (documents[:600], documents[600:]):
+            assert not (await client.call_tool("put_documents", {"documents": part})).is_error
+        first = await client.list_resources()
+        rest = await client.list_resources(cursor=first.next_cursor)
+        assert rest.next_cursor is None
+        listed = [*first.resources, *rest.resources]
+        assert len(listed) == len(names)
+        read = await client.read_resource(str(listed[-1].uri))
+        (contents,) = read.contents
+        assert isinstance(contents, TextResourceContents)
+        assert contents.text == f"# {names[-1]}\n"
+        assert contents.mime_type == "text/markdown"
+        (template,) = (await client.list_resource_templates()).resource_templates
+        reference = ResourceTemplateReference(type="ref/resource", uri=template.uri_template)
+        completed = await client.complete(reference, {"name": "key", "value": "notes/119"})
+        assert completed.completion.values == names[1190:]
+        with pytest.raises(MCPError, match="not found"):
+            await client.read_resource("tabane://documents/nothing")
 
 
 @pytest.mark.filterwarnings("ignore:resources.subscribe is removed")
-def test_a_client_of_the_older_protocol_follows_a_document(opened: Open) -> None:
+async def test_a_client_of_the_older_protocol_follows_a_document(opened: Open) -> None:
     heard: list[str] = []
     came = asyncio.Event()
 
@@ -182,32 +177,25 @@ def test_a_client_of_the_older_protocol_follows_a_document(opened: Open) -> None
             heard.append(str(message.params.uri))
             came.set()
 
-    async def scenario() -> None:
-        async with opened("legacy", message_handler=handle) as client:
-            await client.call_tool("put_document", {"filepath": "a b", "text": "one"})
-            await client.subscribe_resource("tabane://documents/a%20b")
-            await client.call_tool("put_document", {"filepath": "a b", "text": "two"})
-            await asyncio.wait_for(came.wait(), SOON)
-            assert heard == ["tabane://documents/a%20b"]
-
-    asyncio.run(scenario())
+    async with opened("legacy", message_handler=handle) as client:
+        await client.call_tool("put_document", {"filepath": "a b", "text": "one"})
+        await client.subscribe_resource("tabane://documents/a%20b")
+        await client.call_tool("put_document", {"filepath": "a b", "text": "two"})
+        await asyncio.wait_for(came.wait(), SOON)
+        assert heard == ["tabane://documents/a%20b"]
 
 
-def test_a_client_of_the_newer_protocol_follows_a_document_and_the_list(opened: Open) -> None:
+async def test_a_client_of_the_newer_protocol_follows_a_document_and_the_list(opened: Open) -> None:
     uri = "tabane://documents/a%20b"
-
-    async def scenario() -> None:
-        async with (
-            opened("2026-07-28") as client,
-            client.listen(resources_list_changed=True, resource_subscriptions=[uri]) as events,
-        ):
-            await client.call_tool("put_document", {"filepath": "a b", "text": "one"})
-            heard = {await asyncio.wait_for(anext(events), SOON) for _ in range(2)}
-            assert heard == {ResourceUpdated(uri=uri), ResourcesListChanged()}
-            listed = (await client.list_resources()).resources
-            assert [str(one.uri) for one in listed] == [uri]
-
-    asyncio.run(scenario())
+    async with (
+        opened("2026-07-28") as client,
+        client.listen(resources_list_changed=True, resource_subscriptions=[uri]) as events,
+    ):
+        await client.call_tool("put_document", {"filepath": "a b", "text": "one"})
+        heard = {await asyncio.wait_for(anext(events), SOON) for _ in range(2)}
+        assert heard == {ResourceUpdated(uri=uri), ResourcesListChanged()}
+        listed = (await client.list_resources()).resources
+        assert [str(one.uri) for one in listed] == [uri]
 
 
 @pytest.mark.node

@@ -11,7 +11,6 @@ from tabane.gateway.logins.login_network import LoginNetwork
 from tabane.gateway.servers.oauth_keys import OAuthOptions
 from tabane.gateway.servers.server import Server
 from tabane.reader.guard.addresses import fault
-from tests.harness.patience import run
 
 NETWORK = LoginNetwork({}, lambda address: fault(ip_address(address)))
 PUBLIC, PRIVATE, HERE = "https://93.184.216.34/mcp", "https://10.0.0.5/mcp", "http://127.0.0.1:9/mcp"
@@ -36,22 +35,16 @@ PUBLIC, PRIVATE, HERE = "https://93.184.216.34/mcp", "https://10.0.0.5/mcp", "ht
         (HERE, "https://169.254.169.254/latest", "not public"),
     ],
 )
-def test_a_place_that_the_server_may_not_name_is_not_asked(server: str, url: str, words: str) -> None:
-    async def scenario() -> None:
-        async with LoginHttp(Server("up", transport="http", url=server), NETWORK) as http:
-            with pytest.raises(LoginRequestFailed) as refused:
-                await http.get(url)
-            assert words in str(refused.value.why)
-
-    run(scenario)
+async def test_a_place_that_the_server_may_not_name_is_not_asked(server: str, url: str, words: str) -> None:
+    async with LoginHttp(Server("up", transport="http", url=server), NETWORK) as http:
+        with pytest.raises(LoginRequestFailed) as refused:
+            await http.get(url)
+        assert words in str(refused.value.why)
 
 
-def test_an_issuer_that_the_user_named_may_be_in_a_private_network() -> None:
-    async def scenario() -> None:
-        options = OAuthOptions(issuer="https://127.0.0.1:1/as")
-        async with LoginHttp(Server("up", transport="http", url=PUBLIC, oauth=options), NETWORK) as http:
-            with pytest.raises(LoginRequestFailed) as failed:
-                await http.get("https://127.0.0.1:1/as")
-            assert "cannot be reached" in str(failed.value.why)
-
-    run(scenario)
+async def test_an_issuer_that_the_user_named_may_be_in_a_private_network() -> None:
+    options = OAuthOptions(issuer="https://127.0.0.1:1/as")
+    async with LoginHttp(Server("up", transport="http", url=PUBLIC, oauth=options), NETWORK) as http:
+        with pytest.raises(LoginRequestFailed) as failed:
+            await http.get("https://127.0.0.1:1/as")
+        assert "cannot be reached" in str(failed.value.why)

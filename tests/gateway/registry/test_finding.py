@@ -18,7 +18,6 @@ from tabane.gateway.registry.finding import FoundServers, open_registry
 from tabane.gateway.registry.registry_client import LARGEST_ANSWER, RegistryUnavailable, checked_address
 from tests.harness.certificates import HubCertificate
 from tests.harness.mcp_registry import Answer, LocalRegistry, entry, npm
-from tests.harness.patience import run
 
 
 @pytest.fixture
@@ -100,27 +99,19 @@ def test_pages_with_deleted_servers_are_filled_up(registry: LocalRegistry, tmp_p
     ]
 
 
-def test_another_server_than_the_asked_one_is_refused(registry: LocalRegistry, tmp_path: Path) -> None:
+async def test_another_server_than_the_asked_one_is_refused(registry: LocalRegistry, tmp_path: Path) -> None:
     registry.instead = lambda path, query: Answer(json.dumps(entry("evil/weather")).encode())
-
-    async def scenario() -> None:
-        async with open_registry(registry.url, {}, tmp_path) as opened:
-            with pytest.raises(RegistryUnavailable, match="another server"):
-                await opened.get("io.github.acme/weather")
-
-    run(scenario)
+    async with open_registry(registry.url, {}, tmp_path) as opened:
+        with pytest.raises(RegistryUnavailable, match="another server"):
+            await opened.get("io.github.acme/weather")
 
 
-def test_a_deleted_server_is_refused_with_its_reason(registry: LocalRegistry, tmp_path: Path) -> None:
+async def test_a_deleted_server_is_refused_with_its_reason(registry: LocalRegistry, tmp_path: Path) -> None:
     gone = entry("io.github.acme/weather", status="deleted", status_message="malware")
     registry.instead = lambda path, query: Answer(json.dumps(gone).encode())
-
-    async def scenario() -> None:
-        async with open_registry(registry.url, {}, tmp_path) as opened:
-            with pytest.raises(UnknownName, match="malware"):
-                await opened.get("io.github.acme/weather")
-
-    run(scenario)
+    async with open_registry(registry.url, {}, tmp_path) as opened:
+        with pytest.raises(UnknownName, match="malware"):
+            await opened.get("io.github.acme/weather")
 
 
 def test_a_broken_answer_does_not_replace_the_kept_one(registry: LocalRegistry, tmp_path: Path) -> None:
@@ -163,15 +154,13 @@ def test_an_address_without_tls_is_refused(address: str) -> None:
         checked_address(address)
 
 
-def test_requests_go_through_the_proxy_of_the_environment(registry: LocalRegistry, tmp_path: Path) -> None:
-
-    async def scenario() -> None:
-        environment = {"HTTPS_PROXY": registry.url}
-        async with open_registry("https://registry.example", environment, tmp_path) as opened:
-            with pytest.raises(RegistryUnavailable, match="proxy"):  # which knows no CONNECT
-                await opened.find("x", 5)
-
-    run(scenario)
+async def test_requests_go_through_the_proxy_of_the_environment(
+    registry: LocalRegistry, tmp_path: Path
+) -> None:
+    environment = {"HTTPS_PROXY": registry.url}
+    async with open_registry("https://registry.example", environment, tmp_path) as opened:
+        with pytest.raises(RegistryUnavailable, match="proxy"):  # which knows no CONNECT
+            await opened.find("x", 5)
 
 
 def test_the_authority_of_the_environment_is_trusted(tmp_path: Path) -> None:

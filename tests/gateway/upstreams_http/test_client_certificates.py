@@ -43,34 +43,26 @@ def home_of(folder: Path, authority: trustme.CA) -> Path:
     return home
 
 
-def test_a_client_certificate_is_shown_where_it_is_named(tmp_path: Path) -> None:
+async def test_a_client_certificate_is_shown_where_it_is_named(tmp_path: Path) -> None:
     authority = trustme.CA()
     home = home_of(tmp_path, authority)
-
-    async def scenario() -> None:
-        async with raw(modern, tls=strict(authority)) as server:
-            files = {"ca": "own.pem", **write_certificate(home, authority)}
-            async with running_hub(home, {"web": {"url": server.url, "tls": files}}) as hub:
-                assert text(await (await hub.connect()).call("web__echo")) == "done"
-
-    run(scenario)
+    async with raw(modern, tls=strict(authority)) as server:
+        files = {"ca": "own.pem", **write_certificate(home, authority)}
+        async with running_hub(home, {"web": {"url": server.url, "tls": files}}) as hub:
+            assert text(await (await hub.connect()).call("web__echo")) == "done"
 
 
-def test_a_server_that_wants_a_certificate_names_the_setting(tmp_path: Path) -> None:
+async def test_a_server_that_wants_a_certificate_names_the_setting(tmp_path: Path) -> None:
     authority = trustme.CA()
     home = home_of(tmp_path, authority)
-
-    async def scenario() -> None:
-        context = strict(authority)
-        # With TLS 1.3, a server says so after the handshake, where a reset may overtake it.
-        context.maximum_version = ssl.TLSVersion.TLSv1_2
-        async with raw(modern, tls=context) as server:
-            definition = {"url": server.url, "tls": {"ca": "own.pem"}}
-            async with running_hub(home, {"web": definition}) as hub:
-                said = await why_not(hub, await hub.connect())
-                assert '"cert"' in said, said
-
-    run(scenario)
+    context = strict(authority)
+    # With TLS 1.3, a server says so after the handshake, where a reset may overtake it.
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    async with raw(modern, tls=context) as server:
+        definition = {"url": server.url, "tls": {"ca": "own.pem"}}
+        async with running_hub(home, {"web": definition}) as hub:
+            said = await why_not(hub, await hub.connect())
+            assert '"cert"' in said, said
 
 
 def test_a_certificate_that_cannot_be_read_names_the_file(tmp_path: Path) -> None:
@@ -95,33 +87,25 @@ def test_a_certificate_that_cannot_be_read_names_the_file(tmp_path: Path) -> Non
     run(lambda: scenario({"certificate": "x"}, "ca, cert, key or verify"))
 
 
-def test_an_unverified_server_is_served_with_a_warning(tmp_path: Path) -> None:
+async def test_an_unverified_server_is_served_with_a_warning(tmp_path: Path) -> None:
     home = home_of(tmp_path, trustme.CA())
-
-    async def scenario() -> None:
-        async with raw(modern, tls=tls(trustme.CA(), "elsewhere.example")) as server:
-            definition = {"url": server.url, "tls": {"verify": False}}
-            async with running_hub(home, {"web": definition}) as hub:
-                assert text(await (await hub.connect()).call("web__echo")) == "done"
-                assert "not verified" in str([str(one) for one in hub.hub.configuration.warnings])
-
-    run(scenario)
+    async with raw(modern, tls=tls(trustme.CA(), "elsewhere.example")) as server:
+        definition = {"url": server.url, "tls": {"verify": False}}
+        async with running_hub(home, {"web": definition}) as hub:
+            assert text(await (await hub.connect()).call("web__echo")) == "done"
+            assert "not verified" in str([str(one) for one in hub.hub.configuration.warnings])
 
 
-def test_changed_files_are_used_for_new_connections_and_broken_ones_are_not(tmp_path: Path) -> None:
+async def test_changed_files_are_used_for_new_connections_and_broken_ones_are_not(tmp_path: Path) -> None:
     authority = trustme.CA()
     home = home_of(tmp_path, authority)
     write_certificate(home, authority)
-
-    async def scenario() -> None:
-        server = Server(
-            "web", "http", url="https://x", cert=str(home / "client.pem"), key=str(home / "client.key")
-        )
-        following = UpstreamTls(server, {})
-        first = following.context()
-        (home / "client.pem").write_text("nothing of use")
-        assert following.context() is first
-        write_certificate(home, authority)
-        await until(lambda: following.context() is not first, "the new certificate is used")
-
-    run(scenario)
+    server = Server(
+        "web", "http", url="https://x", cert=str(home / "client.pem"), key=str(home / "client.key")
+    )
+    following = UpstreamTls(server, {})
+    first = following.context()
+    (home / "client.pem").write_text("nothing of use")
+    assert following.context() is first
+    write_certificate(home, authority)
+    await until(lambda: following.context() is not first, "the new certificate is used")

@@ -90,127 +90,97 @@ async def proxy(target: int) -> AsyncIterator[Proxy]:
         server.close()
 
 
-def test_an_authority_of_ones_own_is_trusted_where_it_is_named(tmp_path: Path) -> None:
+async def test_an_authority_of_ones_own_is_trusted_where_it_is_named(tmp_path: Path) -> None:
     authority = trustme.CA()
     (tmp_path / "home").mkdir(mode=0o700)
     authority.cert_pem.write_to_path(str(tmp_path / "home" / "own.pem"))
-
-    async def scenario() -> None:
-        async with raw(modern, tls=tls(authority, "127.0.0.1")) as server:
-            definition = {"url": server.url, "ca": "own.pem"}
-            async with running_hub(tmp_path / "home", {"web": definition}) as hub:
-                assert text(await (await hub.connect()).call("web__echo")) == "done"
-
-    run(scenario)
+    async with raw(modern, tls=tls(authority, "127.0.0.1")) as server:
+        definition = {"url": server.url, "ca": "own.pem"}
+        async with running_hub(tmp_path / "home", {"web": definition}) as hub:
+            assert text(await (await hub.connect()).call("web__echo")) == "done"
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused_with_a_word(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with (
-            raw(modern, tls=tls(trustme.CA(), "127.0.0.1")) as server,
-            running_hub(tmp_path, {"web": {"url": server.url}}) as hub,
-        ):
-            why = await why_not(hub, await hub.connect())
-            assert "is not trusted" in why
-            assert 'set "ca" to its PEM file' in why
-            assert server.requests == []
-
-    run(scenario)
+async def test_a_certificate_that_nobody_vouches_for_is_refused_with_a_word(tmp_path: Path) -> None:
+    async with (
+        raw(modern, tls=tls(trustme.CA(), "127.0.0.1")) as server,
+        running_hub(tmp_path, {"web": {"url": server.url}}) as hub,
+    ):
+        why = await why_not(hub, await hub.connect())
+        assert "is not trusted" in why
+        assert 'set "ca" to its PEM file' in why
+        assert server.requests == []
 
 
 @pytest.mark.parametrize(
     "variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"]
 )
-def test_the_bundle_of_the_environment_is_trusted(tmp_path: Path, variable: str) -> None:
+async def test_the_bundle_of_the_environment_is_trusted(tmp_path: Path, variable: str) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "bundle.pem"))
-
-    async def scenario() -> None:
-        async with (
-            raw(modern, tls=tls(authority, "127.0.0.1")) as server,
-            place_in(
-                tmp_path / "home", {"web": {"url": server.url}}, **{variable: str(tmp_path / "bundle.pem")}
-            ) as hub,
-        ):
-            assert text(await (await hub.connect()).call("web__echo")) == "done"
-
-    run(scenario)
+    async with (
+        raw(modern, tls=tls(authority, "127.0.0.1")) as server,
+        place_in(
+            tmp_path / "home", {"web": {"url": server.url}}, **{variable: str(tmp_path / "bundle.pem")}
+        ) as hub,
+    ):
+        assert text(await (await hub.connect()).call("web__echo")) == "done"
 
 
-def test_a_bundle_of_another_program_that_is_gone_does_no_harm(tmp_path: Path) -> None:
+async def test_a_bundle_of_another_program_that_is_gone_does_no_harm(tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "bundle.pem"))
     named = {"SSL_CERT_FILE": str(tmp_path / "bundle.pem"), "NODE_EXTRA_CA_CERTS": str(tmp_path / "gone.pem")}
-
-    async def scenario() -> None:
-        async with (
-            raw(modern, tls=tls(authority, "127.0.0.1")) as server,
-            place_in(tmp_path / "home", {"web": {"url": server.url}}, **named) as hub,
-        ):
-            assert text(await (await hub.connect()).call("web__echo")) == "done"
-
-    run(scenario)
+    async with (
+        raw(modern, tls=tls(authority, "127.0.0.1")) as server,
+        place_in(tmp_path / "home", {"web": {"url": server.url}}, **named) as hub,
+    ):
+        assert text(await (await hub.connect()).call("web__echo")) == "done"
 
 
-def test_a_file_of_authorities_that_is_not_there_is_named(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_hub(
-            tmp_path, {"web": {"url": "https://127.0.0.1:9/mcp", "ca": "gone.pem"}}
-        ) as hub:
-            why = await why_not(hub, await hub.connect())
-            assert f"the certificates in {tmp_path / 'gone.pem'} cannot be read" in why
-
-    run(scenario)
+async def test_a_file_of_authorities_that_is_not_there_is_named(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"web": {"url": "https://127.0.0.1:9/mcp", "ca": "gone.pem"}}) as hub:
+        why = await why_not(hub, await hub.connect())
+        assert f"the certificates in {tmp_path / 'gone.pem'} cannot be read" in why
 
 
 @pytest.mark.parametrize("how", ["configured", "environment"])
-def test_a_proxy_is_gone_through(tmp_path: Path, how: str) -> None:
-    async def scenario() -> None:
-        async with raw(modern, path="/mcp") as server, proxy(server.port) as way:
-            at = f"http://me:secretword@127.0.0.1:{way.port}"
-            definition: Json = {"url": "http://elsewhere.example/mcp"}
-            environ = {"HTTP_PROXY": at} if how == "environment" else {"PROXY": at}
-            if how == "configured":
-                definition["proxy"] = "${PROXY}"
-            async with place_in(tmp_path, {"web": definition}, **environ) as hub:
-                assert text(await (await hub.connect()).call("web__echo")) == "done"
-            assert way.requests[0].startswith("POST http://elsewhere.example")
-            assert way.authorized[0].split(": ")[1] == "Basic bWU6c2VjcmV0d29yZA=="
-
-    run(scenario)
+async def test_a_proxy_is_gone_through(tmp_path: Path, how: str) -> None:
+    async with raw(modern, path="/mcp") as server, proxy(server.port) as way:
+        at = f"http://me:secretword@127.0.0.1:{way.port}"
+        definition: Json = {"url": "http://elsewhere.example/mcp"}
+        environ = {"HTTP_PROXY": at} if how == "environment" else {"PROXY": at}
+        if how == "configured":
+            definition["proxy"] = "${PROXY}"
+        async with place_in(tmp_path, {"web": definition}, **environ) as hub:
+            assert text(await (await hub.connect()).call("web__echo")) == "done"
+        assert way.requests[0].startswith("POST http://elsewhere.example")
+        assert way.authorized[0].split(": ")[1] == "Basic bWU6c2VjcmV0d29yZA=="
 
 
-def test_a_tunnel_through_a_proxy_carries_tls(tmp_path: Path) -> None:
+async def test_a_tunnel_through_a_proxy_carries_tls(tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "own.pem"))
-
-    async def scenario() -> None:
-        async with raw(modern, tls=tls(authority, "elsewhere.example")) as server, proxy(server.port) as way:
-            definition = {
-                "url": "https://elsewhere.example/mcp",
-                "ca": str(tmp_path / "own.pem"),
-                "proxy": f"http://me:secretword@127.0.0.1:{way.port}",
-                "headers": {"Authorization": "Bearer abcdefgh"},
-            }
-            async with running_hub(tmp_path / "home", {"web": definition}) as hub:
-                assert text(await (await hub.connect()).call("web__echo")) == "done"
-            assert way.requests[0].startswith("CONNECT elsewhere.example:443")
-            assert len(way.authorized) == len(way.requests)
-            assert "proxy-authorization" not in server.requests[0].headers
-            assert server.requests[0].headers["authorization"] == "Bearer abcdefgh"
-
-    run(scenario)
+    async with raw(modern, tls=tls(authority, "elsewhere.example")) as server, proxy(server.port) as way:
+        definition = {
+            "url": "https://elsewhere.example/mcp",
+            "ca": str(tmp_path / "own.pem"),
+            "proxy": f"http://me:secretword@127.0.0.1:{way.port}",
+            "headers": {"Authorization": "Bearer abcdefgh"},
+        }
+        async with running_hub(tmp_path / "home", {"web": definition}) as hub:
+            assert text(await (await hub.connect()).call("web__echo")) == "done"
+        assert way.requests[0].startswith("CONNECT elsewhere.example:443")
+        assert len(way.authorized) == len(way.requests)
+        assert "proxy-authorization" not in server.requests[0].headers
+        assert server.requests[0].headers["authorization"] == "Bearer abcdefgh"
 
 
-def test_this_computer_is_reached_without_the_proxy_of_the_environment(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with raw(modern) as server, proxy(server.port) as way:
-            environ = {"HTTP_PROXY": f"http://127.0.0.1:{way.port}"}
-            async with place_in(tmp_path, {"web": {"url": server.url}}, **environ) as hub:
-                assert text(await (await hub.connect()).call("web__echo")) == "done"
-            assert way.requests == []
-
-    run(scenario)
+async def test_this_computer_is_reached_without_the_proxy_of_the_environment(tmp_path: Path) -> None:
+    async with raw(modern) as server, proxy(server.port) as way:
+        environ = {"HTTP_PROXY": f"http://127.0.0.1:{way.port}"}
+        async with place_in(tmp_path, {"web": {"url": server.url}}, **environ) as hub:
+            assert text(await (await hub.connect()).call("web__echo")) == "done"
+        assert way.requests == []
 
 
 @pytest.mark.parametrize(
@@ -244,33 +214,27 @@ def test_this_computer_is_known_by_name(host: str, own: bool) -> None:
     assert is_loopback(host) is own
 
 
-def test_headers_carry_variables_and_the_name_of_the_program(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with raw(legacy) as server:
-            definition = {
-                "url": server.url,
-                "headers": {"Authorization": "Bearer ${TOKEN}", "user-agent": "mine"},
-            }
-            async with place_in(tmp_path, {"web": definition}, TOKEN="abcdefgh") as hub:
-                assert text(await (await hub.connect()).call("web__echo")) == "done"
-            assert {request.headers["authorization"] for request in server.requests} == {"Bearer abcdefgh"}
-            assert {request.headers["user-agent"] for request in server.requests} == {"mine"}
-
-    run(scenario)
+async def test_headers_carry_variables_and_the_name_of_the_program(tmp_path: Path) -> None:
+    async with raw(legacy) as server:
+        definition = {
+            "url": server.url,
+            "headers": {"Authorization": "Bearer ${TOKEN}", "user-agent": "mine"},
+        }
+        async with place_in(tmp_path, {"web": definition}, TOKEN="abcdefgh") as hub:
+            assert text(await (await hub.connect()).call("web__echo")) == "done"
+        assert {request.headers["authorization"] for request in server.requests} == {"Bearer abcdefgh"}
+        assert {request.headers["user-agent"] for request in server.requests} == {"mine"}
 
 
-def test_a_password_in_the_url_is_sent_as_one(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with raw(modern) as server:
-            url = server.url.replace("//", "//me:secretword@")
-            async with running_hub(tmp_path, {"web": {"url": url}}) as hub:
-                assert text(await (await hub.connect()).call("web__echo")) == "done"
-                configured_server = hub.hub.configuration.get("web")
-                assert configured_server is not None
-                assert "secretword" in configured_server.secrets
-            assert server.requests[0].headers["authorization"] == "Basic bWU6c2VjcmV0d29yZA=="
-
-    run(scenario)
+async def test_a_password_in_the_url_is_sent_as_one(tmp_path: Path) -> None:
+    async with raw(modern) as server:
+        url = server.url.replace("//", "//me:secretword@")
+        async with running_hub(tmp_path, {"web": {"url": url}}) as hub:
+            assert text(await (await hub.connect()).call("web__echo")) == "done"
+            configured_server = hub.hub.configuration.get("web")
+            assert configured_server is not None
+            assert "secretword" in configured_server.secrets
+        assert server.requests[0].headers["authorization"] == "Basic bWU6c2VjcmV0d29yZA=="
 
 
 def test_no_secret_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -565,43 +565,34 @@ def test_a_redirect_that_goes_round_ends(tmp_path: Path) -> None:
     with_server(tmp_path, redirecting(307, lambda server: "/mcp"), scenario)
 
 
-def test_nothing_is_sent_to_another_place(tmp_path: Path) -> None:
-    async def whole() -> None:
-        async with raw(modern) as thief, raw(redirecting(307, lambda server: thief.url)) as server:
-            servers = {
-                "web": {"type": "http", "url": server.url, "headers": {"Authorization": "Bearer abcdefgh"}}
-            }
-            async with running_hub(tmp_path, servers) as hub:
-                client = await hub.connect()
-                message = await why_not(hub, client)
-                assert f"redirects to another site, http://127.0.0.1:{thief.port}" in message
-                assert thief.requests == []
-
-    run(whole)
+async def test_nothing_is_sent_to_another_place(tmp_path: Path) -> None:
+    async with raw(modern) as thief, raw(redirecting(307, lambda server: thief.url)) as server:
+        servers = {
+            "web": {"type": "http", "url": server.url, "headers": {"Authorization": "Bearer abcdefgh"}}
+        }
+        async with running_hub(tmp_path, servers) as hub:
+            client = await hub.connect()
+            message = await why_not(hub, client)
+            assert f"redirects to another site, http://127.0.0.1:{thief.port}" in message
+            assert thief.requests == []
 
 
 # -- reaching it ---------------------------------------------------------------------------------
 
 
-def test_a_server_that_is_not_there_is_named_with_the_reason(tmp_path: Path) -> None:
-    async def whole() -> None:
-        async with raw(modern) as server:
-            url = server.url
-        async with running_hub(tmp_path, {"web": {"url": url}}) as hub:
-            client = await hub.connect()
-            message = await why_not(hub, client)
-            assert f"127.0.0.1:{server.port} cannot be reached: Connection refused" in message
-
-    run(whole)
+async def test_a_server_that_is_not_there_is_named_with_the_reason(tmp_path: Path) -> None:
+    async with raw(modern) as server:
+        url = server.url
+    async with running_hub(tmp_path, {"web": {"url": url}}) as hub:
+        client = await hub.connect()
+        message = await why_not(hub, client)
+        assert f"127.0.0.1:{server.port} cannot be reached: Connection refused" in message
 
 
-def test_a_name_that_is_not_known_is_said(tmp_path: Path) -> None:
-    async def whole() -> None:
-        async with running_hub(tmp_path, {"web": {"url": "http://nowhere.invalid/mcp"}}) as hub:
-            client = await hub.connect()
-            assert "the name nowhere.invalid does not exist" in await why_not(hub, client)
-
-    run(whole)
+async def test_a_name_that_is_not_known_is_said(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"web": {"url": "http://nowhere.invalid/mcp"}}) as hub:
+        client = await hub.connect()
+        assert "the name nowhere.invalid does not exist" in await why_not(hub, client)
 
 
 def test_a_call_waits_for_a_server_that_is_started_anew(tmp_path: Path) -> None:
@@ -688,7 +679,7 @@ def test_a_server_that_keeps_refusing_the_version_that_it_supports_is_given_up(t
     with_server(tmp_path, refusing(1 << 30, ["2026-07-28"]), scenario)
 
 
-def test_a_server_of_the_old_kind_is_found_where_no_type_is_given(tmp_path: Path) -> None:
+async def test_a_server_of_the_old_kind_is_found_where_no_type_is_given(tmp_path: Path) -> None:
     streams: list[Wire] = []
 
     async def old(server: Raw, request: Request, wire: Wire) -> None:
@@ -710,33 +701,27 @@ def test_a_server_of_the_old_kind_is_found_where_no_type_is_given(tmp_path: Path
                 await legacy(server, request, shadow)
                 streams[-1].event(answers[0])
 
-    async def whole() -> None:
-        async with raw(old, path="/sse") as server:
-            async with running_hub(tmp_path / "a", {"web": {"url": server.url}}) as hub:
-                client = await hub.connect()
-                assert text(await client.call("web__echo")) == "done"
-            async with running_hub(tmp_path / "b", {"web": {"type": "http", "url": server.url}}) as hub:
-                client = await hub.connect()
-                assert 'set "type": "sse"' in await why_not(hub, client)
-
-    run(whole)
+    async with raw(old, path="/sse") as server:
+        async with running_hub(tmp_path / "a", {"web": {"url": server.url}}) as hub:
+            client = await hub.connect()
+            assert text(await client.call("web__echo")) == "done"
+        async with running_hub(tmp_path / "b", {"web": {"type": "http", "url": server.url}}) as hub:
+            client = await hub.connect()
+            assert 'set "type": "sse"' in await why_not(hub, client)
 
 
-def test_requests_are_not_posted_to_another_place_than_the_stream_came_from(tmp_path: Path) -> None:
-    async def whole() -> None:
-        async with raw(modern) as thief:
+async def test_requests_are_not_posted_to_another_place_than_the_stream_came_from(tmp_path: Path) -> None:
+    async with raw(modern) as thief:
 
-            async def lure(server: Raw, request: Request, wire: Wire) -> None:
-                wire.stream()
-                wire.event(thief.url, name="endpoint")
-                await wire.writer.drain()
-                await wire.gone()
+        async def lure(server: Raw, request: Request, wire: Wire) -> None:
+            wire.stream()
+            wire.event(thief.url, name="endpoint")
+            await wire.writer.drain()
+            await wire.gone()
 
-            async with (
-                raw(lure) as server,
-                running_hub(tmp_path, {"web": {"type": "sse", "url": server.url}}) as hub,
-            ):
-                assert "asks for requests at another site" in await why_not(hub, await hub.connect())
-                assert thief.requests == []
-
-    run(whole)
+        async with (
+            raw(lure) as server,
+            running_hub(tmp_path, {"web": {"type": "sse", "url": server.url}}) as hub,
+        ):
+            assert "asks for requests at another site" in await why_not(hub, await hub.connect())
+            assert thief.requests == []

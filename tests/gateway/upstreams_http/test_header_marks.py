@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.gateway.upstreams_http.test_failures import with_server
-from tests.harness.patience import run
 from tests.harness.running_hub import Json, RunningHub, SocketClient, child, running_hub, text
 from tests.servers.raw_http import Handler, Raw, Request, Wire, legacy, modern
 
@@ -67,13 +66,9 @@ def test_marks_mean_nothing_to_a_server_of_the_handshake_era(tmp_path: Path) -> 
     with_server(tmp_path, listing(tool("good"), tool("bad", a="Some Where"), base=legacy), scenario)
 
 
-def test_marks_mean_nothing_over_stdio(tmp_path: Path) -> None:
+async def test_marks_mean_nothing_over_stdio(tmp_path: Path) -> None:
     schemas = tmp_path / "schemas.json"
     schemas.write_text(json.dumps({"bad": tool("bad", a="Some Where")["inputSchema"]}))
-
-    async def scenario() -> None:
-        servers = {"up": child("--era", "modern", "--schemas", str(schemas))}
-        async with running_hub(tmp_path / "home", servers) as hub:
-            assert json.loads(text(await (await hub.connect()).call("up__bad", a="1"))) == {"a": "1"}
-
-    run(scenario)
+    servers = {"up": child("--era", "modern", "--schemas", str(schemas))}
+    async with running_hub(tmp_path / "home", servers) as hub:
+        assert json.loads(text(await (await hub.connect()).call("up__bad", a="1"))) == {"a": "1"}

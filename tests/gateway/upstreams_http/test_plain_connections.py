@@ -252,49 +252,43 @@ def test_a_server_is_not_read_faster_than_its_answer_is_taken() -> None:
     with_client(much, scenario)
 
 
-def test_requests_above_the_limit_wait_for_a_connection() -> None:
+async def test_requests_above_the_limit_wait_for_a_connection() -> None:
     gate = asyncio.Event()
 
     async def held(server: Raw, request: Request, wire: Wire) -> None:
         await gate.wait()
         wire.send(200, b"hi")
 
-    async def whole() -> None:
-        from yarl import URL
+    from yarl import URL
 
-        async with raw(held) as server:
-            client = PlainHttpClient(URL(server.url), {}, most=2, patience=60, keep=60)
+    async with raw(held) as server:
+        client = PlainHttpClient(URL(server.url), {}, most=2, patience=60, keep=60)
 
-            async def get() -> bytes:
-                response = await client.send("GET", "/", {}, None)
-                return await response.read()
+        async def get() -> bytes:
+            response = await client.send("GET", "/", {}, None)
+            return await response.read()
 
-            tasks = [asyncio.create_task(get()) for _ in range(6)]
-            await until(lambda: len(server.requests) == 2, "the first have arrived")
-            tasks.pop().cancel()  # one that waits
-            gate.set()
-            assert await asyncio.gather(*tasks) == [b"hi"] * 5
-            assert (len(server.requests), server.accepted) == (5, 2)
-            client.close()
-            with pytest.raises(HttpConnectionBroken):
-                await get()
-
-    run(whole)
+        tasks = [asyncio.create_task(get()) for _ in range(6)]
+        await until(lambda: len(server.requests) == 2, "the first have arrived")
+        tasks.pop().cancel()  # one that waits
+        gate.set()
+        assert await asyncio.gather(*tasks) == [b"hi"] * 5
+        assert (len(server.requests), server.accepted) == (5, 2)
+        client.close()
+        with pytest.raises(HttpConnectionBroken):
+            await get()
 
 
-def test_an_idle_connection_is_closed_after_its_time() -> None:
-    async def whole() -> None:
-        from yarl import URL
+async def test_an_idle_connection_is_closed_after_its_time() -> None:
+    from yarl import URL
 
-        async with raw(sends(b"HTTP/1.1 204 X\r\n\r\n")) as server:
-            client = PlainHttpClient(URL(server.url), {}, most=4, patience=60, keep=0.05)
-            for _ in range(3):
-                (await client.send("GET", "/", {}, None)).release()
-                await until(lambda: not server.open, "it was closed")
-            assert server.accepted == 3
-            client.close()
-
-    run(whole)
+    async with raw(sends(b"HTTP/1.1 204 X\r\n\r\n")) as server:
+        client = PlainHttpClient(URL(server.url), {}, most=4, patience=60, keep=0.05)
+        for _ in range(3):
+            (await client.send("GET", "/", {}, None)).release()
+            await until(lambda: not server.open, "it was closed")
+        assert server.accepted == 3
+        client.close()
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "bare deflate"])

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import ClientResponse
 
 from tabane.gateway.upstreams.http_responses import StreamPosition, read_events
-from tests.harness.patience import run, until
+from tests.harness.patience import until
 from tests.harness.running_hub import Json, running_hub, text
 from tests.servers.raw_http import Raw, Request, Wire, modern, raw
 
@@ -83,31 +83,26 @@ def test_streams_of_one_server_share_a_slice_of_time() -> None:
     assert max(map(len, seen.values())) == 1
 
 
-def test_nothing_is_read_before_what_was_read_is_taken() -> None:
-    async def scenario() -> None:
-        gate: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        taken: list[bytes] = []
+async def test_nothing_is_read_before_what_was_read_is_taken() -> None:
+    gate: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    taken: list[bytes] = []
 
-        def take(event: object) -> asyncio.Future[bool] | bool:
-            taken.append(b"")
-            return gate if len(taken) == 1 else False
+    def take(event: object) -> asyncio.Future[bool] | bool:
+        taken.append(b"")
+        return gate if len(taken) == 1 else False
 
-        response = cast("ClientResponse", SimpleNamespace(content=Flood(b"data: 1\n\n", 3)))
-        reading = asyncio.ensure_future(
-            read_events(response, 1 << 20, take, StreamPosition(), lambda head: None)
-        )
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert (len(taken), reading.done()) == (1, False)
-        gate.set_result(False)
-        await asyncio.wait_for(reading, 60)
-        assert len(taken) == 3
-
-    asyncio.run(scenario())
+    response = cast("ClientResponse", SimpleNamespace(content=Flood(b"data: 1\n\n", 3)))
+    reading = asyncio.ensure_future(read_events(response, 1 << 20, take, StreamPosition(), lambda head: None))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert (len(taken), reading.done()) == (1, False)
+    gate.set_result(False)
+    await asyncio.wait_for(reading, 60)
+    assert len(taken) == 3
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-def test_an_answer_that_waits_for_its_client_is_asked_for_once(tmp_path: Path, streamed: bool) -> None:
+async def test_an_answer_that_waits_for_its_client_is_asked_for_once(tmp_path: Path, streamed: bool) -> None:
     asked: list[int] = []
 
     async def large(server: Raw, request: Request, wire: Wire) -> None:
@@ -126,26 +121,23 @@ def test_an_answer_that_waits_for_its_client_is_asked_for_once(tmp_path: Path, s
             await gate.wait()
         await (large if arguments.get("large") else modern)(server, request, wire)
 
-    async def scenario() -> None:
-        servers: Json = {}
-        async with raw(handle) as server:
-            servers["web"] = {"type": "http", "url": server.url}
-            async with running_hub(tmp_path, servers, outbox=4 << 20) as here:
-                slow, other = await here.connect(), await here.connect()
-                await other.call("web__echo")
-                slow.pause()
-                held = other.begin("tools/call", {"name": "web__echo", "arguments": {"waits": True}})
-                wanted = {"name": "web__echo", "arguments": {"large": True}}
-                waiting = [slow.begin("tools/call", wanted) for _ in range(3)]
-                (instance,) = here.hub.gateway.instances("web")
-                assert instance.connection is not None
-                requests = instance.connection.conversation.transport._requests  # type: ignore[attr-defined]
-                await until(lambda: len(asked) == 3 and len(requests) == 1, "none but the other's goes on")
-                gate.set()
-                await asyncio.wait_for(held, 60)
-                slow.resume()
-                answers = await asyncio.wait_for(asyncio.gather(*waiting), 60)
-                assert [len(text(answer["result"])) for answer in answers] == [3 << 20] * 3
-                assert len(asked) == 3
-
-    run(scenario)
+    servers: Json = {}
+    async with raw(handle) as server:
+        servers["web"] = {"type": "http", "url": server.url}
+        async with running_hub(tmp_path, servers, outbox=4 << 20) as here:
+            slow, other = await here.connect(), await here.connect()
+            await other.call("web__echo")
+            slow.pause()
+            held = other.begin("tools/call", {"name": "web__echo", "arguments": {"waits": True}})
+            wanted = {"name": "web__echo", "arguments": {"large": True}}
+            waiting = [slow.begin("tools/call", wanted) for _ in range(3)]
+            (instance,) = here.hub.gateway.instances("web")
+            assert instance.connection is not None
+            requests = instance.connection.conversation.transport._requests  # type: ignore[attr-defined]
+            await until(lambda: len(asked) == 3 and len(requests) == 1, "none but the other's goes on")
+            gate.set()
+            await asyncio.wait_for(held, 60)
+            slow.resume()
+            answers = await asyncio.wait_for(asyncio.gather(*waiting), 60)
+            assert [len(text(answer["result"])) for answer in answers] == [3 << 20] * 3
+            assert len(asked) == 3

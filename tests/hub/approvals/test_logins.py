@@ -12,7 +12,6 @@ import pytest
 
 from tabane.errors import ApprovalRequired, LoginRequired
 from tests.harness.login_site import LoginSite, login_site
-from tests.harness.patience import run
 from tests.harness.running_hub import SOON, Json, RunningHub, SocketClient, running_hub, text
 from tests.hub.approvals.confirmed import person, waiting
 from tests.hub.questions.asking import able, answers_to
@@ -82,86 +81,73 @@ async def logged_in(site: LoginSite, here: RunningHub) -> None:
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.parametrize("params", [PUBLISH, through(PUBLISH)], ids=["direct", "call_tool"])
-def test_a_call_that_was_approved_is_not_asked_about_again_after_a_login(
+async def test_a_call_that_was_approved_is_not_asked_about_again_after_a_login(
     tmp_path: Path, era: str, params: Json
 ) -> None:
-    async def scenario() -> None:
-        async with guarded(tmp_path, "publish", scope_of=(("publish", "write"),)) as (site, here):
-            await logged_in(site, here)
-            user = User(site)
-            assert text(await answered(here, user, era, params)) == "published hi"
-            assert user.asked == [APPROVAL, LOGIN]
-            assert await waiting(here, 0) == []  # and it is used by now
-            assert text(await answered(here, user, era, params)) == "published hi"
-            assert user.asked == [APPROVAL, LOGIN, APPROVAL]
-
-    run(scenario)
+    async with guarded(tmp_path, "publish", scope_of=(("publish", "write"),)) as (site, here):
+        await logged_in(site, here)
+        user = User(site)
+        assert text(await answered(here, user, era, params)) == "published hi"
+        assert user.asked == [APPROVAL, LOGIN]
+        assert await waiting(here, 0) == []  # and it is used by now
+        assert text(await answered(here, user, era, params)) == "published hi"
+        assert user.asked == [APPROVAL, LOGIN, APPROVAL]
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_a_call_after_whose_login_an_approval_is_needed_asks_for_each_once(tmp_path: Path, era: str) -> None:
-    async def scenario() -> None:
-        async with guarded(tmp_path, "echo") as (site, here):
-            user = User(site)
-            assert text(await answered(here, user, era, ECHO)) == "hi"
-            assert user.asked == [LOGIN, APPROVAL]
-            assert await waiting(here, 0) == []
-
-    run(scenario)
-
-
-def test_an_approval_that_waits_for_a_login_is_for_its_own_call_alone(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with guarded(tmp_path, "publish", scope_of=(("publish", "write"),)) as (site, here):
-            await logged_in(site, here)
-            line = await here.connect("2026-07-28", mode="full")
-            asked = await line.result("tools/call", asking(PUBLISH))
-            login = await line.result("tools/call", {**asking(PUBLISH), **answers_to(asked, ACCEPTED)})
-            [entry] = login["inputRequests"].values()
-            assert "more permissions" in entry["params"]["message"]
-
-            other = {"name": "up__publish", "arguments": {"text": "other"}}
-            again = await line.result("tools/call", asking(other))
-            [entry] = again["inputRequests"].values()
-            assert APPROVAL in entry["params"]["message"]
-
-    run(scenario)
+async def test_a_call_after_whose_login_an_approval_is_needed_asks_for_each_once(
+    tmp_path: Path, era: str
+) -> None:
+    async with guarded(tmp_path, "echo") as (site, here):
+        user = User(site)
+        assert text(await answered(here, user, era, ECHO)) == "hi"
+        assert user.asked == [LOGIN, APPROVAL]
+        assert await waiting(here, 0) == []
 
 
-def test_an_approval_is_useless_after_a_login_that_has_changed_the_definition(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with guarded(tmp_path, "publish", scope_of=(("publish", "write"),)) as (site, here):
-            await logged_in(site, here)
-            line = await here.connect("2026-07-28", mode="full")
-            asked = await line.result("tools/call", asking(PUBLISH))
-            login = await line.result("tools/call", {**asking(PUBLISH), **answers_to(asked, ACCEPTED)})
-            [entry] = login["inputRequests"].values()
-            servers = here.hub.settings.servers
-            override = '"confirm": ["publish"], "overrides": {"publish": {"description": "Deletes."}}'
-            servers.write_text(servers.read_text().replace('"confirm": ["publish"]', override))
-            here.hub.follower.now()
-            await site.browse(entry["params"]["url"])
-            last = await line.result("tools/call", {**asking(PUBLISH), **answers_to(login, ACCEPTED)})
-            [entry] = last["inputRequests"].values()
-            assert APPROVAL in entry["params"]["message"]
+async def test_an_approval_that_waits_for_a_login_is_for_its_own_call_alone(tmp_path: Path) -> None:
+    async with guarded(tmp_path, "publish", scope_of=(("publish", "write"),)) as (site, here):
+        await logged_in(site, here)
+        line = await here.connect("2026-07-28", mode="full")
+        asked = await line.result("tools/call", asking(PUBLISH))
+        login = await line.result("tools/call", {**asking(PUBLISH), **answers_to(asked, ACCEPTED)})
+        [entry] = login["inputRequests"].values()
+        assert "more permissions" in entry["params"]["message"]
 
-    run(scenario)
+        other = {"name": "up__publish", "arguments": {"text": "other"}}
+        again = await line.result("tools/call", asking(other))
+        [entry] = again["inputRequests"].values()
+        assert APPROVAL in entry["params"]["message"]
 
 
-def test_a_program_calls_again_after_the_login_with_the_same_approval(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with guarded(tmp_path, "publish", scope_of=(("publish", "write"),)) as (site, here):
-            await logged_in(site, here)
-            with pytest.raises(ApprovalRequired):
-                await person(here, "call_tool", **PUBLISH)
-            [row] = await waiting(here)
-            await person(here, "approve_call", id=row["id"])
-            with pytest.raises(LoginRequired):
-                await person(here, "call_tool", **PUBLISH)
-            begun = await person(here, "start_login", server="up", redirect="local")
-            await site.browse(begun["url"])
-            assert b"published hi" in bytes(await person(here, "call_tool", **PUBLISH))
-            with pytest.raises(ApprovalRequired):
-                await person(here, "call_tool", **PUBLISH)
+async def test_an_approval_is_useless_after_a_login_that_has_changed_the_definition(tmp_path: Path) -> None:
+    async with guarded(tmp_path, "publish", scope_of=(("publish", "write"),)) as (site, here):
+        await logged_in(site, here)
+        line = await here.connect("2026-07-28", mode="full")
+        asked = await line.result("tools/call", asking(PUBLISH))
+        login = await line.result("tools/call", {**asking(PUBLISH), **answers_to(asked, ACCEPTED)})
+        [entry] = login["inputRequests"].values()
+        servers = here.hub.settings.servers
+        override = '"confirm": ["publish"], "overrides": {"publish": {"description": "Deletes."}}'
+        servers.write_text(servers.read_text().replace('"confirm": ["publish"]', override))
+        here.hub.follower.now()
+        await site.browse(entry["params"]["url"])
+        last = await line.result("tools/call", {**asking(PUBLISH), **answers_to(login, ACCEPTED)})
+        [entry] = last["inputRequests"].values()
+        assert APPROVAL in entry["params"]["message"]
 
-    run(scenario)
+
+async def test_a_program_calls_again_after_the_login_with_the_same_approval(tmp_path: Path) -> None:
+    async with guarded(tmp_path, "publish", scope_of=(("publish", "write"),)) as (site, here):
+        await logged_in(site, here)
+        with pytest.raises(ApprovalRequired):
+            await person(here, "call_tool", **PUBLISH)
+        [row] = await waiting(here)
+        await person(here, "approve_call", id=row["id"])
+        with pytest.raises(LoginRequired):
+            await person(here, "call_tool", **PUBLISH)
+        begun = await person(here, "start_login", server="up", redirect="local")
+        await site.browse(begun["url"])
+        assert b"published hi" in bytes(await person(here, "call_tool", **PUBLISH))
+        with pytest.raises(ApprovalRequired):
+            await person(here, "call_tool", **PUBLISH)

@@ -18,7 +18,6 @@ from tabane.hub.process.table import whole_table
 from tabane.operations import Caller, Face, Operation, OperationTable, Privilege
 from tests.harness.archive import write_archive
 from tests.harness.http_hub import HttpHub, http_hub
-from tests.harness.patience import run
 from tests.harness.running_hub import child
 from tests.reader.pages import serve
 from tests.reader.site import Site, furnish, running
@@ -183,35 +182,34 @@ def reads(table: OperationTable) -> list[Operation]:
     ]
 
 
-def test_what_is_marked_as_reading_leaves_all_that_users_keep_as_it_is(tmp_path: Path, site: Site) -> None:
-    async def scenario() -> None:
-        home, away = tmp_path / "home", tmp_path / "away"
-        home.mkdir(mode=0o700)
-        settings: dict[str, Any] = {
-            "reader_allow": site.allowed,
-            "model": "none",
-            "registry_url": "off",
-            "learn_result_types": False,  # their file is written a moment after a call
-        }
-        async with http_hub(home, {"up": child()}, **settings) as here:
-            here.hub.audit.live.attach()  # calls are listed from then on
-            job = await filled(here, away)
-            given = samples(site.url("/article"), job)
-            assert {operation.name for operation in reads(here.door.rpc.table)} == set(given)
-            with ExitStack() as stack:
-                watch = Watch(here.hub.settings.home, stack)
-                await asked(here, "search_everything", {"query": "cat"})  # opens what is opened once
-                for name, params in given.items():
-                    before = watch.state()
-                    with suppress(TabaneError) if name in UNANSWERED else nullcontext():
-                        await asked(here, name, params)
-                    assert watch.state() == before, name
-                for name, params in WRITING.items():
-                    before = watch.state()
-                    await asked(here, name, params | ({"url": site.url("/article")} if "url" in name else {}))
-                    assert watch.state() != before, f"{name} writes, which this test does not see"
-
-    run(scenario)
+async def test_what_is_marked_as_reading_leaves_all_that_users_keep_as_it_is(
+    tmp_path: Path, site: Site
+) -> None:
+    home, away = tmp_path / "home", tmp_path / "away"
+    home.mkdir(mode=0o700)
+    settings: dict[str, Any] = {
+        "reader_allow": site.allowed,
+        "model": "none",
+        "registry_url": "off",
+        "learn_result_types": False,  # their file is written a moment after a call
+    }
+    async with http_hub(home, {"up": child()}, **settings) as here:
+        here.hub.audit.live.attach()  # calls are listed from then on
+        job = await filled(here, away)
+        given = samples(site.url("/article"), job)
+        assert {operation.name for operation in reads(here.door.rpc.table)} == set(given)
+        with ExitStack() as stack:
+            watch = Watch(here.hub.settings.home, stack)
+            await asked(here, "search_everything", {"query": "cat"})  # opens what is opened once
+            for name, params in given.items():
+                before = watch.state()
+                with suppress(TabaneError) if name in UNANSWERED else nullcontext():
+                    await asked(here, name, params)
+                assert watch.state() == before, name
+            for name, params in WRITING.items():
+                before = watch.state()
+                await asked(here, name, params | ({"url": site.url("/article")} if "url" in name else {}))
+                assert watch.state() != before, f"{name} writes, which this test does not see"
 
 
 WRITING: dict[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.http_hub import HttpHub, http_hub
-from tests.harness.patience import LONG, run
+from tests.harness.patience import LONG
 from tests.harness.running_hub import ENVELOPE, child
 
 PATIENCE = LONG
@@ -113,40 +113,31 @@ def page_for(here: HttpHub, token: str | None = None) -> str:
     return PAGE % json.dumps(json.dumps([url, token or here.door.token, ENVELOPE]))
 
 
-def test_a_listed_page_speaks_both_eras(tmp_path: Path, browser: str) -> None:
-    async def scenario() -> None:
-        async with stage(tmp_path) as (_, port):
-            said = await shown(browser, f"http://localhost:{port}/", tmp_path)
-        echo, steps = said["modern"]
-        assert (echo["status"], echo["messages"][0]["result"]["structuredContent"]) == (200, {"text": "束ね"})
-        progress = [m["params"]["progress"] for m in steps["messages"] if m.get("method")]
-        assert progress == [1, 2]
-        assert steps["messages"][-1]["result"]["content"][0]["text"] == "done"
-        begun, echo, ended = said["legacy"]
-        assert begun
-        assert echo["messages"][0]["result"]["structuredContent"] == {"text": "束ね"}
-        assert ended in (200, 204)
-
-    run(scenario)
+async def test_a_listed_page_speaks_both_eras(tmp_path: Path, browser: str) -> None:
+    async with stage(tmp_path) as (_, port):
+        said = await shown(browser, f"http://localhost:{port}/", tmp_path)
+    echo, steps = said["modern"]
+    assert (echo["status"], echo["messages"][0]["result"]["structuredContent"]) == (200, {"text": "束ね"})
+    progress = [m["params"]["progress"] for m in steps["messages"] if m.get("method")]
+    assert progress == [1, 2]
+    assert steps["messages"][-1]["result"]["content"][0]["text"] == "done"
+    begun, echo, ended = said["legacy"]
+    assert begun
+    assert echo["messages"][0]["result"]["structuredContent"] == {"text": "束ね"}
+    assert ended in (200, 204)
 
 
-def test_a_page_without_the_token_gets_nothing(tmp_path: Path, browser: str) -> None:
-    async def scenario() -> None:
-        async with stage(tmp_path, "guessed") as (_, port):
-            said = await shown(browser, f"http://localhost:{port}/", tmp_path)
-        assert [answer["status"] for answer in said["modern"]] == [401, 401]
-
-    run(scenario)
+async def test_a_page_without_the_token_gets_nothing(tmp_path: Path, browser: str) -> None:
+    async with stage(tmp_path, "guessed") as (_, port):
+        said = await shown(browser, f"http://localhost:{port}/", tmp_path)
+    assert [answer["status"] for answer in said["modern"]] == [401, 401]
 
 
-def test_a_page_from_elsewhere_is_told_nothing_token_or_not(tmp_path: Path, browser: str) -> None:
-    async def scenario() -> None:
-        async with stage(tmp_path) as (_, port):
-            # A name that is no name of this machine, though it leads here: another origin to the browser.
-            folder = tmp_path / "elsewhere"
-            folder.mkdir()
-            said = await shown(browser, f"http://evil.localhost:{port}/", folder)
-        assert "TypeError" in said["modern"]
-        assert "TypeError" in said["legacy"]
-
-    run(scenario)
+async def test_a_page_from_elsewhere_is_told_nothing_token_or_not(tmp_path: Path, browser: str) -> None:
+    async with stage(tmp_path) as (_, port):
+        # A name that is no name of this machine, though it leads here: another origin to the browser.
+        folder = tmp_path / "elsewhere"
+        folder.mkdir()
+        said = await shown(browser, f"http://evil.localhost:{port}/", folder)
+    assert "TypeError" in said["modern"]
+    assert "TypeError" in said["legacy"]

@@ -14,7 +14,6 @@ from tabane.settings import load_settings
 from tabane.settings.listening import networks
 from tests.harness.http_hub import http_hub, modern, request
 from tests.harness.identities import GivenAccess, GivenKeys, RecordedRefusals, identities
-from tests.harness.patience import run
 
 TRUSTED = TrustedProxies(networks(["10.0.0.0/8", "2001:db8::/32"]))
 
@@ -99,48 +98,41 @@ CLIENT = {
 }
 
 
-def test_a_hub_behind_a_proxy_serves_identities_alone(tmp_path: Path) -> None:
+async def test_a_hub_behind_a_proxy_serves_identities_alone(tmp_path: Path) -> None:
     refused = RecordedRefusals()
+    given = identities(GivenKeys(a=GivenAccess("key:a")), refused=refused)
+    async with http_hub(
+        tmp_path, identities=given, trusted_proxies=["127.0.0.1"], hosts=["hub.example.com"]
+    ) as here:
+        peer = await here.peer()
+        message, headers = modern(request("tools/list"))
+        headers = {**headers, **CLIENT, "host": "backend:9000"}
+        answer = await peer.post(message, **{**headers, "authorization": "Bearer tbn_a"})
+        assert answer.status == 200
+        assert answer.headers["strict-transport-security"]
+        answer = await peer.post(message, **{**headers, "authorization": "Bearer tbn_x"})
+        assert answer.status == 401
+        assert refused.seen == [("203.0.113.9", "key")]
+        assert str(here.door.token_path) not in answer.body.decode()
+        answer = await peer.post(
+            request("get_status"), "/rpc", **{**CLIENT, "host": "hub.example.com", "authorization": None}
+        )
+        assert answer.status == 401
+        evil = {**headers, "x_forwarded_host": "evil.example.com", "authorization": "Bearer tbn_a"}
+        assert (await peer.post(message, **evil)).status == 421
+        both = {**headers, "forwarded": "for=127.0.0.1", "authorization": "Bearer tbn_a"}
+        assert (await peer.post(message, **both)).status == 400
 
-    async def scenario() -> None:
-        given = identities(GivenKeys(a=GivenAccess("key:a")), refused=refused)
-        async with http_hub(
-            tmp_path, identities=given, trusted_proxies=["127.0.0.1"], hosts=["hub.example.com"]
-        ) as here:
-            peer = await here.peer()
-            message, headers = modern(request("tools/list"))
-            headers = {**headers, **CLIENT, "host": "backend:9000"}
-            answer = await peer.post(message, **{**headers, "authorization": "Bearer tbn_a"})
-            assert answer.status == 200
-            assert answer.headers["strict-transport-security"]
-            answer = await peer.post(message, **{**headers, "authorization": "Bearer tbn_x"})
+
+async def test_a_program_that_says_it_forwards_for_another_gets_no_open_archive(tmp_path: Path) -> None:
+    async with http_hub(tmp_path) as here:
+        peer = await here.peer()
+        plain = await peer.post(request("get_status"), "/rpc", authorization=None)
+        assert plain.status == 200
+        for name, value in (
+            ("x_forwarded_for", "1.2.3.4"),
+            ("forwarded", "for=1.2.3.4"),
+            ("x_real_ip", "1"),
+        ):
+            answer = await peer.post(request("get_status"), "/rpc", authorization=None, **{name: value})
             assert answer.status == 401
-            assert refused.seen == [("203.0.113.9", "key")]
-            assert str(here.door.token_path) not in answer.body.decode()
-            answer = await peer.post(
-                request("get_status"), "/rpc", **{**CLIENT, "host": "hub.example.com", "authorization": None}
-            )
-            assert answer.status == 401
-            evil = {**headers, "x_forwarded_host": "evil.example.com", "authorization": "Bearer tbn_a"}
-            assert (await peer.post(message, **evil)).status == 421
-            both = {**headers, "forwarded": "for=127.0.0.1", "authorization": "Bearer tbn_a"}
-            assert (await peer.post(message, **both)).status == 400
-
-    run(scenario)
-
-
-def test_a_program_that_says_it_forwards_for_another_gets_no_open_archive(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with http_hub(tmp_path) as here:
-            peer = await here.peer()
-            plain = await peer.post(request("get_status"), "/rpc", authorization=None)
-            assert plain.status == 200
-            for name, value in (
-                ("x_forwarded_for", "1.2.3.4"),
-                ("forwarded", "for=1.2.3.4"),
-                ("x_real_ip", "1"),
-            ):
-                answer = await peer.post(request("get_status"), "/rpc", authorization=None, **{name: value})
-                assert answer.status == 401
-
-    run(scenario)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tabane.hub.http.door import HttpWaits
 from tests.harness.http_hub import HttpHub, http_hub, modern, request
-from tests.harness.patience import LONG, run, until
+from tests.harness.patience import LONG, until
 from tests.harness.running_hub import ENVELOPE
 
 BROKEN = (400, -32700)
@@ -276,74 +276,59 @@ async def refused(here: HttpHub, data: bytes) -> int:
     return answer.status
 
 
-def test_heads_that_are_too_long_are_refused(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with http_hub(tmp_path) as here:
-            many = b"".join(b"x-%d: 1\r\n" % number for number in range(200))
-            assert await refused(here, b"GET /healthz HTTP/1.1\r\n" + many + b"\r\n") == 431
-            assert await refused(here, b"GET /healthz HTTP/1.1\r\nx: " + b"y" * 400_000) == 431
-            assert await refused(here, b"GET /" + b"y" * 20_000 + b" HTTP/1.1\r\n\r\n") == 414
-            assert await refused(here, b"\x16\x03\x01\x02\x00\x01\x00") == 400
-
-    run(scenario)
+async def test_heads_that_are_too_long_are_refused(tmp_path: Path) -> None:
+    async with http_hub(tmp_path) as here:
+        many = b"".join(b"x-%d: 1\r\n" % number for number in range(200))
+        assert await refused(here, b"GET /healthz HTTP/1.1\r\n" + many + b"\r\n") == 431
+        assert await refused(here, b"GET /healthz HTTP/1.1\r\nx: " + b"y" * 400_000) == 431
+        assert await refused(here, b"GET /" + b"y" * 20_000 + b" HTTP/1.1\r\n\r\n") == 414
+        assert await refused(here, b"\x16\x03\x01\x02\x00\x01\x00") == 400
 
 
-def test_a_body_that_is_said_to_be_too_long_is_not_waited_for(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with http_hub(tmp_path, max_line=1 << 16) as here:
+async def test_a_body_that_is_said_to_be_too_long_is_not_waited_for(tmp_path: Path) -> None:
+    async with http_hub(tmp_path, max_line=1 << 16) as here:
+        peer = await here.peer()
+        host = f"host: 127.0.0.1:{here.door.port}\r\nauthorization: {here.bearer}\r\n"
+        head = f"POST /mcp HTTP/1.1\r\n{host}content-type: application/json\r\n"
+        peer.write(f"{head}content-length: 99999999999\r\nexpect: 100-continue\r\n\r\n".encode())
+        assert (await peer.answer()).status == 413
+        chunked = await here.peer()
+        chunked.write(f"{head}transfer-encoding: chunked\r\n\r\n".encode())
+        chunked.write(b"8000\r\n" + b" " * 0x8000 + b"\r\n")
+        chunked.write(b"8001\r\n" + b" " * 0x8001 + b"\r\n")
+        assert (await chunked.answer()).status == 413
+        chunked.write(b"0\r\n\r\n")
+        assert (await chunked.get("/healthz")).status == 200
+
+
+async def test_a_request_that_does_not_arrive_ends(tmp_path: Path) -> None:
+    async with http_hub(tmp_path, waits=HttpWaits(0.2, 0.2, 0.05)) as here:
+        for start in (b"", b"GET /hea", b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: "):
             peer = await here.peer()
-            host = f"host: 127.0.0.1:{here.door.port}\r\nauthorization: {here.bearer}\r\n"
-            head = f"POST /mcp HTTP/1.1\r\n{host}content-type: application/json\r\n"
-            peer.write(f"{head}content-length: 99999999999\r\nexpect: 100-continue\r\n\r\n".encode())
-            assert (await peer.answer()).status == 413
-            chunked = await here.peer()
-            chunked.write(f"{head}transfer-encoding: chunked\r\n\r\n".encode())
-            chunked.write(b"8000\r\n" + b" " * 0x8000 + b"\r\n")
-            chunked.write(b"8001\r\n" + b" " * 0x8001 + b"\r\n")
-            assert (await chunked.answer()).status == 413
-            chunked.write(b"0\r\n\r\n")
-            assert (await chunked.get("/healthz")).status == 200
-
-    run(scenario)
-
-
-def test_a_request_that_does_not_arrive_ends(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with http_hub(tmp_path, waits=HttpWaits(0.2, 0.2, 0.05)) as here:
-            for start in (b"", b"GET /hea", b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: "):
-                peer = await here.peer()
-                peer.write(start)
-                assert (await peer.answer()).status == 408
-                assert await peer.closed()
-            host = f"host: 127.0.0.1:{here.door.port}\r\nauthorization: {here.bearer}\r\n"
-            head = f"POST /mcp HTTP/1.1\r\n{host}content-type: application/json\r\n"
-            peer = await here.peer()
-            peer.write(f"{head}content-length: 50\r\n\r\n{{".encode())
+            peer.write(start)
             assert (await peer.answer()).status == 408
             assert await peer.closed()
-            await until(lambda: here.door.connections == 0, "all of them are gone")
-
-    run(scenario)
-
-
-def test_requests_sent_without_waiting_are_answered_in_their_order(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with http_hub(tmp_path) as here:
-            peer = await here.peer()
-            for number in range(20):
-                message, headers = modern(request("tools/list", number=number))
-                peer.send_message(message, **headers)
-            assert [(await peer.answer()).json["id"] for _ in range(20)] == list(range(20))
-
-    run(scenario)
+        host = f"host: 127.0.0.1:{here.door.port}\r\nauthorization: {here.bearer}\r\n"
+        head = f"POST /mcp HTTP/1.1\r\n{host}content-type: application/json\r\n"
+        peer = await here.peer()
+        peer.write(f"{head}content-length: 50\r\n\r\n{{".encode())
+        assert (await peer.answer()).status == 408
+        assert await peer.closed()
+        await until(lambda: here.door.connections == 0, "all of them are gone")
 
 
-def test_an_upgrade_that_is_not_offered_is_passed_over(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with http_hub(tmp_path) as here:
-            peer = await here.peer()
-            message, headers = modern(request("tools/list", number="h2c"))
-            upgrade = {"connection": "Upgrade, HTTP2-Settings", "upgrade": "h2c"}
-            assert (await peer.post(message, **headers, **upgrade)).json["id"] == "h2c"
+async def test_requests_sent_without_waiting_are_answered_in_their_order(tmp_path: Path) -> None:
+    async with http_hub(tmp_path) as here:
+        peer = await here.peer()
+        for number in range(20):
+            message, headers = modern(request("tools/list", number=number))
+            peer.send_message(message, **headers)
+        assert [(await peer.answer()).json["id"] for _ in range(20)] == list(range(20))
 
-    run(scenario)
+
+async def test_an_upgrade_that_is_not_offered_is_passed_over(tmp_path: Path) -> None:
+    async with http_hub(tmp_path) as here:
+        peer = await here.peer()
+        message, headers = modern(request("tools/list", number="h2c"))
+        upgrade = {"connection": "Upgrade, HTTP2-Settings", "upgrade": "h2c"}
+        assert (await peer.post(message, **headers, **upgrade)).json["id"] == "h2c"

@@ -20,7 +20,7 @@ from tabane.hub.http.identities import HttpIdentities
 from tabane.hub.oauth import HubOAuth
 from tests.harness.authorization_server import RealAuthorizationServer, authorization_server
 from tests.harness.http_hub import HttpHub, http_hub, modern, request
-from tests.harness.patience import LONG, run
+from tests.harness.patience import LONG
 from tests.harness.running_hub import child
 
 
@@ -76,80 +76,71 @@ async def oauth_hub(server: RealAuthorizationServer, folder: Path, **settings: A
 
 
 @pytest.mark.node
-def test_requests_are_answered_as_rfc_6750_and_9728_say(node_tools: Path, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with authorization_server(node_tools) as server, oauth_hub(server, tmp_path) as here:
-            peer = await here.peer()
-            message, headers = modern(request("tools/list"))
-            missing = await peer.post(message, "/mcp/full", **{**headers, "authorization": None})
-            assert missing.status == 401
-            place = here.mcp_url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
-            assert f'resource_metadata="{place}"' in missing.headers["www-authenticate"]
-            for path in ("", "/mcp", "/mcp/full"):
-                found = await peer.get(f"/.well-known/oauth-protected-resource{path}", authorization=None)
-                assert found.json["resource"] == here.mcp_url
-                assert found.json["authorization_servers"] == [server.url]
-            for token, status, error in (
-                (await server.token(here.mcp_url), 200, ""),
-                (await server.token(here.mcp_url, "other"), 403, "insufficient_scope"),
-                (await server.token("http://127.0.0.1:9/mcp"), 401, "invalid_token"),
-                ("nonsense", 401, "invalid_token"),
-            ):
-                answer = await peer.post(
-                    message, "/mcp/full", **{**headers, "authorization": f"Bearer {token}"}
-                )
-                assert answer.status == status
-                assert error in answer.headers.get("www-authenticate", "")
-                assert token not in answer.body.decode()
-
-    run(scenario)
+async def test_requests_are_answered_as_rfc_6750_and_9728_say(node_tools: Path, tmp_path: Path) -> None:
+    async with authorization_server(node_tools) as server, oauth_hub(server, tmp_path) as here:
+        peer = await here.peer()
+        message, headers = modern(request("tools/list"))
+        missing = await peer.post(message, "/mcp/full", **{**headers, "authorization": None})
+        assert missing.status == 401
+        place = here.mcp_url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
+        assert f'resource_metadata="{place}"' in missing.headers["www-authenticate"]
+        for path in ("", "/mcp", "/mcp/full"):
+            found = await peer.get(f"/.well-known/oauth-protected-resource{path}", authorization=None)
+            assert found.json["resource"] == here.mcp_url
+            assert found.json["authorization_servers"] == [server.url]
+        for token, status, error in (
+            (await server.token(here.mcp_url), 200, ""),
+            (await server.token(here.mcp_url, "other"), 403, "insufficient_scope"),
+            (await server.token("http://127.0.0.1:9/mcp"), 401, "invalid_token"),
+            ("nonsense", 401, "invalid_token"),
+        ):
+            answer = await peer.post(message, "/mcp/full", **{**headers, "authorization": f"Bearer {token}"})
+            assert answer.status == status
+            assert error in answer.headers.get("www-authenticate", "")
+            assert token not in answer.body.decode()
 
 
 @pytest.mark.node
-def test_a_dead_authorization_server_is_no_fault_of_the_client(node_tools: Path, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with authorization_server(node_tools) as server:
-            token = await server.token("http://127.0.0.1:9/mcp")
-        async with oauth_hub(server, tmp_path) as here:
-            message, headers = modern(request("tools/list"))
-            answer = await (await here.peer()).post(
-                message, **{**headers, "authorization": f"Bearer {token}"}
-            )
-            assert answer.status == 503
-            assert int(answer.headers["retry-after"]) > 0
-
-    run(scenario)
+async def test_a_dead_authorization_server_is_no_fault_of_the_client(
+    node_tools: Path, tmp_path: Path
+) -> None:
+    async with authorization_server(node_tools) as server:
+        token = await server.token("http://127.0.0.1:9/mcp")
+    async with oauth_hub(server, tmp_path) as here:
+        message, headers = modern(request("tools/list"))
+        answer = await (await here.peer()).post(message, **{**headers, "authorization": f"Bearer {token}"})
+        assert answer.status == 503
+        assert int(answer.headers["retry-after"]) > 0
 
 
 @pytest.mark.node
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-def test_the_official_client_signs_in_and_calls_a_tool(node_tools: Path, tmp_path: Path, mode: Any) -> None:
-    async def scenario() -> None:
-        async with authorization_server(node_tools) as server, oauth_hub(server, tmp_path) as here:
-            landed: list[str] = []
+async def test_the_official_client_signs_in_and_calls_a_tool(
+    node_tools: Path, tmp_path: Path, mode: Any
+) -> None:
+    async with authorization_server(node_tools) as server, oauth_hub(server, tmp_path) as here:
+        landed: list[str] = []
 
-            async def redirect(url: str) -> None:
-                landed.append(await server.follow(url))
+        async def redirect(url: str) -> None:
+            landed.append(await server.follow(url))
 
-            async def callback() -> AuthorizationCodeResult:
-                found = parse_qs(urlsplit(landed[-1]).query)
-                given = {name: found[name][0] for name in ("code", "state", "iss") if name in found}
-                return AuthorizationCodeResult(**given)
+        async def callback() -> AuthorizationCodeResult:
+            found = parse_qs(urlsplit(landed[-1]).query)
+            given = {name: found[name][0] for name in ("code", "state", "iss") if name in found}
+            return AuthorizationCodeResult(**given)
 
-            metadata = OAuthClientMetadata(
-                client_name="Test",
-                redirect_uris=[AnyUrl("http://127.0.0.1/callback")],
-                grant_types=["authorization_code", "refresh_token"],
-                token_endpoint_auth_method="none",
-                application_type="native",
-            )
-            auth = OAuthClientProvider(here.mcp_url, metadata, MemoryStorage(), redirect, callback)
-            async with (
-                httpx2.AsyncClient(auth=auth, timeout=LONG, trust_env=False) as http,
-                Client(streamable_http_client(here.mcp_url, http_client=http), mode=mode) as client,
-            ):
-                result = await client.call_tool("up__echo", {"text": "やあ"})
-                assert result.structured_content == {"text": "やあ"}
-            assert len(landed) == 1
-
-    run(scenario)
+        metadata = OAuthClientMetadata(
+            client_name="Test",
+            redirect_uris=[AnyUrl("http://127.0.0.1/callback")],
+            grant_types=["authorization_code", "refresh_token"],
+            token_endpoint_auth_method="none",
+            application_type="native",
+        )
+        auth = OAuthClientProvider(here.mcp_url, metadata, MemoryStorage(), redirect, callback)
+        async with (
+            httpx2.AsyncClient(auth=auth, timeout=LONG, trust_env=False) as http,
+            Client(streamable_http_client(here.mcp_url, http_client=http), mode=mode) as client,
+        ):
+            result = await client.call_tool("up__echo", {"text": "やあ"})
+            assert result.structured_content == {"text": "やあ"}
+        assert len(landed) == 1

@@ -17,7 +17,7 @@ from tabane.hub.clients import client_questions
 from tabane.hub.http.identities import HttpIdentities
 from tabane.operations import Access, CallTarget
 from tests.harness.http_hub import HttpClient, HttpHub, call, http_hub, modern, request
-from tests.harness.patience import LONG, run
+from tests.harness.patience import LONG
 from tests.harness.running_hub import Json, child, configured
 
 UNKNOWN = -32602
@@ -81,77 +81,62 @@ async def named(here: HttpHub, peer: HttpClient, session: dict[str, str], folder
     return await peer.message()
 
 
-def test_a_client_that_names_its_folders_sees_the_servers_there(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with hub_with_a_project(tmp_path) as (here, project):
-            peer = await here.peer()
-            session = await here.session(peer, roots={})
-            assert {"own__echo", "db__echo"} <= names(await named(here, peer, session, project / "src"))
-            peer = await here.peer()
-            answer = await peer.post(call("db__echo", 2, n=1), **session)
-            assert answer.json["result"]["structuredContent"] == {"n": 1}
-
-    run(scenario)
+async def test_a_client_that_names_its_folders_sees_the_servers_there(tmp_path: Path) -> None:
+    async with hub_with_a_project(tmp_path) as (here, project):
+        peer = await here.peer()
+        session = await here.session(peer, roots={})
+        assert {"own__echo", "db__echo"} <= names(await named(here, peer, session, project / "src"))
+        peer = await here.peer()
+        answer = await peer.post(call("db__echo", 2, n=1), **session)
+        assert answer.json["result"]["structuredContent"] == {"n": 1}
 
 
-def test_a_client_in_another_folder_does_not_see_them(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with hub_with_a_project(tmp_path) as (here, _):
-            peer = await here.peer()
-            session = await here.session(peer, roots={})
-            listed = names(await named(here, peer, session, tmp_path))
-            assert "own__echo" in listed
-            assert "db__echo" not in listed
-
-    run(scenario)
+async def test_a_client_in_another_folder_does_not_see_them(tmp_path: Path) -> None:
+    async with hub_with_a_project(tmp_path) as (here, _):
+        peer = await here.peer()
+        session = await here.session(peer, roots={})
+        listed = names(await named(here, peer, session, tmp_path))
+        assert "own__echo" in listed
+        assert "db__echo" not in listed
 
 
-def test_a_client_without_folders_does_not_see_them(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with hub_with_a_project(tmp_path) as (here, _):
-            peer = await here.peer()
-            session = await here.session(peer)
-            listed = names((await peer.post(request("tools/list"), **session)).json)
-            assert "own__echo" in listed
-            assert "db__echo" not in listed
-            assert (await peer.post(call("db__echo", 2), **session)).code == UNKNOWN
-            message, headers = modern(request("tools/list"))
-            listed = names((await peer.post(message, **headers)).json)
-            assert "own__echo" in listed
-            assert "db__echo" not in listed
-
-    run(scenario)
+async def test_a_client_without_folders_does_not_see_them(tmp_path: Path) -> None:
+    async with hub_with_a_project(tmp_path) as (here, _):
+        peer = await here.peer()
+        session = await here.session(peer)
+        listed = names((await peer.post(request("tools/list"), **session)).json)
+        assert "own__echo" in listed
+        assert "db__echo" not in listed
+        assert (await peer.post(call("db__echo", 2), **session)).code == UNKNOWN
+        message, headers = modern(request("tools/list"))
+        listed = names((await peer.post(message, **headers)).json)
+        assert "own__echo" in listed
+        assert "db__echo" not in listed
 
 
-def test_a_program_over_http_does_not_see_them(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with hub_with_a_project(tmp_path) as (here, _):
-            peer = await here.peer()
-            listed = (await peer.post(request("list_tools", {"limit": 100}), "/rpc")).json
-            assert "db" not in listed["result"]["servers"]
-            assert "own" in listed["result"]["servers"]
-
-    run(scenario)
+async def test_a_program_over_http_does_not_see_them(tmp_path: Path) -> None:
+    async with hub_with_a_project(tmp_path) as (here, _):
+        peer = await here.peer()
+        listed = (await peer.post(request("list_tools", {"limit": 100}), "/rpc")).json
+        assert "db" not in listed["result"]["servers"]
+        assert "own" in listed["result"]["servers"]
 
 
-def test_the_holder_of_a_key_does_not_see_them_and_is_not_asked_for_folders(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        identities = HttpIdentities(KeyToEverything(), exist=lambda: True)
-        async with hub_with_a_project(tmp_path, identities) as (here, _):
-            peer, bearer = await here.peer(), {"authorization": f"Bearer {SECRET}"}
-            begun = {
-                "protocolVersion": "2025-11-25",
-                "capabilities": {"roots": {}},
-                "clientInfo": {"name": "t"},
-            }
-            answer = await peer.post(request("initialize", begun, 0), **bearer)
-            session = bearer | {
-                "mcp_session_id": answer.headers["mcp-session-id"], "mcp_protocol_version": "2025-11-25"
-            }  # fmt: skip
-            peer.send_message(request("tools/list"), **session)
-            listed = names(await peer.reply())
-            assert "own__echo" in listed
-            assert "db__echo" not in listed
-            assert (await peer.post(call("db__echo", 2), **session)).code == UNKNOWN
-
-    run(scenario)
+async def test_the_holder_of_a_key_does_not_see_them_and_is_not_asked_for_folders(tmp_path: Path) -> None:
+    identities = HttpIdentities(KeyToEverything(), exist=lambda: True)
+    async with hub_with_a_project(tmp_path, identities) as (here, _):
+        peer, bearer = await here.peer(), {"authorization": f"Bearer {SECRET}"}
+        begun = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"roots": {}},
+            "clientInfo": {"name": "t"},
+        }
+        answer = await peer.post(request("initialize", begun, 0), **bearer)
+        session = bearer | {
+            "mcp_session_id": answer.headers["mcp-session-id"], "mcp_protocol_version": "2025-11-25"
+        }  # fmt: skip
+        peer.send_message(request("tools/list"), **session)
+        listed = names(await peer.reply())
+        assert "own__echo" in listed
+        assert "db__echo" not in listed
+        assert (await peer.post(call("db__echo", 2), **session)).code == UNKNOWN

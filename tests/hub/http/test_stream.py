@@ -55,70 +55,58 @@ async def breath() -> None:
         await asyncio.sleep(0)
 
 
-def test_an_answer_in_time_is_json_and_a_late_one_an_event() -> None:
-    async def scenario() -> None:
-        now = asyncio.get_running_loop().time()
-        for waited, kind in ((0.5, b"application/json"), (1.5, b"text/event-stream")):
-            stream, sent = response(1.0)
-            task = asyncio.ensure_future(stream.run())
-            await breath()
-            stream.beat(now + waited)
-            stream.answer(200, b"{}")
-            stream.finish()
-            assert await task
-            assert (sent.status, sent.type) == (200, kind)
-
-    asyncio.run(scenario())
-
-
-def test_one_that_waits_for_an_answer_stays_what_it_is() -> None:
-    async def scenario() -> None:
-        stream, sent = response(None)
+async def test_an_answer_in_time_is_json_and_a_late_one_an_event() -> None:
+    now = asyncio.get_running_loop().time()
+    for waited, kind in ((0.5, b"application/json"), (1.5, b"text/event-stream")):
+        stream, sent = response(1.0)
         task = asyncio.ensure_future(stream.run())
         await breath()
-        stream.beat(1e9)
-        await breath()
-        assert not sent.chunks
-        stream.answer(404, b"{}")
-        assert await task
-        assert (sent.status, sent.chunks) == (404, [b"{}"])
-
-    asyncio.run(scenario())
-
-
-def test_a_silent_stream_says_that_it_is_alive() -> None:
-    async def scenario() -> None:
-        stream, sent = response(None)
-        task = asyncio.ensure_future(stream.run())
-        stream.event(b"data: 1\n\n")
-        await breath()
-        now = asyncio.get_running_loop().time()
-        stream.beat(now + KEEP_ALIVE_EVERY - 1)
-        await breath()
-        assert sent.chunks == [b"data: 1\n\n"]
-        stream.beat(now + KEEP_ALIVE_EVERY + 1)
-        await breath()
-        assert sent.chunks == [b"data: 1\n\n", KEEP_ALIVE]
+        stream.beat(now + waited)
+        stream.answer(200, b"{}")
         stream.finish()
         assert await task
+        assert (sent.status, sent.type) == (200, kind)
 
-    asyncio.run(scenario())
+
+async def test_one_that_waits_for_an_answer_stays_what_it_is() -> None:
+    stream, sent = response(None)
+    task = asyncio.ensure_future(stream.run())
+    await breath()
+    stream.beat(1e9)
+    await breath()
+    assert not sent.chunks
+    stream.answer(404, b"{}")
+    assert await task
+    assert (sent.status, sent.chunks) == (404, [b"{}"])
 
 
-def test_a_client_that_does_not_read_is_sent_no_comments() -> None:
-    async def scenario() -> None:
-        stream, sent = response(None)
-        task = asyncio.ensure_future(stream.run())
-        stream.event(b"data: 1\n\n")
-        await breath()
-        stream._request.line.unsent = 10  # type: ignore[misc]
-        stream.beat(asyncio.get_running_loop().time() + 100)
-        await breath()
-        assert len(sent.chunks) == 1
-        stream.finish()
-        await task
+async def test_a_silent_stream_says_that_it_is_alive() -> None:
+    stream, sent = response(None)
+    task = asyncio.ensure_future(stream.run())
+    stream.event(b"data: 1\n\n")
+    await breath()
+    now = asyncio.get_running_loop().time()
+    stream.beat(now + KEEP_ALIVE_EVERY - 1)
+    await breath()
+    assert sent.chunks == [b"data: 1\n\n"]
+    stream.beat(now + KEEP_ALIVE_EVERY + 1)
+    await breath()
+    assert sent.chunks == [b"data: 1\n\n", KEEP_ALIVE]
+    stream.finish()
+    assert await task
 
-    asyncio.run(scenario())
+
+async def test_a_client_that_does_not_read_is_sent_no_comments() -> None:
+    stream, sent = response(None)
+    task = asyncio.ensure_future(stream.run())
+    stream.event(b"data: 1\n\n")
+    await breath()
+    stream._request.line.unsent = 10  # type: ignore[misc]
+    stream.beat(asyncio.get_running_loop().time() + 100)
+    await breath()
+    assert len(sent.chunks) == 1
+    stream.finish()
+    await task
 
 
 class Counting:
@@ -133,19 +121,16 @@ class Counting:
             self.enough.set_result(None)
 
 
-def test_the_pulse_stands_still_when_nothing_waits() -> None:
-    async def scenario() -> None:
-        loop = asyncio.get_running_loop()
-        pulse, one = Pulse(loop, every=0.01), Counting(loop)
-        pulse.add(one)
-        await asyncio.wait_for(one.enough, 60)
-        pulse.discard(one)
-        await until(lambda: not pulse.beats, "it stands still")
-        pulse.add(one)
-        assert pulse.beats
-        pulse.close()
-
-    asyncio.run(scenario())
+async def test_the_pulse_stands_still_when_nothing_waits() -> None:
+    loop = asyncio.get_running_loop()
+    pulse, one = Pulse(loop, every=0.01), Counting(loop)
+    pulse.add(one)
+    await asyncio.wait_for(one.enough, 60)
+    pulse.discard(one)
+    await until(lambda: not pulse.beats, "it stands still")
+    pulse.add(one)
+    assert pulse.beats
+    pulse.close()
 
 
 events = st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=40)), max_size=60)

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.hub.questions.question_keys import LONGEST_KEY, given_key, own_key
-from tests.harness.patience import run
 from tests.harness.running_hub import Json, running_hub
 from tests.hub.questions.asking import FORM, answered, answers_to, asked_once, asking, call_of
 
@@ -24,36 +23,30 @@ def named(name: str) -> Json:
     return {"action": "accept", "content": {"name": name}}
 
 
-def test_a_string_id_is_the_key_and_other_ids_get_one_of_the_hub(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": asking()}) as here:
-            line = await here.connect("2026-07-28")
-            request = call_of(asked_as("user_name", 7, "question-1", "x" * (LONGEST_KEY + 1), "名前"))
-            asked = await asked_once(line, request)
-            assert set(asked["inputRequests"]) == {
-                "user_name", "question-2", "question-3", "question-4", "名前"
-            }  # fmt: skip
-            answers = {key: named(key) for key in asked["inputRequests"]}
-            again = {"inputResponses": answers, "requestState": asked["requestState"]}
-            done = await line.result("tools/call", request | again)
-            keys = ["user_name", "question-2", "question-3", "question-4", "名前"]
-            assert answered(done) == [[named(key) for key in keys]]
-
-    run(scenario)
+async def test_a_string_id_is_the_key_and_other_ids_get_one_of_the_hub(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"up": asking()}) as here:
+        line = await here.connect("2026-07-28")
+        request = call_of(asked_as("user_name", 7, "question-1", "x" * (LONGEST_KEY + 1), "名前"))
+        asked = await asked_once(line, request)
+        assert set(asked["inputRequests"]) == {
+            "user_name", "question-2", "question-3", "question-4", "名前"
+        }  # fmt: skip
+        answers = {key: named(key) for key in asked["inputRequests"]}
+        again = {"inputResponses": answers, "requestState": asked["requestState"]}
+        done = await line.result("tools/call", request | again)
+        keys = ["user_name", "question-2", "question-3", "question-4", "名前"]
+        assert answered(done) == [[named(key) for key in keys]]
 
 
-def test_calls_at_the_same_time_may_have_the_same_keys(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {name: asking() for name in ("one", "two")}) as here:
-            line = await here.connect("2026-07-28")
-            requests = [call_of(asked_as("user_name"), name=f"{name}__ask") for name in ("one", "two")]
-            asked = [await asked_once(line, request) for request in requests]
-            for request, each, name in zip(requests, asked, ("花", "凛"), strict=True):
-                assert list(each["inputRequests"]) == ["user_name"]
-                done = await line.result("tools/call", request | answers_to(each, named(name)))
-                assert answered(done) == [[named(name)]]
-
-    run(scenario)
+async def test_calls_at_the_same_time_may_have_the_same_keys(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {name: asking() for name in ("one", "two")}) as here:
+        line = await here.connect("2026-07-28")
+        requests = [call_of(asked_as("user_name"), name=f"{name}__ask") for name in ("one", "two")]
+        asked = [await asked_once(line, request) for request in requests]
+        for request, each, name in zip(requests, asked, ("花", "凛"), strict=True):
+            assert list(each["inputRequests"]) == ["user_name"]
+            done = await line.result("tools/call", request | answers_to(each, named(name)))
+            assert answered(done) == [[named(name)]]
 
 
 @given(st.text())

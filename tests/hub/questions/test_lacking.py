@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.harness.http_hub import http_hub, request
-from tests.harness.patience import run
 from tests.harness.running_hub import Json, running_hub
 from tests.hub.questions.asking import (
     ACCEPTED,
@@ -45,71 +44,56 @@ WITH_TOOLS: Json = {
     ],
     ids=["sampling", "form", "url", "tools"],
 )
-def test_the_error_of_a_call_names_the_capability_that_the_client_lacks(
+async def test_the_error_of_a_call_names_the_capability_that_the_client_lacks(
     tmp_path: Path, step: Json, able_to: Json, required: Json
 ) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": asking()}) as here:
-            line = await here.connect("2026-07-28")
-            error = (await line.request("tools/call", call_of(step, FAILS, meta=able(**able_to))))["error"]
-            assert error["code"] == MISSING
-            assert error["data"] == {"requiredCapabilities": required}
-            assert "no model to ask" in error["message"]
-
-    run(scenario)
+    async with running_hub(tmp_path, {"up": asking()}) as here:
+        line = await here.connect("2026-07-28")
+        error = (await line.request("tools/call", call_of(step, FAILS, meta=able(**able_to))))["error"]
+        assert error["code"] == MISSING
+        assert error["data"] == {"requiredCapabilities": required}
+        assert "no model to ask" in error["message"]
 
 
-def test_a_server_that_goes_on_without_an_answer_gives_its_result(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": asking()}) as here:
-            line = await here.connect("2026-07-28")
-            done = await line.result("tools/call", call_of(SAMPLING_STEP, meta=able(elicitation={})))
-            ((refusal,),) = answered(done)
-            assert "no capability for it (sampling)" in refusal["message"]
-
-    run(scenario)
+async def test_a_server_that_goes_on_without_an_answer_gives_its_result(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"up": asking()}) as here:
+        line = await here.connect("2026-07-28")
+        done = await line.result("tools/call", call_of(SAMPLING_STEP, meta=able(elicitation={})))
+        ((refusal,),) = answered(done)
+        assert "no capability for it (sampling)" in refusal["message"]
 
 
-def test_an_error_passes_unchanged_if_no_question_was_refused(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": asking()}) as here:
-            line = await here.connect("2026-07-28")
-            request = call_of(FORM_STEP, FAILS)
-            asked = await asked_once(line, request)
-            failed = await line.request("tools/call", request | answers_to(asked, ACCEPTED))
-            assert failed["error"] == FAILS["error"]
-
-    run(scenario)
+async def test_an_error_passes_unchanged_if_no_question_was_refused(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"up": asking()}) as here:
+        line = await here.connect("2026-07-28")
+        request = call_of(FORM_STEP, FAILS)
+        asked = await asked_once(line, request)
+        failed = await line.request("tools/call", request | answers_to(asked, ACCEPTED))
+        assert failed["error"] == FAILS["error"]
 
 
-def test_only_what_the_client_declared_is_asked_also_in_later_rounds(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": asking()}) as here:
-            line = await here.connect("2026-07-28")
-            both = {"ask": [*FORM_STEP["ask"], *SAMPLING_STEP["ask"]]}
-            request = call_of(both, FORM_STEP, FAILS, meta=able(elicitation={}))
-            asked = await asked_once(line, request)
-            (question,) = asked["inputRequests"].values()
-            assert question["method"] == "elicitation/create"
-            asked = await asked_once(line, request | answers_to(asked, ACCEPTED))
-            failed = await line.request("tools/call", request | answers_to(asked, ACCEPTED))
-            assert failed["error"]["code"] == MISSING
-            assert failed["error"]["data"] == {"requiredCapabilities": {"sampling": {}}}
-
-    run(scenario)
+async def test_only_what_the_client_declared_is_asked_also_in_later_rounds(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"up": asking()}) as here:
+        line = await here.connect("2026-07-28")
+        both = {"ask": [*FORM_STEP["ask"], *SAMPLING_STEP["ask"]]}
+        request = call_of(both, FORM_STEP, FAILS, meta=able(elicitation={}))
+        asked = await asked_once(line, request)
+        (question,) = asked["inputRequests"].values()
+        assert question["method"] == "elicitation/create"
+        asked = await asked_once(line, request | answers_to(asked, ACCEPTED))
+        failed = await line.request("tools/call", request | answers_to(asked, ACCEPTED))
+        assert failed["error"]["code"] == MISSING
+        assert failed["error"]["data"] == {"requiredCapabilities": {"sampling": {}}}
 
 
-def test_over_http_its_status_is_400(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with http_hub(tmp_path, {"up": asking()}) as here:
-            peer = await here.peer()
-            asks = request("tools/call", call_of(SAMPLING_STEP, FAILS, meta=able(elicitation={})))
-            headers = {
-                "mcp_protocol_version": "2026-07-28",
-                "mcp_method": "tools/call",
-                "mcp_name": "up__ask",
-            }
-            answer = await peer.post(asks, accept="application/json", **headers)  # never a stream
-            assert (answer.status, answer.code) == (400, MISSING)
-
-    run(scenario)
+async def test_over_http_its_status_is_400(tmp_path: Path) -> None:
+    async with http_hub(tmp_path, {"up": asking()}) as here:
+        peer = await here.peer()
+        asks = request("tools/call", call_of(SAMPLING_STEP, FAILS, meta=able(elicitation={})))
+        headers = {
+            "mcp_protocol_version": "2026-07-28",
+            "mcp_method": "tools/call",
+            "mcp_name": "up__ask",
+        }
+        answer = await peer.post(asks, accept="application/json", **headers)  # never a stream
+        assert (answer.status, answer.code) == (400, MISSING)

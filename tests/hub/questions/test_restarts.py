@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.harness.patience import run, until
+from tests.harness.patience import until
 from tests.harness.running_hub import Client, Json, running_hub
 from tests.hub.questions.asking import (
     ACCEPTED,
@@ -102,72 +102,59 @@ async def site() -> AsyncIterator[tuple[AskingSite, Json]]:
         await raw.stop()
 
 
-def test_a_call_at_a_server_over_http_goes_on_after_a_restart(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with site() as (server, servers):
-            request = call_of(FORM_STEP)
-            async with running_hub(tmp_path, servers) as here:
-                asked = await asked_once(await here.connect(MODERN), request)
-                (file,) = (tmp_path / "parked-calls").iterdir()
-                assert stat.S_IMODE(file.stat().st_mode) == 0o600
-                assert stat.S_IMODE((tmp_path / "questions.key").stat().st_mode) == 0o600
-            assert server.ended == []
-            async with running_hub(tmp_path, servers) as here:
-                line = await here.connect(MODERN)
-                done = await line.result("tools/call", request | answers_to(asked, ACCEPTED))
-                assert answered(done) == [[ACCEPTED]]
-                assert (server.called, server.resumed) == (1, ["event-1"])
-                await until(lambda: server.ended == ["session-1"], "its session is ended")
-                assert list((tmp_path / "parked-calls").iterdir()) == []
-                again = await line.request("tools/call", request | answers_to(asked, ACCEPTED))
-                assert "used already" in again["error"]["message"]
-
-    run(scenario)
-
-
-def test_it_goes_on_after_a_hub_that_had_no_time_to_end(tmp_path: Path) -> None:
-    """The second hub begins while the first has closed nothing, as after kill -9."""
-
-    async def scenario() -> None:
-        async with site() as (server, servers), running_hub(tmp_path, servers) as first:
-            request = call_of(FORM_STEP)
-            asked = await asked_once(await first.connect(MODERN), request)
-            upstream = first.hub.gateway.instance("up").connection
-            assert upstream is not None
-            upstream.conversation.transport.close("killed")
-            async with running_hub(tmp_path, servers) as second:
-                line = await second.connect(MODERN)
-                done = await line.result("tools/call", request | answers_to(asked, ACCEPTED))
-                assert answered(done) == [[ACCEPTED]]
-                assert server.called == 1
-
-    run(scenario)
-
-
-def test_a_call_at_a_process_ends_with_the_hub_and_its_handle_says_so(tmp_path: Path) -> None:
-    async def scenario() -> None:
+async def test_a_call_at_a_server_over_http_goes_on_after_a_restart(tmp_path: Path) -> None:
+    async with site() as (server, servers):
         request = call_of(FORM_STEP)
-        async with running_hub(tmp_path, {"up": asking()}) as here:
+        async with running_hub(tmp_path, servers) as here:
             asked = await asked_once(await here.connect(MODERN), request)
-        async with running_hub(tmp_path, {"up": asking()}) as here:
+            (file,) = (tmp_path / "parked-calls").iterdir()
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+            assert stat.S_IMODE((tmp_path / "questions.key").stat().st_mode) == 0o600
+        assert server.ended == []
+        async with running_hub(tmp_path, servers) as here:
+            line = await here.connect(MODERN)
+            done = await line.result("tools/call", request | answers_to(asked, ACCEPTED))
+            assert answered(done) == [[ACCEPTED]]
+            assert (server.called, server.resumed) == (1, ["event-1"])
+            await until(lambda: server.ended == ["session-1"], "its session is ended")
+            assert list((tmp_path / "parked-calls").iterdir()) == []
+            again = await line.request("tools/call", request | answers_to(asked, ACCEPTED))
+            assert "used already" in again["error"]["message"]
+
+
+async def test_it_goes_on_after_a_hub_that_had_no_time_to_end(tmp_path: Path) -> None:
+    """The second hub begins while the first has closed nothing, as after kill -9."""
+    async with site() as (server, servers), running_hub(tmp_path, servers) as first:
+        request = call_of(FORM_STEP)
+        asked = await asked_once(await first.connect(MODERN), request)
+        upstream = first.hub.gateway.instance("up").connection
+        assert upstream is not None
+        upstream.conversation.transport.close("killed")
+        async with running_hub(tmp_path, servers) as second:
+            line = await second.connect(MODERN)
+            done = await line.result("tools/call", request | answers_to(asked, ACCEPTED))
+            assert answered(done) == [[ACCEPTED]]
+            assert server.called == 1
+
+
+async def test_a_call_at_a_process_ends_with_the_hub_and_its_handle_says_so(tmp_path: Path) -> None:
+    request = call_of(FORM_STEP)
+    async with running_hub(tmp_path, {"up": asking()}) as here:
+        asked = await asked_once(await here.connect(MODERN), request)
+    async with running_hub(tmp_path, {"up": asking()}) as here:
+        line = await here.connect(MODERN)
+        answer = await line.request("tools/call", request | answers_to(asked, ACCEPTED))
+        assert answer["error"]["code"] == -32602
+        assert "the hub was restarted" in answer["error"]["message"]
+
+
+async def test_a_server_that_was_changed_meanwhile_does_not_get_the_answer(tmp_path: Path) -> None:
+    async with site() as (server, servers), site() as (_, others):
+        request = call_of(FORM_STEP)
+        async with running_hub(tmp_path, servers) as here:
+            asked = await asked_once(await here.connect(MODERN), request)
+        async with running_hub(tmp_path, others) as here:
             line = await here.connect(MODERN)
             answer = await line.request("tools/call", request | answers_to(asked, ACCEPTED))
-            assert answer["error"]["code"] == -32602
-            assert "the hub was restarted" in answer["error"]["message"]
-
-    run(scenario)
-
-
-def test_a_server_that_was_changed_meanwhile_does_not_get_the_answer(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with site() as (server, servers), site() as (_, others):
-            request = call_of(FORM_STEP)
-            async with running_hub(tmp_path, servers) as here:
-                asked = await asked_once(await here.connect(MODERN), request)
-            async with running_hub(tmp_path, others) as here:
-                line = await here.connect(MODERN)
-                answer = await line.request("tools/call", request | answers_to(asked, ACCEPTED))
-                assert "was changed or removed" in answer["error"]["message"]
-                assert server.resumed == []
-
-    run(scenario)
+            assert "was changed or removed" in answer["error"]["message"]
+            assert server.resumed == []

@@ -18,7 +18,6 @@ from tabane.errors import Forbidden
 from tabane.hub.rpc.permission import LOOPBACK, LoopbackAccess
 from tabane.hub.rpc.tcp_peers import SocketAddress, uid_in, uid_of_peer
 from tests.harness.http_hub import request
-from tests.harness.patience import run
 from tests.harness.rpc_hub import FakeOperations, RpcHub, rpc_hub
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's table is Linux's")
@@ -30,61 +29,46 @@ async def asked(here: RpcHub, method: str, **options: Any) -> Any:
         return json.loads(await client.recv())
 
 
-def test_without_the_token_only_what_is_public_is_served(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with rpc_hub(tmp_path) as here:
-            assert (await asked(here, "echo"))["result"] == ""
-            error = (await asked(here, "secret"))["error"]
-            assert error["code"] == -31403
-            assert "Authorization: Bearer" in error["message"]
-            assert str(here.door.token_path) in error["message"]
-            assert (await asked(here, "nothing"))["error"]["code"] == -32601
-            assert [caller.identity for caller in here.works.callers] == [LOOPBACK]
-
-    run(scenario)
+async def test_without_the_token_only_what_is_public_is_served(tmp_path: Path) -> None:
+    async with rpc_hub(tmp_path) as here:
+        assert (await asked(here, "echo"))["result"] == ""
+        error = (await asked(here, "secret"))["error"]
+        assert error["code"] == -31403
+        assert "Authorization: Bearer" in error["message"]
+        assert str(here.door.token_path) in error["message"]
+        assert (await asked(here, "nothing"))["error"]["code"] == -32601
+        assert [caller.identity for caller in here.works.callers] == [LOOPBACK]
 
 
-def test_the_token_opens_everything_however_it_is_shown(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with rpc_hub(tmp_path) as here:
-            assert "result" in await asked(here, "secret", additional_headers={"authorization": here.bearer})
-            offered = ["tabane.rpc", f"tabane.token.{here.door.token}"]
-            async with connect(here.url(), subprotocols=offered) as client:  # type: ignore[arg-type]
-                assert client.subprotocol == "tabane.rpc"
-                await client.send(json.dumps(request("secret")))
-                assert "result" in json.loads(await client.recv())
-            assert {caller.identity for caller in here.works.callers} == {"local"}
-            assert len({caller.session for caller in here.works.callers}) == 2
-
-    run(scenario)
+async def test_the_token_opens_everything_however_it_is_shown(tmp_path: Path) -> None:
+    async with rpc_hub(tmp_path) as here:
+        assert "result" in await asked(here, "secret", additional_headers={"authorization": here.bearer})
+        offered = ["tabane.rpc", f"tabane.token.{here.door.token}"]
+        async with connect(here.url(), subprotocols=offered) as client:  # type: ignore[arg-type]
+            assert client.subprotocol == "tabane.rpc"
+            await client.send(json.dumps(request("secret")))
+            assert "result" in json.loads(await client.recv())
+        assert {caller.identity for caller in here.works.callers} == {"local"}
+        assert len({caller.session for caller in here.works.callers}) == 2
 
 
-def test_the_setting_closes_the_archive_and_says_so(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with rpc_hub(tmp_path, open_archive=False) as here:
-            assert (await asked(here, "echo"))["error"]["code"] == -31403
-            assert "result" in await asked(here, "echo", additional_headers={"authorization": here.bearer})
-
-    run(scenario)
+async def test_the_setting_closes_the_archive_and_says_so(tmp_path: Path) -> None:
+    async with rpc_hub(tmp_path, open_archive=False) as here:
+        assert (await asked(here, "echo"))["error"]["code"] == -31403
+        assert "result" in await asked(here, "echo", additional_headers={"authorization": here.bearer})
 
 
-def test_a_hub_without_a_token_knows_everybody(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with rpc_hub(tmp_path, http_token=False) as here:
-            assert "result" in await asked(here, "secret")
-            assert "result" in await asked(here, "secret", additional_headers={"authorization": "Bearer x"})
-
-    run(scenario)
+async def test_a_hub_without_a_token_knows_everybody(tmp_path: Path) -> None:
+    async with rpc_hub(tmp_path, http_token=False) as here:
+        assert "result" in await asked(here, "secret")
+        assert "result" in await asked(here, "secret", additional_headers={"authorization": "Bearer x"})
 
 
 @LINUX
-def test_a_process_of_the_hubs_user_may_stop_it_without_the_token(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with rpc_hub(tmp_path) as here:
-            assert (await asked(here, "stop_server"))["result"] == {"status": "stopping"}
-            assert here.works.stopped
-
-    run(scenario)
+async def test_a_process_of_the_hubs_user_may_stop_it_without_the_token(tmp_path: Path) -> None:
+    async with rpc_hub(tmp_path) as here:
+        assert (await asked(here, "stop_server"))["result"] == {"status": "stopping"}
+        assert here.works.stopped
 
 
 @pytest.mark.parametrize("uid", [None, os.getuid() + 1])

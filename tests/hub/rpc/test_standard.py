@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tabane.wire.websocket import WebSocketMessage
 from tests.harness.http_hub import request
-from tests.harness.patience import run
 from tests.harness.rpc_hub import RpcHub, rpc_hub
 from tests.hub.rpc.test_post import post
 
@@ -119,17 +118,14 @@ async def over_post(here: RpcHub, text: str, told: bool) -> Any:
 
 
 @pytest.mark.parametrize("way", [over_websocket, over_post])
-def test_the_examples_of_the_standard(tmp_path: Path, way: Any) -> None:
-    async def scenario() -> None:
-        async with rpc_hub(tmp_path) as here:
-            for text, expected in EXAMPLES:
-                answer = await way(here, text, expected is None)
-                if expected is None:
-                    assert answer is None, text
-                else:
-                    fits(short(answer), expected)
-
-    run(scenario)
+async def test_the_examples_of_the_standard(tmp_path: Path, way: Any) -> None:
+    async with rpc_hub(tmp_path) as here:
+        for text, expected in EXAMPLES:
+            answer = await way(here, text, expected is None)
+            if expected is None:
+                assert answer is None, text
+            else:
+                fits(short(answer), expected)
 
 
 numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -143,14 +139,11 @@ ids = st.one_of(
 
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ids, min_size=30, max_size=60, unique=True))
-def test_every_legal_id_comes_back_as_it_was_written(tmp_path: Path, written: list[str]) -> None:
-    async def scenario() -> None:
-        async with rpc_hub(tmp_path) as here:
-            frames = await here.frames()
-            for text in written:
-                frames.write(f'{{"jsonrpc":"2.0","method":"echo","id":{text}}}'.encode())
-                answer = f'{{"jsonrpc":"2.0","id":{text},"result":""}}'
-                assert await frames.event() == WebSocketMessage(answer.encode(), True)
-            assert (await post(await here.peer(), request("echo"))).status == 200
-
-    run(scenario)
+async def test_every_legal_id_comes_back_as_it_was_written(tmp_path: Path, written: list[str]) -> None:
+    async with rpc_hub(tmp_path) as here:
+        frames = await here.frames()
+        for text in written:
+            frames.write(f'{{"jsonrpc":"2.0","method":"echo","id":{text}}}'.encode())
+            answer = f'{{"jsonrpc":"2.0","id":{text},"result":""}}'
+            assert await frames.event() == WebSocketMessage(answer.encode(), True)
+        assert (await post(await here.peer(), request("echo"))).status == 200

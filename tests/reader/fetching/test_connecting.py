@@ -165,14 +165,11 @@ def test_a_lookup_that_hangs_is_bounded(site: Site) -> None:
     assert failed(site.policy(connect_timeout=0.1), "https://slow.example/", hanging).cause == "timeout"
 
 
-def test_the_systems_resolver_knows_this_computer_and_not_everything() -> None:
-    async def go() -> None:
-        names = SystemResolver()
-        assert {"127.0.0.1", "::1"} & set(await names("localhost"))
-        with pytest.raises(OSError):
-            await names("nowhere.invalid")
-
-    asyncio.run(go())
+async def test_the_systems_resolver_knows_this_computer_and_not_everything() -> None:
+    names = SystemResolver()
+    assert {"127.0.0.1", "::1"} & set(await names("localhost"))
+    with pytest.raises(OSError):
+        await names("nowhere.invalid")
 
 
 # Several addresses

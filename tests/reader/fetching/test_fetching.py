@@ -319,7 +319,7 @@ def test_an_answer_that_breaks_off_or_is_no_http_is_broken(site: Site, path: str
     assert failed(site, site.url(path)).cause == "broken"
 
 
-def test_whoever_waits_may_be_cancelled(site: Site) -> None:
+async def test_whoever_waits_may_be_cancelled(site: Site) -> None:
     furnish(site)
     asked = threading.Event()
 
@@ -328,17 +328,13 @@ def test_whoever_waits_may_be_cancelled(site: Site) -> None:
         await hang(reader, writer)
 
     site.wild("/hang", hanging)
-
-    async def go() -> None:
-        async with fetching(site) as made:
-            task = asyncio.create_task(made.fetch(site.url("/hang")))
-            await asyncio.to_thread(asked.wait, 20)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert (await made.fetch(site.url("/"))).status == 200
-
-    asyncio.run(go())
+    async with fetching(site) as made:
+        task = asyncio.create_task(made.fetch(site.url("/hang")))
+        await asyncio.to_thread(asked.wait, 20)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await made.fetch(site.url("/"))).status == 200
 
 
 # Unpacking
@@ -456,21 +452,18 @@ def test_short_waits_are_waited_for(site: Site) -> None:
     assert slept == [3.0, 1.0]
 
 
-def test_a_date_and_a_spent_limit_say_how_long_to_wait_too(site: Site) -> None:
-    async def go() -> None:
-        policy = site.policy()
-        made = PageFetcher(lambda: policy, resolve=site.names, wall=lambda: 1_700_000_000.0)
-        for status, headers, wait in (
-            (429, {"Retry-After": "Tue, 14 Nov 2023 23:13:20 GMT"}, 3600.0),
-            (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1700000900"}, 900.0),
-        ):
-            site.put("/a", "", status=status, headers=headers)
-            with pytest.raises(ReadError) as caught:
-                await made.fetch(site.url("/a"))
-            assert (caught.value.cause, caught.value.wait) == ("rate", wait)
-        await made.close()
-
-    asyncio.run(go())
+async def test_a_date_and_a_spent_limit_say_how_long_to_wait_too(site: Site) -> None:
+    policy = site.policy()
+    made = PageFetcher(lambda: policy, resolve=site.names, wall=lambda: 1_700_000_000.0)
+    for status, headers, wait in (
+        (429, {"Retry-After": "Tue, 14 Nov 2023 23:13:20 GMT"}, 3600.0),
+        (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1700000900"}, 900.0),
+    ):
+        site.put("/a", "", status=status, headers=headers)
+        with pytest.raises(ReadError) as caught:
+            await made.fetch(site.url("/a"))
+        assert (caught.value.cause, caught.value.wait) == ("rate", wait)
+    await made.close()
 
 
 def test_a_connection_that_died_meanwhile_is_made_anew(site: Site) -> None:
@@ -520,22 +513,18 @@ def test_no_more_than_two_ask_a_host_at_once(site: Site) -> None:
 # Policies
 
 
-def test_a_policy_that_changes_holds_from_the_next_fetch_on(site: Site) -> None:
+async def test_a_policy_that_changes_holds_from_the_next_fetch_on(site: Site) -> None:
     site.put("/a", "")
-
-    async def go() -> None:
-        policy = site.policy()
-        made = PageFetcher(lambda: policy, resolve=site.names)
+    policy = site.policy()
+    made = PageFetcher(lambda: policy, resolve=site.names)
+    await made.fetch(site.url("/a"))
+    policy = replace(policy, allowed=())
+    with pytest.raises(ReadError) as caught:
         await made.fetch(site.url("/a"))
-        policy = replace(policy, allowed=())
-        with pytest.raises(ReadError) as caught:
-            await made.fetch(site.url("/a"))
-        assert caught.value.cause == "refused"
-        policy = site.policy()
-        await made.fetch(site.url("/a"))
-        await made.close()
-
-    asyncio.run(go())
+    assert caught.value.cause == "refused"
+    policy = site.policy()
+    await made.fetch(site.url("/a"))
+    await made.close()
 
 
 def test_a_read_under_way_is_finished_under_the_policy_it_began_with(site: Site) -> None:

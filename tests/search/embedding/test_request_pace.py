@@ -42,24 +42,21 @@ def test_one_text_is_the_least() -> None:
     assert pace.texts == 1
 
 
-def test_requests_wait_for_room_and_more_room_wakes_them() -> None:
-    async def work() -> None:
-        pace = RequestPace(32, 2, 120)
-        inside, let_go = asyncio.Queue[int](), asyncio.Event()
+async def test_requests_wait_for_room_and_more_room_wakes_them() -> None:
+    pace = RequestPace(32, 2, 120)
+    inside, let_go = asyncio.Queue[int](), asyncio.Event()
 
-        async def request(number: int) -> None:
-            async with pace.request():
-                inside.put_nowait(number)
-                if number == 0:
-                    pace.answered(FIRST_TEXTS, 0.0)
-                await let_go.wait()
+    async def request(number: int) -> None:
+        async with pace.request():
+            inside.put_nowait(number)
+            if number == 0:
+                pace.answered(FIRST_TEXTS, 0.0)
+            await let_go.wait()
 
-        tasks = [asyncio.create_task(request(number)) for number in range(3)]
-        assert await inside.get() == 0
-        for _ in range(10):
-            await asyncio.sleep(0)
-        let_go.set()
-        await asyncio.gather(*tasks)
-        assert inside.qsize() == 2
-
-    asyncio.run(work())
+    tasks = [asyncio.create_task(request(number)) for number in range(3)]
+    assert await inside.get() == 0
+    for _ in range(10):
+        await asyncio.sleep(0)
+    let_go.set()
+    await asyncio.gather(*tasks)
+    assert inside.qsize() == 2

@@ -150,12 +150,8 @@ def test_a_folder_without_a_graph_is_no_reranker(tmp_path: Path) -> None:
         asyncio.run(find(_finder(tmp_path, installed=lambda name: False), RerankerChoice("auto")))
 
 
-def test_a_graph_that_is_no_classification_is_said_not_to_fit(tmp_path: Path) -> None:
+async def test_a_graph_that_is_no_classification_is_said_not_to_fit(tmp_path: Path) -> None:
     folder = crossing.make(tmp_path, labels=3)
-
-    async def run() -> None:
-        found = await find(_finder(tmp_path), RerankerChoice(str(folder)))
-        with pytest.raises(ModelError, match="3 logits"):
-            await found.open(os.environ)
-
-    asyncio.run(run())
+    found = await find(_finder(tmp_path), RerankerChoice(str(folder)))
+    with pytest.raises(ModelError, match="3 logits"):
+        await found.open(os.environ)

@@ -125,14 +125,11 @@ def test_a_server_that_stays_away_is_unavailable() -> None:
     _run(work)
 
 
-def test_nobody_at_the_address_is_unavailable() -> None:
-    async def run() -> None:
-        async with FakeService().serving() as url:
-            pass
-        with pytest.raises(ModelUnavailable):
-            await ServedEmbedder.open(RECIPE, EmbeddingService(f"{url}/v1", attempts=2, pause=0.01))
-
-    asyncio.run(run())
+async def test_nobody_at_the_address_is_unavailable() -> None:
+    async with FakeService().serving() as url:
+        pass
+    with pytest.raises(ModelUnavailable):
+        await ServedEmbedder.open(RECIPE, EmbeddingService(f"{url}/v1", attempts=2, pause=0.01))
 
 
 def test_a_server_that_is_too_slow_is_unavailable() -> None:

@@ -230,16 +230,12 @@ class SubstringContract:
             ("absent", []),
         ],
     )
-    def test_texts_are_found_by_what_they_hold(self, needle: str, keys: list[str]) -> None:
+    async def test_texts_are_found_by_what_they_hold(self, needle: str, keys: list[str]) -> None:
         texts = ["東京都の春", "京都へ", "かな", "カナ", "Hello World", "read_file", "😀", "x" * 80, "x" * 69]
-
-        async def run() -> None:
-            with tempfile.TemporaryDirectory() as home:
-                async with self.engine(Path(home), SHAPE) as collection:
-                    assert Capability.SUBSTRING in collection.capabilities
-                    await collection.upsert(bodies(texts))
-                    page = await collection.select(Contains(needle))
-                    assert [stored.record.key for stored in page.records] == keys
-                    assert await collection.count(Contains(needle, ("title",))) == 0
-
-        asyncio.run(run())
+        with tempfile.TemporaryDirectory() as home:
+            async with self.engine(Path(home), SHAPE) as collection:
+                assert Capability.SUBSTRING in collection.capabilities
+                await collection.upsert(bodies(texts))
+                page = await collection.select(Contains(needle))
+                assert [stored.record.key for stored in page.records] == keys
+                assert await collection.count(Contains(needle, ("title",))) == 0

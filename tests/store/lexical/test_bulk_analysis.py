@@ -141,13 +141,12 @@ def test_all_records_of_a_bulk_are_found_while_it_is_indexed_and_afterwards() ->
     with_one(work)  # type: ignore[arg-type]
 
 
-def test_an_index_that_is_closed_within_a_bulk_is_complete_after_the_next_opening(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with embedded(tmp_path, BODY) as collection:
-            await collection.upsert(bodies([f"rain{number}" for number in range(4 * MANY)]))
-        async with embedded(tmp_path, BODY) as collection:
-            assert await found(collection, f"rain{MANY + 1}") == [f"k{MANY + 1:03}"]
-            assert await lexical(collection).agrees()
-            assert lexical(collection).indexed == 4 * MANY
-
-    asyncio.run(run())
+async def test_an_index_that_is_closed_within_a_bulk_is_complete_after_the_next_opening(
+    tmp_path: Path,
+) -> None:
+    async with embedded(tmp_path, BODY) as collection:
+        await collection.upsert(bodies([f"rain{number}" for number in range(4 * MANY)]))
+    async with embedded(tmp_path, BODY) as collection:
+        assert await found(collection, f"rain{MANY + 1}") == [f"k{MANY + 1:03}"]
+        assert await lexical(collection).agrees()
+        assert lexical(collection).indexed == 4 * MANY

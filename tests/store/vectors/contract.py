@@ -337,7 +337,7 @@ class VectorsContract:
 
         self.with_one(work)
 
-    def test_what_is_stored_outlives_closing_and_another_shape(self, tmp_path: Path) -> None:
+    async def test_what_is_stored_outlives_closing_and_another_shape(self, tmp_path: Path) -> None:
         records = crowd(60)
         query = VectorQuery({"text": packed([1, 2, 0, 0, 0])})
         narrower = Shape(
@@ -347,27 +347,23 @@ class VectorsContract:
         model: Model = {}
         put(model, records, SHAPE)
         expected = similarities(model, query, EVERYTHING)
-
-        async def run() -> None:
-            async with self.engine(tmp_path, SHAPE) as collection:
-                await collection.upsert(records)
-            async with self.engine(tmp_path, SHAPE) as collection:
-                check(await collection.nearest(query, EVERYTHING, 9), expected, 9)
-            async with self.engine(tmp_path, narrower) as collection:
-                check(await collection.nearest(query, EVERYTHING, 9), expected, 9)
-                wide = VectorQuery({"more": packed([1.0] * 71)})
-                assert (await collection.nearest(wide, EVERYTHING, 9)).hits == ()
-                assert len(await collection.lacking("more")) == 60
-                assert len(await collection.lacking("image")) == 20
-            async with self.engine(tmp_path, none) as collection:
-                assert Capability.VECTOR in collection.capabilities
-                check(await collection.nearest(query, EVERYTHING, 9), expected, 9)
-                assert await collection.delete(["k00000"]) == 1
-                assert await collection.upsert(records[:2]) == [True, False]
-            async with self.engine(tmp_path, SHAPE) as collection:
-                check(await collection.nearest(query, EVERYTHING, 9), expected, 9)
-
-        asyncio.run(run())
+        async with self.engine(tmp_path, SHAPE) as collection:
+            await collection.upsert(records)
+        async with self.engine(tmp_path, SHAPE) as collection:
+            check(await collection.nearest(query, EVERYTHING, 9), expected, 9)
+        async with self.engine(tmp_path, narrower) as collection:
+            check(await collection.nearest(query, EVERYTHING, 9), expected, 9)
+            wide = VectorQuery({"more": packed([1.0] * 71)})
+            assert (await collection.nearest(wide, EVERYTHING, 9)).hits == ()
+            assert len(await collection.lacking("more")) == 60
+            assert len(await collection.lacking("image")) == 20
+        async with self.engine(tmp_path, none) as collection:
+            assert Capability.VECTOR in collection.capabilities
+            check(await collection.nearest(query, EVERYTHING, 9), expected, 9)
+            assert await collection.delete(["k00000"]) == 1
+            assert await collection.upsert(records[:2]) == [True, False]
+        async with self.engine(tmp_path, SHAPE) as collection:
+            check(await collection.nearest(query, EVERYTHING, 9), expected, 9)
 
 
 def unlimited(query: VectorQuery) -> VectorQuery:

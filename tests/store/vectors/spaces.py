@@ -135,88 +135,79 @@ class SpacesContract:
 
         self.with_one(work)
 
-    def test_spaces_outlive_closing_and_shapes_that_do_not_name_them(self, tmp_path: Path) -> None:
+    async def test_spaces_outlive_closing_and_shapes_that_do_not_name_them(self, tmp_path: Path) -> None:
         added, vector = EmbeddingSpace("text", 2, "model#1"), packed([3, 4])
+        async with self.engine(tmp_path, BARE) as collection:
+            await collection.add_space(added)
+            await collection.upsert([Record(key="k", vectors={"text": vector})])
+        async with self.engine(tmp_path, BARE) as collection:
+            assert collection.spaces == (added,)
+            assert await collection.vectors(["k"], "text") == [vector]
+        more = Shape("notes", spaces=(EmbeddingSpace("image", 3), EmbeddingSpace("text", 2)))
+        async with self.engine(tmp_path, more) as collection:
+            assert collection.spaces == (added, EmbeddingSpace("image", 3))
+            hits = await collection.nearest(VectorQuery({"text": vector}), EVERYTHING, 5)
+            assert [hit.key for hit in hits.hits] == ["k"]
+        for other in (EmbeddingSpace("text", 3), EmbeddingSpace("text", 2, "model#2")):
+            with pytest.raises(BadArguments, match="model#1"):
+                async with self.engine(tmp_path, Shape("notes", spaces=(other,))):
+                    pass
+        async with self.engine(tmp_path, BARE) as collection:
+            assert await collection.vectors(["k"], "text") == [vector]
 
-        async def run() -> None:
-            async with self.engine(tmp_path, BARE) as collection:
-                await collection.add_space(added)
-                await collection.upsert([Record(key="k", vectors={"text": vector})])
-            async with self.engine(tmp_path, BARE) as collection:
-                assert collection.spaces == (added,)
-                assert await collection.vectors(["k"], "text") == [vector]
-            more = Shape("notes", spaces=(EmbeddingSpace("image", 3), EmbeddingSpace("text", 2)))
-            async with self.engine(tmp_path, more) as collection:
-                assert collection.spaces == (added, EmbeddingSpace("image", 3))
-                hits = await collection.nearest(VectorQuery({"text": vector}), EVERYTHING, 5)
-                assert [hit.key for hit in hits.hits] == ["k"]
-            for other in (EmbeddingSpace("text", 3), EmbeddingSpace("text", 2, "model#2")):
-                with pytest.raises(BadArguments, match="model#1"):
-                    async with self.engine(tmp_path, Shape("notes", spaces=(other,))):
-                        pass
-            async with self.engine(tmp_path, BARE) as collection:
-                assert await collection.vectors(["k"], "text") == [vector]
-
-        asyncio.run(run())
-
-    def test_a_space_that_is_dropped_is_gone_with_its_vectors_and_nothing_else(self, tmp_path: Path) -> None:
+    async def test_a_space_that_is_dropped_is_gone_with_its_vectors_and_nothing_else(
+        self, tmp_path: Path
+    ) -> None:
         one, other = packed([1, 0]), packed([0, 1])
         records = [Record(key=f"k{n:04}", vectors={"text": one, "image": other}) for n in range(1200)]
+        async with self.engine(tmp_path, BARE) as collection:
+            await collection.add_space(EmbeddingSpace("text", 2))
+            await collection.add_space(EmbeddingSpace("image", 2))
+            await collection.upsert(records)
+            await collection.drop_space("text")
+            assert collection.spaces == (EmbeddingSpace("image", 2),)
+            with pytest.raises(BadArguments):
+                await collection.nearest(VectorQuery({"text": one}), EVERYTHING, 1)
+            with pytest.raises(BadArguments):
+                await collection.vectors(["k0000"], "text")
+            await collection.drop_space("text")
+            await collection.add_space(EmbeddingSpace("text", 3, "model#2"))
+            assert len(await collection.lacking("text", 0, 1000)) == 1000
+            without = [Record(key=each.key, vectors={"image": other}) for each in records[:5]]
+            assert await collection.upsert(without) == [False] * 5
+            assert await collection.upsert([Record(key="k0007", vectors={"text": packed([1, 1, 1])})])
+            assert await collection.delete(["k0008"]) == 1
+        async with self.engine(tmp_path, BARE) as collection:
+            assert collection.spaces == (EmbeddingSpace("image", 2), EmbeddingSpace("text", 3, "model#2"))
+            hits = await collection.nearest(VectorQuery({"text": packed([1, 1, 1])}), EVERYTHING, 5)
+            assert [hit.key for hit in hits.hits] == ["k0007"]
+            hits = await collection.nearest(VectorQuery({"image": other}), EVERYTHING, 5)
+            assert hits.total == 1198
+            assert await collection.vectors(["k0008", "k0007", "k0006"], "image") == [None, None, other]
 
-        async def run() -> None:
-            async with self.engine(tmp_path, BARE) as collection:
-                await collection.add_space(EmbeddingSpace("text", 2))
-                await collection.add_space(EmbeddingSpace("image", 2))
-                await collection.upsert(records)
-                await collection.drop_space("text")
-                assert collection.spaces == (EmbeddingSpace("image", 2),)
-                with pytest.raises(BadArguments):
-                    await collection.nearest(VectorQuery({"text": one}), EVERYTHING, 1)
-                with pytest.raises(BadArguments):
-                    await collection.vectors(["k0000"], "text")
-                await collection.drop_space("text")
-                await collection.add_space(EmbeddingSpace("text", 3, "model#2"))
-                assert len(await collection.lacking("text", 0, 1000)) == 1000
-                without = [Record(key=each.key, vectors={"image": other}) for each in records[:5]]
-                assert await collection.upsert(without) == [False] * 5
-                assert await collection.upsert([Record(key="k0007", vectors={"text": packed([1, 1, 1])})])
-                assert await collection.delete(["k0008"]) == 1
-            async with self.engine(tmp_path, BARE) as collection:
-                assert collection.spaces == (EmbeddingSpace("image", 2), EmbeddingSpace("text", 3, "model#2"))
-                hits = await collection.nearest(VectorQuery({"text": packed([1, 1, 1])}), EVERYTHING, 5)
-                assert [hit.key for hit in hits.hits] == ["k0007"]
-                hits = await collection.nearest(VectorQuery({"image": other}), EVERYTHING, 5)
-                assert hits.total == 1198
-                assert await collection.vectors(["k0008", "k0007", "k0006"], "image") == [None, None, other]
-
-        asyncio.run(run())
-
-    def test_a_space_succeeds_another(self, tmp_path: Path) -> None:
-        async def run() -> None:
-            async with self.engine(tmp_path, BARE) as collection:
-                await collection.add_space(EmbeddingSpace("text", 5, "model#1"))
-                keys = [f"k{number:03}" for number in range(150)]
-                await collection.upsert([Record(key=key, vectors={"text": generation(1)}) for key in keys])
-                await collection.add_space(EmbeddingSpace("next", 7, "model#2"))
-                await fill(collection, "next", generation(2, 7))
+    async def test_a_space_succeeds_another(self, tmp_path: Path) -> None:
+        async with self.engine(tmp_path, BARE) as collection:
+            await collection.add_space(EmbeddingSpace("text", 5, "model#1"))
+            keys = [f"k{number:03}" for number in range(150)]
+            await collection.upsert([Record(key=key, vectors={"text": generation(1)}) for key in keys])
+            await collection.add_space(EmbeddingSpace("next", 7, "model#2"))
+            await fill(collection, "next", generation(2, 7))
+            await collection.succeed("text", "next")
+            assert collection.spaces == (EmbeddingSpace("text", 7, "model#2"),)
+            assert await vectors_of(collection, "text", keys) == {generation(2, 7)}
+            hits = await collection.nearest(VectorQuery({"text": generation(2, 7)}), EVERYTHING, 1000)
+            assert {round(hit.score, 6) for hit in hits.hits} == {1.0}
+            assert len(hits.hits) == 150
+            with pytest.raises(BadArguments):
                 await collection.succeed("text", "next")
-                assert collection.spaces == (EmbeddingSpace("text", 7, "model#2"),)
-                assert await vectors_of(collection, "text", keys) == {generation(2, 7)}
-                hits = await collection.nearest(VectorQuery({"text": generation(2, 7)}), EVERYTHING, 1000)
-                assert {round(hit.score, 6) for hit in hits.hits} == {1.0}
-                assert len(hits.hits) == 150
-                with pytest.raises(BadArguments):
-                    await collection.succeed("text", "next")
-                with pytest.raises(BadArguments):
-                    await collection.nearest(VectorQuery({"text": generation(1)}), EVERYTHING, 1)
-                await collection.succeed("text", "text")
-                await collection.succeed("fresh", "text")
-            async with self.engine(tmp_path, BARE) as collection:
-                assert collection.spaces == (EmbeddingSpace("fresh", 7, "model#2"),)
-                assert await vectors_of(collection, "fresh", keys) == {generation(2, 7)}
-                assert len(await collection.lacking("fresh")) == 0
-
-        asyncio.run(run())
+            with pytest.raises(BadArguments):
+                await collection.nearest(VectorQuery({"text": generation(1)}), EVERYTHING, 1)
+            await collection.succeed("text", "text")
+            await collection.succeed("fresh", "text")
+        async with self.engine(tmp_path, BARE) as collection:
+            assert collection.spaces == (EmbeddingSpace("fresh", 7, "model#2"),)
+            assert await vectors_of(collection, "fresh", keys) == {generation(2, 7)}
+            assert len(await collection.lacking("fresh")) == 0
 
     def test_whoever_asks_beside_a_succession_sees_before_or_after(self) -> None:
         keys = [f"k{number:03}" for number in range(220)]

@@ -170,32 +170,28 @@ def _generation(home: Path) -> int:
     return asyncio.run(look())
 
 
-def test_a_store_from_before_spaces_had_models_is_taken_over(tmp_path: Path) -> None:
+async def test_a_store_from_before_spaces_had_models_is_taken_over(tmp_path: Path) -> None:
     """As it was written then: names in the file of vectors alone, and the spaces in the shape."""
     records = crowd(300)
-
-    async def run() -> None:
-        store = await Store.open(str(tmp_path), "test")
-        await (await store.collection(OTHER)).upsert(records)
-        await store.close()
-        _made_older(tmp_path)
-        store = await Store.open(str(tmp_path), "test")
-        collection = await store.collection(BARE)
-        assert collection.spaces == OTHER.spaces
-        keys = [record.key for record in records]
-        for space in OTHER.spaces:
-            expected = [record.vectors.get(space.name) for record in records]
-            assert await collection.vectors(keys, space.name) == expected
-        assert await store.check() == []
-        await collection.succeed("text", "image")
-        await store.close()
-        store = await Store.open(str(tmp_path), "test")
-        collection = await store.collection(BARE)
-        assert collection.spaces == (EmbeddingSpace("text", 70),)
-        assert await collection.vectors(keys, "text") == [record.vectors.get("image") for record in records]
-        await store.close()
-
-    asyncio.run(run())
+    store = await Store.open(str(tmp_path), "test")
+    await (await store.collection(OTHER)).upsert(records)
+    await store.close()
+    _made_older(tmp_path)
+    store = await Store.open(str(tmp_path), "test")
+    collection = await store.collection(BARE)
+    assert collection.spaces == OTHER.spaces
+    keys = [record.key for record in records]
+    for space in OTHER.spaces:
+        expected = [record.vectors.get(space.name) for record in records]
+        assert await collection.vectors(keys, space.name) == expected
+    assert await store.check() == []
+    await collection.succeed("text", "image")
+    await store.close()
+    store = await Store.open(str(tmp_path), "test")
+    collection = await store.collection(BARE)
+    assert collection.spaces == (EmbeddingSpace("text", 70),)
+    assert await collection.vectors(keys, "text") == [record.vectors.get("image") for record in records]
+    await store.close()
 
 
 def _made_older(home: Path) -> None:
@@ -219,47 +215,43 @@ def _made_older(home: Path) -> None:
         connection.execute("PRAGMA user_version = 1")
 
 
-def test_what_is_made_anew_does_not_keep_a_collection_closed(tmp_path: Path) -> None:
+async def test_what_is_made_anew_does_not_keep_a_collection_closed(tmp_path: Path) -> None:
     """More is missing than is read at once: what is there answers, and says that it is not all."""
     count = MOST_TAKEN + 5000
     near, far = packed([1, 0, 0]), packed([0, 1, 0])
     records = [Record(key=f"k{n:05}", vectors={"text": far if n % 2 else near}) for n in range(count)]
     shape = Shape("notes", spaces=(EmbeddingSpace("text", 3),))
     query = VectorQuery({"text": near})
-
-    async def run() -> None:
-        store = await Store.open(str(tmp_path), "test")
-        await (await store.collection(shape)).upsert(records)
-        await store.close()
-        shutil.rmtree(tmp_path / "test.notes.vectors")
-        (tmp_path / "test.notes.vectors").touch()  # so that no folder can be made there, until it is removed
-        store = await Store.open(str(tmp_path), "test")
-        collection = await store.collection(shape)
-        hits = await collection.nearest(query, EVERYTHING, 10)
-        assert not hits.exact
-        keys = ["k00000", "k00001", f"k{count - 1:05}", "absent"]
-        assert await collection.similarities(query, keys) == [1.0, 0.0, float(count % 2), None]
-        assert await collection.vectors(keys[:2], "text") == [near, far]
-        await collection.upsert([Record(key="new", vectors={"text": near})])
-        hits = await collection.nearest(query, EVERYTHING, 10)
-        assert [hit.key for hit in hits.hits] == ["new"]
-        await collection.delete(["k00002"])
-        scanned = asyncio.create_task(_scanned(collection, query))
-        (tmp_path / "test.notes.vectors").unlink()
-        found = await scanned
-        assert len(found) == count
-        assert found["new"] == 1.0
-        hits = await collection.nearest(query, EVERYTHING, 10)
-        assert hits.exact
-        assert [hit.key for hit in hits.hits[:3]] == ["k00000", "k00004", "k00006"]
-        assert hits.total == count
-        assert await collection.agrees()
-        await store.close()
-        store = await Store.open(str(tmp_path), "test")
-        assert (await (await store.collection(shape)).nearest(query, EVERYTHING, 1)).exact
-        await store.close()
-
-    asyncio.run(run())
+    store = await Store.open(str(tmp_path), "test")
+    await (await store.collection(shape)).upsert(records)
+    await store.close()
+    shutil.rmtree(tmp_path / "test.notes.vectors")
+    (tmp_path / "test.notes.vectors").touch()  # so that no folder can be made there, until it is removed
+    store = await Store.open(str(tmp_path), "test")
+    collection = await store.collection(shape)
+    hits = await collection.nearest(query, EVERYTHING, 10)
+    assert not hits.exact
+    keys = ["k00000", "k00001", f"k{count - 1:05}", "absent"]
+    assert await collection.similarities(query, keys) == [1.0, 0.0, float(count % 2), None]
+    assert await collection.vectors(keys[:2], "text") == [near, far]
+    await collection.upsert([Record(key="new", vectors={"text": near})])
+    hits = await collection.nearest(query, EVERYTHING, 10)
+    assert [hit.key for hit in hits.hits] == ["new"]
+    await collection.delete(["k00002"])
+    scanned = asyncio.create_task(_scanned(collection, query))
+    (tmp_path / "test.notes.vectors").unlink()
+    found = await scanned
+    assert len(found) == count
+    assert found["new"] == 1.0
+    hits = await collection.nearest(query, EVERYTHING, 10)
+    assert hits.exact
+    assert [hit.key for hit in hits.hits[:3]] == ["k00000", "k00004", "k00006"]
+    assert hits.total == count
+    assert await collection.agrees()
+    await store.close()
+    store = await Store.open(str(tmp_path), "test")
+    assert (await (await store.collection(shape)).nearest(query, EVERYTHING, 1)).exact
+    await store.close()
 
 
 async def _scanned(collection: StoredCollection, query: VectorQuery) -> dict[str, float]:
@@ -295,23 +287,19 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("harm", [_shortened, _overwritten, Path.unlink])
 @pytest.mark.parametrize("name", ["standing.json", "numbers-1", "unit-1", "codes-1"])
-def test_files_that_are_torn_are_made_anew(
+async def test_files_that_are_torn_are_made_anew(
     tmp_path: Path, filled: Path, name: str, harm: Callable[[Path], None]
 ) -> None:
     shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
-
-    async def run() -> None:
-        path = _folder(tmp_path, "image") / name
-        assert path.exists()
-        harm(path)
-        store = await Store.open(str(tmp_path), "test")
-        collection = await store.collection(OTHER)
-        assert await collection.agrees()
-        query = VectorQuery({"image": crowd(7000)[1].vectors["image"]})
-        assert (await collection.nearest(query, EVERYTHING, 1)).hits[0].key == "k00001"
-        await store.close()
-
-    asyncio.run(run())
+    path = _folder(tmp_path, "image") / name
+    assert path.exists()
+    harm(path)
+    store = await Store.open(str(tmp_path), "test")
+    collection = await store.collection(OTHER)
+    assert await collection.agrees()
+    query = VectorQuery({"image": crowd(7000)[1].vectors["image"]})
+    assert (await collection.nearest(query, EVERYTHING, 1)).hits[0].key == "k00001"
+    await store.close()
 
 
 def _exchanged(path: Path) -> None:
@@ -332,38 +320,31 @@ def _flipped(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "harm"), [("unit-1", _exchanged), ("codes-1", _flipped)])
-def test_a_check_up_finds_files_that_say_something_else_and_mends_them(
+async def test_a_check_up_finds_files_that_say_something_else_and_mends_them(
     tmp_path: Path, filled: Path, name: str, harm: Callable[[Path], None]
 ) -> None:
     shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
-
-    async def run() -> None:
-        harm(_folder(tmp_path, "image") / name)
-        store = await Store.open(str(tmp_path), "test")
-        await store.collection(OTHER)
-        assert await store.check() == ["notes"]
-        await store.mend("notes")
-        assert await store.check() == []
-        await store.close()
-
-    asyncio.run(run())
+    harm(_folder(tmp_path, "image") / name)
+    store = await Store.open(str(tmp_path), "test")
+    await store.collection(OTHER)
+    assert await store.check() == ["notes"]
+    await store.mend("notes")
+    assert await store.check() == []
+    await store.close()
 
 
-def test_vectors_that_are_lost_are_lacking_and_not_somebody_elses(tmp_path: Path) -> None:
-    async def run() -> None:
-        store = await Store.open(str(tmp_path), "test")
-        await (await store.collection(OTHER)).upsert(crowd(20))
-        await store.close()
-        (tmp_path / "test.vectors.db").unlink()
-        store = await Store.open(str(tmp_path), "test")
-        collection = await store.collection(OTHER)
-        assert len(await collection.lacking("text")) == 20
-        await collection.upsert([Record(key="new", vectors={"text": packed([1, 0, 0, 0, 0])})])
-        hits = await collection.nearest(VectorQuery({"text": packed([1, 0, 0, 0, 0])}), EVERYTHING, 9)
-        assert [hit.key for hit in hits.hits] == ["new"]
-        await store.close()
-
-    asyncio.run(run())
+async def test_vectors_that_are_lost_are_lacking_and_not_somebody_elses(tmp_path: Path) -> None:
+    store = await Store.open(str(tmp_path), "test")
+    await (await store.collection(OTHER)).upsert(crowd(20))
+    await store.close()
+    (tmp_path / "test.vectors.db").unlink()
+    store = await Store.open(str(tmp_path), "test")
+    collection = await store.collection(OTHER)
+    assert len(await collection.lacking("text")) == 20
+    await collection.upsert([Record(key="new", vectors={"text": packed([1, 0, 0, 0, 0])})])
+    hits = await collection.nearest(VectorQuery({"text": packed([1, 0, 0, 0, 0])}), EVERYTHING, 9)
+    assert [hit.key for hit in hits.hits] == ["new"]
+    await store.close()
 
 
 def test_vectors_whose_records_are_lost_are_deleted(tmp_path: Path) -> None:
@@ -390,30 +371,24 @@ def _slots(folder: Path, dimension: int) -> float:
         return math.inf
 
 
-def test_files_in_which_most_are_dead_become_dense(tmp_path: Path) -> None:
+async def test_files_in_which_most_are_dead_become_dense(tmp_path: Path) -> None:
     records = crowd(12_000)
-
-    async def run() -> None:
-        store = await Store.open(str(tmp_path), "test")
-        collection = await store.collection(OTHER)
-        await collection.upsert(records)
-        await collection.upsert(
-            [Record(key=each.key, vectors=records[7].vectors) for each in records[:11_500]]
-        )
-        await collection.delete([each.key for each in records[:11_000]])
-        assert collection.table.vectors is not None
-        query = VectorQuery({"text": records[7].vectors["text"]})
-        before = await collection.nearest(query, EVERYTHING, 1000)
-        await collection.compact()
-        await store.close()
-        store = await Store.open(str(tmp_path), "test")
-        collection = await store.collection(OTHER)
-        # It may have begun at any moment, also in the midst of the deletion: 10,000 dead ones may be left.
-        folder = _folder(tmp_path, "text")
-        await until(lambda: _slots(folder, 5) <= 11_000)
-        after = await collection.nearest(query, EVERYTHING, 1000)
-        assert [hit.key for hit in after.hits] == [hit.key for hit in before.hits]
-        assert await collection.agrees()
-        await store.close()
-
-    asyncio.run(run())
+    store = await Store.open(str(tmp_path), "test")
+    collection = await store.collection(OTHER)
+    await collection.upsert(records)
+    await collection.upsert([Record(key=each.key, vectors=records[7].vectors) for each in records[:11_500]])
+    await collection.delete([each.key for each in records[:11_000]])
+    assert collection.table.vectors is not None
+    query = VectorQuery({"text": records[7].vectors["text"]})
+    before = await collection.nearest(query, EVERYTHING, 1000)
+    await collection.compact()
+    await store.close()
+    store = await Store.open(str(tmp_path), "test")
+    collection = await store.collection(OTHER)
+    # It may have begun at any moment, also in the midst of the deletion: 10,000 dead ones may be left.
+    folder = _folder(tmp_path, "text")
+    await until(lambda: _slots(folder, 5) <= 11_000)
+    after = await collection.nearest(query, EVERYTHING, 1000)
+    assert [hit.key for hit in after.hits] == [hit.key for hit in before.hits]
+    assert await collection.agrees()
+    await store.close()
