@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import LONGEST, ROOT
+from tests.plugins.prices import read_prices
+from tests.plugins.tiers import ROOT, SYSTEMS
 
 SOURCE = ROOT / "src" / "tabane"
 MAP = ROOT / "ARCHITECTURE.md"
@@ -112,5 +113,6 @@ def test_every_command_prints_through_the_door_that_cleans() -> None:
     assert wrong == [], "print with emit() or a method of Terminal, of cli/output.py"
 
 
-def test_every_file_that_is_run_first_exists() -> None:
-    assert [name for name in LONGEST.read_text().split() if not (ROOT / name).is_file()] == []
+def test_every_file_with_a_price_and_every_whole_system_exists() -> None:
+    files, _ = read_prices()
+    assert [name for name in (*files, *SYSTEMS) if not (ROOT / name).exists()] == []
