@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import os
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, find, is_hypothesis_test, settings
 from hypothesis.strategies import characters
 
+from tests.messages.sentences import parsed_source
 from tests.plugins.prices import read_prices
 from tests.plugins.tiers import ROOT as ROOT
 
@@ -93,6 +95,12 @@ def absent(what: str) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(f"missing in CI: {what}", pytrace=False)
     pytest.skip(f"missing: {what}")
+
+
+@pytest.fixture(scope="session")
+def source() -> Mapping[Path, ast.Module]:
+    """Every module of src, parsed once."""
+    return parsed_source()
 
 
 @pytest.fixture(scope="session")

@@ -57,12 +57,14 @@ class Entry:
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.landing")
-    parser.add_argument("tier", choices=TIERS)
+    parser.add_argument("tier", choices=[*TIERS, "chosen"], help="chosen: what ARGUMENTS name, in one try")
     parser.add_argument(
         "--root", type=Path, default=ROOT, help="where another suite is, for tests of this file"
     )
     options, others = parser.parse_known_args(arguments)
     suite = Suite(options.root)
+    if options.tier == "chosen":
+        return suite.run([*parallel(), *others])
     if problem := overdue(suite.entries()):
         print(problem, file=sys.stderr)
         return 1
@@ -72,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
         status = suite.run([*parallel(), "--tier", options.tier, *others], failures)
         if status != pytest.ExitCode.TESTS_FAILED or not failures.exists():
             return status
-        return suite.second_try(json.loads(failures.read_text(encoding="utf-8")), failures)
+        return suite.second_try(json.loads(failures.read_text(encoding="utf-8")))
 
 
 def parallel() -> list[str]:
@@ -87,14 +89,16 @@ class Suite:
         self._root = root
         self._ledger = root / "tests" / "unsteady.toml"
 
-    def run(self, arguments: Sequence[str], failures: Path) -> int:
+    def run(self, arguments: Sequence[str], failures: Path | None = None) -> int:
         """Run pytest in a process of its own, and return its exit status. Write failed tests to the file."""
-        failures.unlink(missing_ok=True)
-        ours = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(self._root), "--failures", str(failures)]
+        ours = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(self._root)]
+        if failures is not None:
+            failures.unlink(missing_ok=True)
+            ours += ["--failures", str(failures)]
         command = [sys.executable, "-m", "pytest", *ours, *arguments]
         return subprocess.run(command, cwd=self._root, check=False).returncode
 
-    def second_try(self, failed: Mapping[str, str], failures: Path) -> int:
+    def second_try(self, failed: Mapping[str, str]) -> int:
         """Run each failed test alone. Return 0, with an entry for each, if all of them pass."""
         if not 0 < len(failed) <= MOST_TRIED_AGAIN:
             print(f"{len(failed)} failed. At most {MOST_TRIED_AGAIN} are tried once more.", file=sys.stderr)
@@ -102,7 +106,7 @@ class Suite:
         entries = []
         for test, traceback in failed.items():
             print(f"\n== once more, alone: {test}", flush=True)
-            if self.run([test], failures):
+            if self.run([test]):
                 print(f"failed twice: {test}", file=sys.stderr)
                 return 1
             entries.append(entry_for(test, traceback))

@@ -90,6 +90,7 @@ class Prices:
 
     def __init__(self, config: pytest.Config) -> None:
         self._record: Path | None = config.getoption("--record")
+        self._judges = bool(config.getoption("--tier")) and not self._record
         self._is_worker = hasattr(config, "workerinput")
         self._files, self._tests = read_prices()
         self._since = spent()
@@ -133,7 +134,7 @@ class Prices:
         return report
 
     def _is_too_dear(self, item: pytest.Item) -> bool:
-        if self._record or is_heavy(item):
+        if not self._judges or is_heavy(item):
             return False
         known = self._tests.get(item.nodeid, 0.0)
         return known >= HEAVY or self._price > max(MOST_WITHOUT_MARK, 3 * known)

@@ -16,7 +16,6 @@ from tests.plugins.tiers import ROOT, SYSTEMS
 
 SOURCE = ROOT / "src" / "tabane"
 MAP = ROOT / "ARCHITECTURE.md"
-FILES = sorted(SOURCE.rglob("*.py"))
 MOST_LINES, MOST_IMPORTS = 250, 25
 """Of hub.py: it composes the parts and does nothing else."""
 
@@ -49,8 +48,8 @@ def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def trees() -> dict[str, ast.Module]:
-    return {module(file): ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
+def trees(source: Mapping[Path, ast.Module]) -> dict[str, ast.Module]:
+    return {module(file): tree for file, tree in source.items()}
 
 
 def test_a_class_name_exists_once(trees: dict[str, ast.Module]) -> None:

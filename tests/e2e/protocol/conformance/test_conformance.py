@@ -13,6 +13,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.conftest import absent
 from tests.e2e.protocol.conformance import suite
+from tests.e2e.protocol.conformance.__main__ import main
 from tests.e2e.protocol.conformance.servers import TARGETS, Era, Target, upstream
 from tests.e2e.protocol.conformance.suite import ROOT, Outcome, outcomes_in, scored
 from tests.e2e.protocol.conformance.verdict import Expected, complaints, expected_failures, mark, unknown
@@ -20,6 +21,14 @@ from tests.e2e.protocol.conformance.verdict import Expected, complaints, expecte
 PASSED, FAILED = Outcome(), Outcome(failures=("check: went wrong",))
 BRIDGE = Expected("2025-11-25", "both", "asks", "needs the bridge")
 THROUGH = Target("2025-11-25", "stdio")
+
+
+@pytest.mark.core
+@pytest.mark.heavy("the official suite, in both revisions, through a hub")
+def test_a_hub_over_http_conforms() -> None:
+    if missing := suite.absent():
+        absent(missing)
+    assert main(["--way", "http"]) == 0
 
 
 def test_all_passed_is_no_complaint() -> None:
