@@ -53,7 +53,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if tier in (None, "everything"):
         return
     also = frozenset(_lines(config.getoption("--also")))
-    kept, left = [], []
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
     for item in items:
         (kept if _belongs(item, tier, also) else left).append(item)
     items[:] = kept
