@@ -32,14 +32,15 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-ROOT = Path(__file__).parent.parent
+from tests.plugins.tiers import ROOT, is_system
+
 RECORD = ROOT / "tests" / "coverage.json"
 
 MOST_MOVED = 100
 """Files under src and tests that may be renamed or deleted before the record says nothing any more."""
 NEAR = 0.1
 """Share of the files: a changed helper that reaches at most these is near to each of them."""
-DEPENDENCIES = frozenset(("pyproject.toml", "uv.lock", "hatch_build.py"))
+DEPENDENCIES = frozenset(("uv.lock", "hatch_build.py"))
 FOLDERS = {
     "docs/": "tests/e2e/docs/",
     "README": "tests/e2e/docs/",
@@ -435,9 +436,13 @@ def main(arguments: Sequence[str] | None, all_tests: Callable[[], Mapping[str, S
     RECORD.write_text(coverage.render(), encoding="utf-8")
 
 
-def _recorded() -> Mapping[str, Sequence[str]]:
-    return dict.fromkeys(Coverage.parse(RECORD.read_text(encoding="utf-8")).tests, ())
+def heavy_files(root: Path = ROOT) -> Mapping[str, Sequence[str]]:
+    """Return the files of tests that are no ordinary ones, each with what chooses these for pytest."""
+    paths = {path.relative_to(root).as_posix(): path for path in sorted((root / "tests").rglob("test_*.py"))}
+    systems: dict[str, Sequence[str]] = {name: () for name in paths if is_system(name)}
+    marked = (name for name, path in paths.items() if "mark.heavy(" in path.read_text(encoding="utf-8"))
+    return {**dict.fromkeys(marked, ("-m", "heavy")), **systems}
 
 
 if __name__ == "__main__":
-    main(None, _recorded)
+    main(None, heavy_files)

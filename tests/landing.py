@@ -26,10 +26,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins.tiers import ROOT, TIERS
+from tests.coverage import RECORD, Coverage, find_changes, heavy_files, read_references, select_tests
+from tests.plugins.prices import HEAVY, read_prices
+from tests.plugins.tiers import ROOT, TIERS, is_system
 
 MOST_TRIED_AGAIN = 3
 MOST_OPEN = 4
+BUDGET = 240.0
+"""Seconds of CPU for the heavy tests that a change concerns."""
 EXAMPLES = {"ordinary": 40, "landing": 100, "everything": 400}
 """Of Hypothesis, for each cheap property: see tests/conftest.py."""
 
@@ -70,11 +74,36 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     os.environ.setdefault("TABANE_EXAMPLES", str(EXAMPLES[options.tier]))
     with tempfile.TemporaryDirectory(prefix="tabane-landing-") as folder:
-        failures = Path(folder) / "failures.json"
-        status = suite.run([*parallel(), "--tier", options.tier, *others], failures)
+        failures, also = Path(folder) / "failures.json", Path(folder) / "also.txt"
+        also.write_text("\n".join(concerned() if options.tier == "landing" else ()), encoding="utf-8")
+        tier = ["--tier", options.tier, "--also", str(also)]
+        status = suite.run([*parallel(), *tier, *others], failures)
         if status != pytest.ExitCode.TESTS_FAILED or not failures.exists():
             return status
         return suite.second_try(json.loads(failures.read_text(encoding="utf-8")))
+
+
+def concerned() -> Sequence[str]:
+    """Return the files whose heavy tests a landing runs, and print what it has no room for."""
+    files, tests = read_prices()
+    heavy = heavy_files()
+    prices = {name: price if is_system(name) else 0.0 for name, price in files.items()}
+    for test, price in tests.items():
+        file = test.partition("::")[0]
+        if price >= HEAVY and not is_system(file):
+            prices[file] = prices.get(file, 0.0) + price
+    if not RECORD.exists():
+        return list(heavy)
+    record = Coverage.parse(RECORD.read_text(encoding="utf-8"))
+    changes = find_changes(ROOT, record.commit)
+    chosen = select_tests(changes, record, heavy, read_references(ROOT), prices, BUDGET)
+    cost = sum(prices.get(name, 0.0) for name in chosen.run)
+    print(f"{len(chosen.run)} files of heavy tests meet the change: {cost:.0f} s of CPU.", chosen.everything)
+    if chosen.left_out:
+        print(
+            f"{len(chosen.left_out)} more would cost too much; make everything runs them:", *chosen.left_out
+        )
+    return chosen.run
 
 
 def parallel() -> list[str]:
