@@ -2,16 +2,33 @@
 
 The record is ``tests/coverage.json``. `find_changes` compares its commit with the working copy, and
 `select_tests` chooses test files that meet the change, within a budget of CPU seconds.
+
+``python -m tests.coverage [--jobs COUNT] [FILE …]`` records. Each job has a copy of the checkout. A compiled
+module there sets a mark when one of its functions is called, in a file that is mapped into the memory of each
+process. So processes count that are killed, forked or isolated, and those that inherit no variables. Two
+modules run from their source, by its path, and set no mark: folder_worker.py and browser_watchdog.py.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
+import contextlib
+import importlib.util
 import json
+import marshal
 import math
+import os
+import queue
+import shutil
+import signal
 import subprocess
+import sys
+import sysconfig
+import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -240,3 +257,187 @@ def _referring(path: str, references: Mapping[str, frozenset[str]]) -> set[str]:
         found |= new
         new = {module for module, others in references.items() if not others.isdisjoint(new)} - found
     return found
+
+
+LIMIT = 1800
+"""Seconds for one test file."""
+_MARKS = "__tabane_marks__"
+_MARKER = """
+import mmap
+try:
+    with open({path!r}, "r+b") as file:
+        marks = mmap.mmap(file.fileno(), 0)
+except OSError:  # in a cage that has no such file
+    marks = bytearray({size})
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A test file that has run: the modules of src with an executed function."""
+
+    test: str
+    passed: bool
+    modules: frozenset[str]
+    seconds: float
+
+
+class Copy:
+    """A copy of a checkout, with an environment of its own, whose modules mark what is executed."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self._folder, self._marks = folder, folder.with_suffix(".marks")
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(root, folder, symlinks=True, ignore=_left_out(root))
+        for name in (".git", "build"):
+            (folder / name).symlink_to(root / name)
+        self._make_environment()
+        sources = folder / "src"
+        self.modules = sorted(str(path.relative_to(folder)) for path in sources.rglob("*.py"))
+        (sources / "tabane_marker.py").write_text(
+            _MARKER.format(path=str(self._marks), size=len(self.modules))
+        )
+        for number, name in enumerate(self.modules):
+            compile_marked(folder / name, number)
+
+    def _make_environment(self) -> None:
+        """Link the packages and programs of the environment. Those that name its checkout name the copy."""
+        environment = self._folder / ".venv"
+        for folder in ("purelib", "scripts"):
+            origin = Path(sysconfig.get_path(folder))
+            copy = environment / origin.relative_to(sys.prefix)
+            copy.mkdir(parents=True)
+            for entry in origin.iterdir():
+                _link_or_rewrite(entry, copy / entry.name, str(ROOT), str(self._folder))
+        shutil.copy(Path(sys.prefix, "pyvenv.cfg"), environment)
+
+    def run(self, test: str, arguments: Sequence[str] = ()) -> Run:
+        """Run a test file. What is still alive of an earlier one marks in that one's file."""
+        new = self._marks.with_suffix(".new")
+        new.write_bytes(bytes(len(self.modules)))
+        new.replace(self._marks)
+        started = time.monotonic()
+        python = self._folder / ".venv" / "bin" / "python"
+        command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", *arguments, test]
+        environment = os.environ | {"CI": "true"}  # what is missing is no skip, but a failure
+        log = self._folder.parent / "logs" / f"{test.replace('/', '.')}.txt"
+        log.parent.mkdir(exist_ok=True)
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command, cwd=self._folder, env=environment, stdout=output, stderr=output, process_group=0
+            )
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(LIMIT)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        passed = process.wait() == 0
+        marks = self._marks.read_bytes()
+        modules = frozenset(
+            name for name, mark in zip(self.modules, marks, strict=True) if mark or not passed
+        )
+        return Run(test, passed, modules, time.monotonic() - started)
+
+
+def _left_out(root: Path) -> Callable[[str, list[str]], set[str]]:
+    def ignored(folder: str, names: list[str]) -> set[str]:
+        top = {".git", ".venv", "build", "dist"} if Path(folder) == root else set()
+        return {name for name in names if name in top or name == "__pycache__" or name.endswith("_cache")}
+
+    return ignored
+
+
+def _link_or_rewrite(entry: Path, copy: Path, before: str, after: str) -> None:
+    if entry.is_file() and not entry.is_symlink() and entry.stat().st_size < 1 << 16:
+        data = entry.read_bytes()
+        if before.encode() in data:
+            copy.write_bytes(data.replace(before.encode(), after.encode()))
+            copy.chmod(entry.stat().st_mode)
+            return
+    copy.symlink_to(entry)
+
+
+def compile_marked(path: Path, number: int) -> None:
+    """Compile a module so that each of its functions sets a mark. The source is left as it is."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            _insert(node.body, f"{_MARKS}[{number}] = 1")
+    _insert(tree.body, f"from tabane_marker import marks as {_MARKS}")
+    code = compile(tree, str(path), "exec")
+    compiled = Path(importlib.util.cache_from_source(str(path)))
+    compiled.parent.mkdir(exist_ok=True)
+    never_checked = (1).to_bytes(4, "little") + bytes(8)  # PEP 552: the hash of the source is not compared
+    compiled.write_bytes(importlib.util.MAGIC_NUMBER + never_checked + marshal.dumps(code))
+
+
+def _insert(body: list[ast.stmt], text: str) -> None:
+    """Insert a statement after the docstring and imports from the future, on the line of what follows."""
+    place = 0
+    for node in body:
+        documents = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if not documents and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+            break
+        place += 1
+    (statement,) = ast.parse(text).body
+    if body:
+        for part in ast.walk(statement):
+            ast.copy_location(part, body[min(place, len(body) - 1)])
+    body.insert(place, statement)
+
+
+def record_coverage(root: Path, tests: Mapping[str, Sequence[str]], folder: Path, jobs: int) -> Iterator[Run]:
+    """Run test files, each with arguments for pytest. Yield each when it has ended.
+
+    The folder holds the copies, one a job, and the output of each file.
+    """
+    copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
+    with ThreadPoolExecutor(jobs) as pool:
+        for copy in pool.map(lambda number: Copy(root, folder / str(number)), range(jobs)):
+            copies.put(copy)
+
+        def run(test: str) -> Run:
+            copy = copies.get()
+            try:
+                return copy.run(test, tests[test])
+            finally:
+                copies.put(copy)
+
+        for done in as_completed([pool.submit(run, test) for test in tests]):
+            yield done.result()
+
+
+def main(arguments: Sequence[str] | None, all_tests: Callable[[], Mapping[str, Sequence[str]]]) -> None:
+    """Record the given files, or all, for each of which the function gives arguments for pytest.
+
+    Files that are not given keep their record, and the record its commit: it says since when a change counts.
+    """
+    parser = argparse.ArgumentParser(prog="python -m tests.coverage", description=__doc__.partition("\n")[0])
+    parser.add_argument("--jobs", type=int, default=2, metavar="COUNT")
+    parser.add_argument("files", nargs="*", metavar="FILE")
+    given = parser.parse_args(arguments)
+    tests = all_tests()
+    if given.files:
+        tests = {name: tests.get(name, ()) for name in given.files}
+    folder = ROOT / "build" / "coverage"
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {}
+    for run in record_coverage(ROOT, tests, folder, given.jobs):
+        found[run.test] = run.modules
+        print(f"{'passed' if run.passed else 'FAILED'} {run.seconds:6.1f} s  {run.test}", flush=True)
+    coverage = Coverage(
+        _output("git", "-C", str(ROOT), "rev-parse", "HEAD").strip(),
+        frozenset(str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*.py")),
+        found,
+    )
+    if given.files and RECORD.exists():
+        before = Coverage.parse(RECORD.read_text(encoding="utf-8"))
+        coverage = Coverage(before.commit, before.modules | coverage.modules, {**before.tests, **found})
+    RECORD.write_text(coverage.render(), encoding="utf-8")
+
+
+def _recorded() -> Mapping[str, Sequence[str]]:
+    return dict.fromkeys(Coverage.parse(RECORD.read_text(encoding="utf-8")).tests, ())
+
+
+if __name__ == "__main__":
+    main(None, _recorded)

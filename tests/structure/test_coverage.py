@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.coverage import (
@@ -11,6 +13,7 @@ from tests.coverage import (
     Selection,
     find_references,
     parse_changes,
+    record_coverage,
     select_tests,
 )
 
@@ -120,3 +123,48 @@ def test_the_record_is_one_line_for_each_file() -> None:
     text = COVERAGE.render()
     assert Coverage.parse(text) == COVERAGE
     assert '"tests/store/test_cache.py": "3",\n' in text
+
+
+PROJECT = {
+    "src/tabane/__init__.py": "def unused(): ...\n",
+    "src/tabane/data.py": "class Loaded:\n    def unused(self): ...\n",
+    "src/tabane/killed.py": "import os, signal\ndef end():\n    os.kill(os.getpid(), signal.SIGKILL)\n",
+    "src/tabane/caller.py": """'''Room.'''
+from __future__ import annotations
+import tabane.data, tabane.killed
+async def call():
+    '''Call.'''
+    tabane.killed.end()
+""",
+    "tests/test_detached.py": """
+import os, subprocess, sys
+
+DETACHED = '''
+import os
+if not os.fork():
+    os.setsid()
+    from tabane.caller import call
+    call().send(None)
+'''
+
+def test_a_process_detaches_and_is_killed():
+    read, write = os.pipe()
+    subprocess.run([sys.executable, "-I", "-c", DETACHED], env={}, pass_fds=(write,), check=True)
+    os.close(write)
+    assert os.read(read, 1) == b""  # it has ended
+""",
+    "tests/test_failing.py": "def test_it():\n    assert False\n",
+}
+
+
+def test_a_function_is_recorded_that_a_detached_process_calls_before_it_is_killed(tmp_path: Path) -> None:
+    for name, text in PROJECT.items():
+        (tmp_path / "project" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "project" / name).write_text(text)
+    alone = ("--disable-plugin-autoload",)
+    tests = dict.fromkeys(("tests/test_detached.py", "tests/test_failing.py"), alone)
+    runs = {run.test: run for run in record_coverage(tmp_path / "project", tests, tmp_path / "record", 1)}
+    assert runs["tests/test_detached.py"].passed
+    assert runs["tests/test_detached.py"].modules == {"src/tabane/caller.py", "src/tabane/killed.py"}
+    assert not runs["tests/test_failing.py"].passed
+    assert runs["tests/test_failing.py"].modules == {name for name in PROJECT if name.startswith("src/")}
