@@ -21,7 +21,6 @@ import math
 import os
 import queue
 import shutil
-import signal
 import subprocess
 import sys
 import sysconfig
@@ -295,7 +294,7 @@ class Copy:
         self._make_environment()
         sources = folder / "src"
         self.modules = sorted(str(path.relative_to(folder)) for path in sources.rglob("*.py"))
-        (sources / "tabane_marker.py").write_text(
+        (sources / "coverage_marks.py").write_text(
             _MARKER.format(path=str(self._marks), size=len(self.modules))
         )
         for number, name in enumerate(self.modules):
@@ -321,17 +320,15 @@ class Copy:
         python = self._folder / ".venv" / "bin" / "python"
         command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", *arguments, test]
         environment = os.environ | {"CI": "true"}  # what is missing is no skip, but a failure
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         log = self._folder.parent / "logs" / f"{test.replace('/', '.')}.txt"
         log.parent.mkdir(exist_ok=True)
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                command, cwd=self._folder, env=environment, stdout=output, stderr=output, process_group=0
+        passed = False
+        with log.open("wb") as output, contextlib.suppress(subprocess.TimeoutExpired):
+            ended = subprocess.run(
+                command, cwd=self._folder, env=environment, stdout=output, stderr=output, timeout=LIMIT
             )
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(LIMIT)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        passed = process.wait() == 0
+            passed = ended.returncode == 0
         marks = self._marks.read_bytes()
         modules = frozenset(
             name for name, mark in zip(self.modules, marks, strict=True) if mark or not passed
@@ -363,7 +360,7 @@ def compile_marked(path: Path, number: int) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             _insert(node.body, f"{_MARKS}[{number}] = 1")
-    _insert(tree.body, f"from tabane_marker import marks as {_MARKS}")
+    _insert(tree.body, f"from coverage_marks import marks as {_MARKS}")
     code = compile(tree, str(path), "exec")
     compiled = Path(importlib.util.cache_from_source(str(path)))
     compiled.parent.mkdir(exist_ok=True)
@@ -403,20 +400,32 @@ def record_coverage(root: Path, tests: Mapping[str, Sequence[str]], folder: Path
             finally:
                 copies.put(copy)
 
-        for done in as_completed([pool.submit(run, test) for test in tests]):
-            yield done.result()
+        try:
+            for done in as_completed([pool.submit(run, test) for test in tests]):
+                yield done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
-def main(arguments: Sequence[str] | None, all_tests: Callable[[], Mapping[str, Sequence[str]]]) -> None:
-    """Record the given files, or all, for each of which the function gives arguments for pytest.
+def heavy_files(root: Path) -> Mapping[str, Sequence[str]]:
+    """Return the test files with heavy tests, and the arguments that let pytest run these alone."""
+    found: dict[str, Sequence[str]] = {}
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        test = str(path.relative_to(root))
+        if is_system(test):
+            found[test] = ()
+        elif "mark.heavy" in path.read_text(encoding="utf-8"):
+            found[test] = ("-m", "heavy")
+    return found
 
-    Files that are not given keep their record, and the record its commit: it says since when a change counts.
-    """
+
+def main() -> None:
+    """Record the given files, or all. The others keep their record then, and the record its commit."""
     parser = argparse.ArgumentParser(prog="python -m tests.coverage", description=__doc__.partition("\n")[0])
     parser.add_argument("--jobs", type=int, default=2, metavar="COUNT")
     parser.add_argument("files", nargs="*", metavar="FILE")
-    given = parser.parse_args(arguments)
-    tests = all_tests()
+    given = parser.parse_args()
+    tests = heavy_files(ROOT)
     if given.files:
         tests = {name: tests.get(name, ()) for name in given.files}
     folder = ROOT / "build" / "coverage"
@@ -436,13 +445,5 @@ def main(arguments: Sequence[str] | None, all_tests: Callable[[], Mapping[str, S
     RECORD.write_text(coverage.render(), encoding="utf-8")
 
 
-def heavy_files(root: Path = ROOT) -> Mapping[str, Sequence[str]]:
-    """Return the files of tests that are no ordinary ones, each with what chooses these for pytest."""
-    paths = {path.relative_to(root).as_posix(): path for path in sorted((root / "tests").rglob("test_*.py"))}
-    systems: dict[str, Sequence[str]] = {name: () for name in paths if is_system(name)}
-    marked = (name for name, path in paths.items() if "mark.heavy(" in path.read_text(encoding="utf-8"))
-    return {**dict.fromkeys(marked, ("-m", "heavy")), **systems}
-
-
 if __name__ == "__main__":
-    main(None, heavy_files)
+    main()

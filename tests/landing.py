@@ -86,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
 def concerned() -> Sequence[str]:
     """Return the files whose heavy tests a landing runs, and print what it has no room for."""
     files, tests = read_prices()
-    heavy = heavy_files()
+    heavy = heavy_files(ROOT)
     prices = {name: price if is_system(name) else 0.0 for name, price in files.items()}
     for test, price in tests.items():
         file = test.partition("::")[0]

@@ -27,7 +27,7 @@ ROOMS = {
 }
 HEAVY = sorted(ROOMS)
 COVERAGE = Coverage("0" * 40, frozenset((PARSER, CACHE, HUB, LIMITS)), ROOMS)
-PRICES = dict.fromkeys(HEAVY, 10.0) | {"tests/store/test_long.py": 30.0}
+PRICES = dict.fromkeys(HEAVY, 10.0)
 REFERENCES = find_references(
     {
         "tests/harness/site.py": "from tests.harness import pages",
@@ -61,6 +61,8 @@ def select(*paths: str, budget: float = EVERY, coverage: Coverage = COVERAGE) ->
         ("tests/store/test_cache.py", ["tests/store/test_cache.py"]),
         ("tests/harness/pages.py", ["tests/wire/test_parser.py"]),
         ("tests/pages.json", ["tests/wire/test_parser.py"]),
+        ("tests/access/pages.json", []),  # another file is meant
+        ("tests/prices.json", []),
         ("tests/web/browser/figures.json", ["tests/web/browser/test_home.py"]),  # nothing names it
         ("tests/harness/clock.py", ["tests/store/test_cache.py", "tests/store/test_long.py"]),
         ("CHANGELOG.md", []),
@@ -70,20 +72,25 @@ def test_a_changed_path_selects_what_it_concerns(path: str, expected: list[str])
     assert select(path) == Selection(tuple(expected))
 
 
-def test_the_budget_takes_what_meets_the_rarest_module_at_the_lowest_price() -> None:
-    chosen = select(HUB, CACHE, budget=25)
-    assert chosen.run == ("tests/store/test_cache.py", "tests/wire/test_parser.py")
-    assert chosen.left_out == ("tests/store/test_long.py", "tests/web/browser/test_home.py")
-
-
-def test_each_changed_module_is_met_before_one_is_met_again() -> None:
+@pytest.mark.parametrize(
+    ("budget", "rooms"),
+    [
+        (10, ["store"]),  # fewer files meet it
+        (20, ["store", "wire"]),  # each module once, before one is met again
+        (100, ["store"] * 3 + ["wire"] * 4),  # not the dear one, which meets both
+        (170, ["hub", *["store"] * 3, *["wire"] * 4]),
+    ],
+)
+def test_the_budget_buys_what_meets_rare_modules_at_a_low_price(budget: int, rooms: list[str]) -> None:
     tests = {f"tests/store/test_{number}.py": frozenset((CACHE,)) for number in range(3)}
     tests |= {f"tests/wire/test_{number}.py": frozenset((PARSER,)) for number in range(4)}
-    tests |= {f"tests/hub/test_{number}.py": frozenset((HUB,)) for number in range(9)}
+    tests |= {f"tests/settings/test_{number}.py": frozenset((HUB,)) for number in range(9)}
+    tests["tests/hub/test_dear.py"] = frozenset((CACHE, PARSER))
     coverage = Coverage(COVERAGE.commit, COVERAGE.modules, tests)
-    changes = Changes(frozenset((CACHE, PARSER)))
-    chosen = select_tests(changes, coverage, sorted(tests), {}, dict.fromkeys(tests, 10.0), 20)
-    assert [name.split("/")[1] for name in chosen.run] == ["store", "wire"]
+    prices = dict.fromkeys(tests, 10.0) | {"tests/hub/test_dear.py": 100.0}
+    chosen = select_tests(Changes(frozenset((CACHE, PARSER))), coverage, sorted(tests), {}, prices, budget)
+    assert [name.split("/")[1] for name in chosen.run] == rooms
+    assert len(chosen.run + chosen.left_out) == 8
 
 
 def test_what_changed_or_has_no_record_runs_whatever_it_costs() -> None:
@@ -153,6 +160,7 @@ def test_a_process_detaches_and_is_killed():
     os.close(write)
     assert os.read(read, 1) == b""  # it has ended
 """,
+    "tests/test_idle.py": "import tabane.caller\n\ndef test_it(): ...\n",
     "tests/test_failing.py": "def test_it():\n    assert False\n",
 }
 
@@ -162,9 +170,10 @@ def test_a_function_is_recorded_that_a_detached_process_calls_before_it_is_kille
         (tmp_path / "project" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "project" / name).write_text(text)
     alone = ("--disable-plugin-autoload",)
-    tests = dict.fromkeys(("tests/test_detached.py", "tests/test_failing.py"), alone)
+    tests = {name: alone for name in PROJECT if name.startswith("tests/")}
     runs = {run.test: run for run in record_coverage(tmp_path / "project", tests, tmp_path / "record", 1)}
-    assert runs["tests/test_detached.py"].passed
-    assert runs["tests/test_detached.py"].modules == {"src/tabane/caller.py", "src/tabane/killed.py"}
-    assert not runs["tests/test_failing.py"].passed
-    assert runs["tests/test_failing.py"].modules == {name for name in PROJECT if name.startswith("src/")}
+    assert {test: (run.passed, run.modules) for test, run in runs.items()} == {
+        "tests/test_detached.py": (True, frozenset(("src/tabane/caller.py", "src/tabane/killed.py"))),
+        "tests/test_idle.py": (True, frozenset()),
+        "tests/test_failing.py": (False, frozenset(name for name in PROJECT if name.startswith("src/"))),
+    }
