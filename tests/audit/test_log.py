@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import re
 import resource
@@ -13,10 +14,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from msgspec import structs
 
+from tabane.audit.chain import own_key
 from tabane.audit.entry import AuditEntry, decode_entry
 from tabane.audit.log import AuditLog
 from tabane.audit.options import AuditOptions
@@ -214,6 +218,33 @@ def test_a_log_without_a_key_that_can_be_read_does_not_open(tmp_path: Path) -> N
     (tmp_path / "audit.key").write_text("short")
     with pytest.raises(AuditError, match="does not contain a key"):
         AuditLog(str(tmp_path), AuditOptions(), asyncio.new_event_loop())
+
+
+def keys_of_two(path: str, moment: int) -> list[bytes]:
+    """Return the key of a hub, after that of another, which makes it before system call ``moment``."""
+    calls, keys = itertools.count(), list[bytes]()
+
+    def before_call(frame: FrameType, event: str, called: Any) -> None:
+        if event == "c_call" and called.__module__ == "posix" and next(calls) == moment:
+            sys.setprofile(None)
+            keys.append(own_key(path))
+
+    sys.setprofile(before_call)
+    try:
+        keys.append(own_key(path))
+    finally:
+        sys.setprofile(None)
+    return keys
+
+
+def test_hubs_that_make_the_key_at_once_have_the_same_key(tmp_path: Path) -> None:
+    for moment in itertools.count():
+        keys = keys_of_two(str(tmp_path / f"{moment}.key"), moment)
+        assert len(set(keys)) == 1, f"before call {moment}"
+        if len(keys) == 1:
+            break
+    assert moment > 5
+    assert {file.suffix for file in tmp_path.iterdir()} == {".key"}
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_that_helps(tmp_path: Path) -> None:

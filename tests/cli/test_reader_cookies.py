@@ -19,9 +19,6 @@ from tests.reader.site import Answer, Asked, Site, running
 VALUE = "Zq7-value-of-the-cookie-19"
 LATER = int(time.time()) + 86_400
 PRIVATE = "The invoice of Ann: nobody else may read this. " * 8
-LONG = "".join(
-    f"## Part {n}\n\n{'Ann reads part after part of her long account. ' * 30}\n\n" for n in range(9)
-)
 
 
 def line(domain: str, name: str, value: str, *, expires: int = LATER, below: bool = True) -> str:
@@ -43,13 +40,6 @@ def account(asked: Asked) -> Answer:
 def site() -> Iterator[Site]:
     with running() as site:
         site.ask("/account", account)
-        count = iter(range(1_000))
-        site.ask(
-            "/long",
-            lambda asked: Answer(
-                body=f"# Visit {next(count)}\n\n{LONG}".encode(), media_type="text/markdown"
-            ),
-        )
         site.put("/closed", "No", status=403)
         site.put("/shell", "<title>App</title><div id=root></div><script src=/app.js></script>")
         site.redirect("/login", site.url("/signin"))
@@ -241,16 +231,6 @@ def test_an_assistant_gets_private_labels_and_no_way_to_the_cookies(
         assert "cookie" not in names
         answer = session.ask("tools/call", name="import_cookies", arguments={})
         assert "error" in answer
-
-
-def test_parts_of_a_private_page_follow_each_other_though_it_differs_each_time(
-    user: User, site: Site, host: str
-) -> None:
-    import_cookies(user, host)
-    first = user.json("read", site.secure("/long"), "--max-tokens", "1000")
-    second = user.json("read", site.secure("/long"), "--cursor", first["next_cursor"])
-    assert second["start"] == first["end"]
-    assert any("text may be missing or repeated" in warning for warning in second["warnings"])
 
 
 def test_http_and_expired_cookies_are_warnings(user: User, site: Site, host: str) -> None:

@@ -17,7 +17,7 @@ from tabane.errors import TabaneError
 from tabane.hub.http.door import HttpDoor, HttpWaits
 from tabane.hub.hub import Hub
 from tabane.messages import Message
-from tabane.operations import Caller, Face, Operation, OperationTable, Privilege, StreamPart
+from tabane.operations import Caller, Face, Operation, OperationTable, Privilege, Progress, StreamPart
 from tabane.wire import websocket
 from tabane.wire.websocket import Event, WebSocketDecoder
 from tests.harness.http_hub import HttpHub, open_door, request
@@ -94,6 +94,9 @@ class FakeOperations:
         finally:
             self.left += 1
 
+    async def work(self, caller: Caller, params: Echo, progress: Progress) -> str:
+        return await self.wait(caller, params)
+
     async def stop(self, caller: Caller, params: Echo) -> dict[str, str]:
         self.stopped = True
         return {"status": "stopping"}
@@ -109,6 +112,7 @@ class FakeOperations:
             Operation("loading", "", Echo, self.loading, RPC, read, public=True),
             Operation("count", "", Count, self.count, RPC, read, kind="stream", public=True),
             Operation("secret", "", Echo, self.echo, RPC, read),
+            Operation("work", "", Echo, self.work, RPC, read, kind="job"),
             Operation("stop_server", "", Echo, self.stop, RPC, Privilege.ADMIN),
             Operation("assistants_only", "", Echo, self.echo, frozenset({Face.MCP}), read, public=True),
         ]
@@ -201,7 +205,7 @@ async def rpc_hub(folder: Path, *, waits: HttpWaits | None = None, **settings: A
     works = FakeOperations()
 
     def table(hub: Hub) -> OperationTable:
-        return OperationTable(works.table())
+        return OperationTable([*works.table(), *hub.jobs.table()])
 
     async with open_door(folder, {}, table, waits, **settings) as (running, door):
         served = RpcHub(running, door, works)

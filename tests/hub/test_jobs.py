@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tabane.errors import BadArguments, HubDraining, HubError, StoreFull, UnknownName
 from tabane.hub import jobs as limits
@@ -64,9 +66,9 @@ class House:
         self.jobs = Jobs(asyncio.get_running_loop(), patience=0.2)
         self.door = Door(OperationTable(self.jobs.table()), self.jobs)
 
-    async def begun(self) -> tuple[Job, Work]:
+    async def begun(self, caller: Caller | None = None) -> tuple[Job, Work]:
         work = Work()
-        job = self.jobs.start("count", TITLE, work)
+        job = self.jobs.start("count", TITLE, work, caller)
         await work.begun.wait()
         return job, work
 
@@ -78,6 +80,15 @@ class House:
         while state["status"] == "running":
             state = await self.ask("follow_job", caller, job=job.key, version=state["version"], wait=5)
         return state
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[House]:
+    house = House()
+    try:
+        yield house
+    finally:
+        await house.jobs.close()
 
 
 def play(scene: Callable[[House], Awaitable[None]]) -> None:
@@ -296,15 +307,80 @@ def test_the_latest_hundred_are_kept_and_whatever_runs() -> None:
     play(scene)
 
 
-def test_large_results_are_kept_up_to_a_limit() -> None:
-    async def scene(house: House) -> None:
-        for _ in range(3):
+@pytest.mark.parametrize(
+    ("sizes", "kept"),
+    [
+        ([8 << 20, 8 << 20], 2),  # exactly the limit
+        ([8 << 20, (8 << 20) + 1], 1),
+        ([8 << 20, 8 << 20, 8 << 20, 1000], 2),
+        ([20 << 20], 1),  # the latest result is kept, whatever its size
+        ([1000, 20 << 20], 1),
+        ([20 << 20, 1000], 1),
+    ],
+)
+async def test_results_are_kept_up_to_a_limit_and_always_the_latest(sizes: list[int], kept: int) -> None:
+    keys = []
+    async with opened() as house:
+        for size in sizes:
             job, work = await house.begun()
-            work.ends("x" * (limits.MOST_KEPT_BYTES // 2))
-            await house.over(job)
-        assert len((await house.ask("list_jobs"))["results"]) == 1
+            work.ends("x" * (size - 2))  # as JSON, it has two quotation marks
+            await job.changed(job.version, LONG)
+            keys.append(job.key)
+        rows = (await house.ask("list_jobs"))["results"]
+    assert [row["job"] for row in rows] == keys[: -kept - 1 : -1]
+    assert len(rows[0]["result"]) == sizes[-1] - 2
 
-    play(scene)
+
+PROGRAM = structs.replace(EN, session="rpc-1", client="importer", pid=41, connected=True)
+
+
+@pytest.mark.parametrize(
+    ("caller", "detached", "gone", "status"),
+    [
+        (PROGRAM, False, "rpc-1", "cancelled"),
+        (PROGRAM, False, "rpc-2", "running"),
+        (PROGRAM, True, "rpc-1", "running"),
+        (structs.replace(PROGRAM, connected=False), False, "rpc-1", "running"),
+        (None, False, "rpc-1", "running"),
+    ],
+    ids=["its connection", "another connection", "detached", "begun by a POST", "begun by the hub"],
+)
+async def test_a_job_ends_with_the_connection_that_it_belongs_to(
+    caller: Caller | None, detached: bool, gone: str, status: str
+) -> None:
+    async with opened() as house:
+        job, work = await house.begun(caller)
+        work.tell(3, 9)
+        if detached:
+            await house.ask("detach_job", job=job.key)
+        known = (await house.ask("list_jobs"))["results"][0]["version"]
+        house.jobs.session_ended(gone)
+        if status == "cancelled":
+            state = await house.ask("follow_job", job=job.key, version=known)
+            assert "The program that started the job ended. Completed work is kept." in str(state["error"])
+            assert state["done"] == 3
+        else:
+            work.ends("all")
+            assert (await house.over(job))["result"] == "all"
+
+
+async def test_a_detached_job_is_news_once_and_keeps_its_owner_in_the_list() -> None:
+    async with opened() as house:
+        job, work = await house.begun(PROGRAM)
+        owner = {"client": "importer", "pid": 41, "detached": False}
+        assert (await house.ask("list_jobs"))["results"][0]["owner"] == owner
+        known = job.version
+        follower = asyncio.ensure_future(house.ask("follow_job", job=job.key, version=known))
+        await asyncio.sleep(0)
+        state = await house.ask("detach_job", job=job.key)
+        assert (state["owner"], state["version"]) == (owner | {"detached": True}, known + 1)
+        assert await follower == state
+        assert await house.ask("detach_job", job=job.key) == state
+        work.ends()
+        await house.over(job)
+        assert (await house.ask("detach_job", job=job.key))["status"] == "done"
+        with pytest.raises(UnknownName):
+            await house.ask("detach_job", job="none")
 
 
 def test_the_end_of_the_hub_ends_jobs_and_tells_who_follows_them() -> None:

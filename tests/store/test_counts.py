@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +20,7 @@ from tabane.store.collection import StoredCollection
 from tabane.store.counts import KEPT, CountCache
 from tabane.store.masks import Masks
 from tabane.store.store import Store
-from tests.store.model import Model, meant, put
+from tests.store.model import Model, meant, ordered, put
 from tests.store.shapes import FILTERS, KEYS, RECORDS, SHAPE
 
 SMALL = Shape(
@@ -92,6 +94,42 @@ def small(number: int, user: str = "") -> Record:
         "tags": (f"t{number % 7}", "all"),
     }
     return Record(key=str(number), fields=fields)
+
+
+@pytest.mark.parametrize("values", [(1, 2, 3), (1, 1, 2, 2, 2), (3, None, 3, None)])
+async def test_pages_are_complete_and_in_order_after_any_record_came_or_went(
+    values: tuple[int | None, ...], tmp_path: Path
+) -> None:
+    records = [
+        Record(key=str(key), fields={} if value is None else {"at": value})
+        for key, value in enumerate(values)
+    ]
+    store = await Store.open(str(tmp_path), "test")
+    collection = await store.collection(SMALL)
+
+    async def pages(order: Order, limit: int) -> list[list[str]]:
+        page = await collection.select(EVERYTHING, order=(order,), limit=limit)
+        found = [page]
+        while page.after is not None:
+            page = await collection.select(EVERYTHING, order=(order,), after=page.after, limit=limit)
+            found.append(page)
+        return [[stored.record.key for stored in each.records] for each in found]
+
+    async def check(present: Sequence[Record]) -> None:
+        for order, limit in itertools.product((Order("at"), Order("at", descending=True)), (1, 2)):
+            keys = ordered(present, (order,))
+            wanted = [keys[at : at + limit] for at in range(0, len(keys), limit)]
+            assert await pages(order, limit) == wanted
+
+    try:
+        await collection.upsert(records)
+        for gone in records:
+            await check(records)
+            await collection.delete([gone.key])
+            await check([each for each in records if each is not gone])
+            await collection.upsert([gone])
+    finally:
+        await store.close()
 
 
 def test_what_was_swept_since_a_count_is_not_counted_on() -> None:

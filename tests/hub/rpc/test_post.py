@@ -40,6 +40,21 @@ async def test_a_message_is_answered_in_json(tmp_path: Path) -> None:
         assert not here.door.busy
 
 
+async def test_a_job_goes_on_after_the_request_that_began_it(tmp_path: Path) -> None:
+    async with rpc_hub(tmp_path) as here:
+        client, bearer = await here.peer(), here.bearer
+        state = (await post(client, request("work"), authorization=bearer)).json["result"]
+        assert (state["status"], state["owner"]["detached"]) == ("running", True)
+        client.close()
+        await until(lambda: not here.door.connections, "the program has left")
+        here.works.gate.set()
+        await until(lambda: not here.hub.jobs.running, "the job is over")
+        follow = request("follow_job", {"job": state["job"]})
+        assert (await post(await here.peer(), follow, authorization=bearer)).json["result"][
+            "result"
+        ] == "opened"
+
+
 async def test_what_is_only_told_has_no_answer(tmp_path: Path) -> None:
     async with rpc_hub(tmp_path) as here:
         client = await here.peer()

@@ -158,6 +158,23 @@ async def test_who_hangs_up_has_what_they_asked_for_cancelled(tmp_path: Path) ->
         assert not here.door.busy
 
 
+@pytest.mark.parametrize("detached", [False, True])
+async def test_a_job_ends_with_its_websocket_unless_it_is_detached(tmp_path: Path, detached: bool) -> None:
+    async with rpc_hub(tmp_path) as here:
+        frames = await here.frames(authorization=here.bearer)
+        job = (await frames.ask("work"))["result"]["job"]
+        await until(lambda: here.works.running > 0, "it runs")
+        if detached:
+            assert (await frames.ask("detach_job", {"job": job}))["result"]["owner"]["detached"]
+        frames.close()
+        await until(lambda: not here.door.connections, "the program has left")
+        here.works.gate.set()  # too late for a job that was cancelled
+        other = await here.frames(authorization=here.bearer)
+        await until(lambda: not here.hub.jobs.running, "the job is over")
+        state = (await other.ask("follow_job", {"job": job}))["result"]
+        assert state["status"] == ("done" if detached else "cancelled")
+
+
 @pytest.mark.parametrize("pongs", [True, False])
 async def test_a_client_without_a_sign_of_life_is_gone(tmp_path: Path, pongs: bool) -> None:
     async with rpc_hub(tmp_path, ping_interval=0.1) as here:
