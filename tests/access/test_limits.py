@@ -19,14 +19,7 @@ from tabane.access.limits import (
     CallTurn,
 )
 from tabane.errors import RateLimited
-from tabane.settings.limit_rules import (
-    DEFAULT_RULES,
-    TIERS,
-    CallCap,
-    CallRate,
-    LimitRules,
-    TierLimits,
-)
+from tabane.settings.limit_rules import DEFAULT_RULES, TIERS, CallCap, CallRate, LimitRules, TierLimits
 
 
 class Clock:

@@ -52,12 +52,7 @@ def test_a_result_without_content_is_what_else_it_has(result: Any, text: str) ->
 
 @pytest.mark.parametrize(
     ("text", "columns", "shown"),
-    [
-        ("short", 5, "short"),
-        ("longer", 5, "long…"),
-        ("束ねる", 6, "束ねる"),
-        ("束ねる", 5, "束ね…"),
-    ],
+    [("short", 5, "short"), ("longer", 5, "long…"), ("束ねる", 6, "束ねる"), ("束ねる", 5, "束ね…")],
 )
 def test_a_line_is_cut_to_the_columns_that_it_takes(text: str, columns: int, shown: str) -> None:
     assert fitted(text, columns) == shown

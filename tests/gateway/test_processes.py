@@ -159,9 +159,7 @@ async def test_a_start_that_fails_says_what_is_missing(
         before = descriptors()
         with pytest.raises(UpstreamUnavailable) as refused:
             await processes.spawn(
-                [command.format(tmp=tmp_path)],
-                {"PATH": "/nowhere:/bin"},
-                cwd and cwd.format(tmp=tmp_path),
+                [command.format(tmp=tmp_path)], {"PATH": "/nowhere:/bin"}, cwd and cwd.format(tmp=tmp_path)
             )
         assert said.format(tmp=tmp_path) in refused.value.text()
         assert descriptors() == before

@@ -172,10 +172,7 @@ def test_only_so_many_compiled_schemas_are_kept() -> None:
 
 @pytest.mark.parametrize(
     ("schema", "parameter"),
-    [
-        ({"additionalProperties": False}, "arguments"),
-        ({"properties": {"a": False}}, "a"),
-    ],
+    [({"additionalProperties": False}, "arguments"), ({"properties": {"a": False}}, "a")],
 )
 def test_what_may_not_be_given_at_all_is_said_so(schema: Any, parameter: str) -> None:
     assert str(fault({"a": 1}, schema)) == f"{parameter}: not accepted here."

@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 
 from tabane.errors import ConfigurationError
 from tabane.gateway.servers.secrets_file import parse_secrets
-from tabane.gateway.servers.variables import (
-    Variables,
-    escaped,
-    expand,
-    load_variables,
-    with_folder,
-)
+from tabane.gateway.servers.variables import Variables, escaped, expand, load_variables, with_folder
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

@@ -188,8 +188,7 @@ def test_a_log_level_meant_for_another_program_is_a_warning(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "size"),
-    [("65536", 65536), ("64 KiB", 65536), ("128MiB", 128 << 20), (" 1 gib ", 1 << 30)],
+    ("text", "size"), [("65536", 65536), ("64 KiB", 65536), ("128MiB", 128 << 20), (" 1 gib ", 1 << 30)]
 )
 def test_sizes_are_read_with_their_unit(tmp_path: Path, text: str, size: int) -> None:
     assert load(tmp_path, TABANE_MAX_LINE=text).max_line == size

@@ -39,8 +39,7 @@ def test_toml_that_has_no_place_for_the_entry_is_refused(text: str) -> None:
         toml_edits.with_table(text, TOML, ENTRY)
 
 
-@pytest.mark.parametrize(("before", "after"), CASES["yaml_is_changed_where_the_entry_is"]
-)  # fmt: skip
+@pytest.mark.parametrize(("before", "after"), CASES["yaml_is_changed_where_the_entry_is"])
 def test_yaml_is_changed_where_the_entry_is(before: str, after: str) -> None:
     assert yaml_edits.with_mapping(before, YAML, ENTRY) == after
     assert yaml_edits.with_mapping(after, YAML, ENTRY) == after

@@ -60,8 +60,7 @@ def test_hosts_that_search_by_themselves_get_all_tools() -> None:
     assert full == {"claude-code", "codex", "cursor", "vscode", "vscode-insiders"}
 
 
-@pytest.mark.parametrize(("name", "platform", "path"), CASES["paths_follow_the_platform"]
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "platform", "path"), CASES["paths_follow_the_platform"])
 def test_paths_follow_the_platform(name: str, platform: str, path: str) -> None:
     assert path_of(name, UserMachine(platform, HOME)) == HOME / path
 

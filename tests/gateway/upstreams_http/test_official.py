@@ -105,10 +105,7 @@ async def test_arguments_are_mirrored_in_headers_also_behind_call_tool(tmp_path:
 
 
 async def test_a_stream_that_the_server_closes_is_gone_on_with(tmp_path: Path) -> None:
-    async with (
-        official("resumable", tmp_path) as server,
-        running_hub(tmp_path / "home", at(server)) as hub,
-    ):
+    async with official("resumable", tmp_path) as server, running_hub(tmp_path / "home", at(server)) as hub:
         client = await hub.connect()
         assert text(await client.call("web__breaks")) == "resumed"
 

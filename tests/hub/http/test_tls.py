@@ -20,7 +20,7 @@ from tabane.hub.http.door import HttpWaits
 from tabane.hub.http.tls_entrance import MOST_OF_SOURCE, MOST_PENDING
 from tabane.settings import load_settings
 from tests.harness.certificates import HubCertificate
-from tests.harness.http_hub import HttpHub, http_hub, modern, request
+from tests.harness.http_hub import HttpHub, http_hub, http_peer, modern, request
 from tests.harness.identities import GivenAccess, GivenKeys, identities
 from tests.harness.patience import until
 from tests.harness.running_hub import SOON, child
@@ -115,8 +115,7 @@ def serial(peer: Any) -> str:
 
 async def test_a_new_certificate_is_used_for_new_connections_and_a_broken_one_is_not(tmp_path: Path) -> None:
     certificate = HubCertificate(tmp_path)
-    async with http_hub(tmp_path, trusted=certificate.trusted(), **certificate.settings) as here:
-        first = await here.peer()
+    async with http_peer(tmp_path, trusted=certificate.trusted(), **certificate.settings) as (here, first):
         certificate.issue("127.0.0.1")
         assert here.door.tls is not None
         here.door.tls.look()
@@ -245,8 +244,10 @@ async def test_rubbish_instead_of_a_handshake_hurts_nobody(tmp_path: Path) -> No
 async def test_a_refused_request_is_answered_before_the_end_of_the_connection(tmp_path: Path) -> None:
     certificate = HubCertificate(tmp_path)
     waits = HttpWaits(head=0.2, look=0.05)
-    async with http_hub(tmp_path, trusted=certificate.trusted(), waits=waits, **certificate.settings) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, trusted=certificate.trusted(), waits=waits, **certificate.settings) as (
+        _,
+        peer,
+    ):
         peer.write(b"GET /healthz HTTP/1.1\r\n")
         answer = await peer.answer()
         assert answer.status == 408
