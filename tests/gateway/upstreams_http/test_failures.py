@@ -379,13 +379,10 @@ async def test_a_body_without_end_is_cut_off(tmp_path: Path) -> None:
             wire.chunk(b" " * 65536)
             await wire.writer.drain()
 
-    async with web_hub(tmp_path / "body", calls(endless), {"max_line": 1 << 20}) as (_, _, client):
+    limit = {"max_line": 1 << 20}
+    async with web_hub(tmp_path / "body", calls(endless), limit) as (_, _, client):
         assert "larger than the message limit" in await failure(client)
-    async with web_hub(tmp_path / "stream", calls(endless), {"max_line": 1 << 20}, timeout=2) as (
-        _,
-        _,
-        client,
-    ):
+    async with web_hub(tmp_path / "stream", calls(endless), limit, timeout=2) as (_, _, client):
         assert "did not answer within" in await failure(client, "peek")
 
 
@@ -490,12 +487,8 @@ def redirecting(status: int, location: Callable[[Raw], str]) -> Handler:
 
 @pytest.mark.parametrize("status", [307, 308])
 async def test_a_redirect_to_the_same_place_is_followed(tmp_path: Path, status: int) -> None:
-    handler = redirecting(status, lambda server: "/mcp/")
-    async with web_hub(tmp_path, handler, headers={"Authorization": "Bearer abcdefgh"}) as (
-        server,
-        _,
-        client,
-    ):
+    handler, headers = redirecting(status, lambda server: "/mcp/"), {"Authorization": "Bearer abcdefgh"}
+    async with web_hub(tmp_path, handler, headers=headers) as (server, _, client):
         assert text(await client.call("web__echo")) == "done"
         assert server.requests[-1].target == "/mcp/"
         assert server.requests[-1].headers["authorization"] == "Bearer abcdefgh"
@@ -640,10 +633,8 @@ async def test_a_server_of_the_old_kind_is_found_where_no_type_is_given(tmp_path
     async with raw(old, path="/sse") as server:
         async with connected_hub(tmp_path / "a", {"web": {"url": server.url}}) as (_, client):
             assert text(await client.call("web__echo")) == "done"
-        async with connected_hub(tmp_path / "b", {"web": {"type": "http", "url": server.url}}) as (
-            hub,
-            client,
-        ):
+        typed = {"web": {"type": "http", "url": server.url}}
+        async with connected_hub(tmp_path / "b", typed) as (hub, client):
             assert 'set "type": "sse"' in await why_not(hub, client)
 
 
