@@ -219,7 +219,7 @@ def test_a_model_that_a_variable_sets_is_not_changed(tmp_path: Path) -> None:
         assert "environment variable TABANE_MODEL" in refused.err
 
 
-def test_with_a_server_of_models_names_are_those_of_the_server(tmp_path: Path) -> None:
+async def test_with_a_server_of_models_names_are_those_of_the_server(tmp_path: Path) -> None:
     service = FakeService()
     home = configured(tmp_path)
 
@@ -236,11 +236,8 @@ def test_with_a_server_of_models_names_are_those_of_the_server(tmp_path: Path) -
             assert "no such model" in home.run("models", "use", "third").err
             assert home.json("models", "show")["model"] == "bge-m3"
 
-    async def run() -> None:
-        async with service.serving() as url:
-            await asyncio.to_thread(use, url)
-
-    asyncio.run(run())
+    async with service.serving() as url:
+        await asyncio.to_thread(use, url)
 
 
 def test_a_hub_that_runs_takes_another_model_of_the_settings_up(tmp_path: Path) -> None:
@@ -256,15 +253,10 @@ def test_a_hub_that_runs_takes_another_model_of_the_settings_up(tmp_path: Path) 
         assert first in [each["model"] for each in home.run("models", "--json").json["open"]]
 
 
-def test_a_model_is_fetched_with_progress_and_used(tmp_path: Path) -> None:
+async def test_a_model_is_fetched_with_progress_and_used(tmp_path: Path) -> None:
     fake = FakeHub()
     fake.add("org/tiny", tiny.make(tmp_path / "source"))
     home = configured(tmp_path, model="org/tiny")
-
-    async def run() -> None:
-        async with fake.serving() as url:
-            home.environment |= {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": url}
-            await asyncio.to_thread(use)
 
     def use() -> None:
         with hub(home):
@@ -279,4 +271,6 @@ def test_a_model_is_fetched_with_progress_and_used(tmp_path: Path) -> None:
             assert home.run("models", "pull").status == 0  # nothing is left to fetch
             assert fake.fetched("file") == []
 
-    asyncio.run(run())
+    async with fake.serving() as url:
+        home.environment |= {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": url}
+        await asyncio.to_thread(use)

@@ -36,9 +36,7 @@ def ids(home: Home, *arguments: str) -> list[int]:
 # -- import --------------------------------------------------------------------------------------
 
 
-def test_what_was_taken_in_is_told_source_by_source_and_a_second_time_changes_nothing(
-    tmp_path: Path,
-) -> None:
+def test_what_was_taken_in_is_told_source_by_source_and_a_second_time_changes_nothing(tmp_path: Path) -> None:
     home = with_model(tmp_path, model="none")
     files = write_archive(tmp_path / "archive")
     with hub(home):

@@ -143,10 +143,7 @@ def job(done: int, status: str = "running", **more: Any) -> dict[str, Any]:
 
 
 def test_ctrl_c_while_progress_is_shown_leaves_the_hub_to_its_work(home: Home) -> None:
-    with (
-        fake_hub(home.tabane) as hub,
-        on_terminal(home, "start", "-e", "archive/embeddings") as terminal,
-    ):
+    with fake_hub(home.tabane) as hub, on_terminal(home, "start", "-e", "archive/embeddings") as terminal:
         peer = hub.accept()
         for number, result in enumerate(({"pid": 1, "flags": [], "servers_file": "x"}, {}), 1):
             peer.next()

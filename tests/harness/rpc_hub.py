@@ -20,7 +20,7 @@ from tabane.messages import Message
 from tabane.operations import Caller, Face, Operation, OperationTable, Privilege, Progress, StreamPart
 from tabane.wire import websocket
 from tabane.wire.websocket import Event, WebSocketDecoder
-from tests.harness.http_hub import HttpHub, open_door, request
+from tests.harness.http_hub import HttpClient, HttpHub, open_door, request
 from tests.harness.running_hub import SOON, Json, RunningHub
 
 RPC = frozenset({Face.RPC})
@@ -213,3 +213,17 @@ async def rpc_hub(folder: Path, *, waits: HttpWaits | None = None, **settings: A
             yield served
         finally:
             await served.close()
+
+
+@asynccontextmanager
+async def rpc_peer(folder: Path, **given: Any) -> AsyncIterator[tuple[RpcHub, HttpClient]]:
+    """Run a hub as :func:`rpc_hub` does, with a client that is connected to it."""
+    async with rpc_hub(folder, **given) as here:
+        yield here, await here.peer()
+
+
+@asynccontextmanager
+async def rpc_frames(folder: Path, **given: Any) -> AsyncIterator[tuple[RpcHub, WebSocketClient]]:
+    """Run a hub as :func:`rpc_hub` does, with a WebSocket to it."""
+    async with rpc_hub(folder, **given) as here:
+        yield here, await here.frames()

@@ -34,9 +34,7 @@ def listed(pins: ServerPins, listing: dict[str, int], now: float) -> None:
 
 
 @given(STEPS)
-def test_what_waits_is_what_was_neither_listed_first_nor_accepted(
-    steps: list[dict[str, int] | str],
-) -> None:
+def test_what_waits_is_what_was_neither_listed_first_nor_accepted(steps: list[dict[str, int] | str]) -> None:
     pins, trusted, opened = ServerPins(), {}, set()
     current: dict[str, int] = {}
     begun = False
