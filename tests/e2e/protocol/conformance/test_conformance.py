@@ -100,14 +100,11 @@ def test_the_list_names_scored_scenarios_and_gives_a_reason_for_each() -> None:
     ("era", "mode", "version"),
     [("both", "auto", "2026-07-28"), ("both", "legacy", "2025-11-25"), ("legacy", "auto", "2025-11-25")],
 )
-def test_the_server_of_the_suite_speaks_the_eras_it_is_told_to(
+async def test_the_server_of_the_suite_speaks_the_eras_it_is_told_to(
     era: Era, mode: ConnectMode, version: str
 ) -> None:
-    async def scenario() -> None:
-        command, *arguments = upstream(era)
-        parameters = StdioServerParameters(command=command, args=arguments, cwd=ROOT)
-        async with Client(stdio_client(parameters), mode=mode) as client:
-            assert client.protocol_version == version
-            assert len((await client.list_tools()).tools) > 20
-
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    command, *arguments = upstream(era)
+    parameters = StdioServerParameters(command=command, args=arguments, cwd=ROOT)
+    async with Client(stdio_client(parameters), mode=mode) as client:
+        assert client.protocol_version == version
+        assert len((await client.list_tools()).tools) > 20
