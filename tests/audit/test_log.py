@@ -327,15 +327,12 @@ def test_a_rotation_on_a_full_disk_is_made_up_for(tmp_path: Path) -> None:
     assert verified(tmp_path).intact
 
 
-def test_a_strict_log_answers_when_entries_are_on_disk(tmp_path: Path) -> None:
-    async def run() -> None:
-        log = AuditLog(str(tmp_path), AuditOptions(sync="strict"), asyncio.get_running_loop())
-        waits = [log.record(CALLER, TARGET) for _ in range(200)]
-        assert None not in waits
-        await asyncio.gather(*(wait for wait in waits if wait is not None))
-        log.close()
-
-    asyncio.run(run())
+async def test_a_strict_log_answers_when_entries_are_on_disk(tmp_path: Path) -> None:
+    log = AuditLog(str(tmp_path), AuditOptions(sync="strict"), asyncio.get_running_loop())
+    waits = [log.record(CALLER, TARGET) for _ in range(200)]
+    assert None not in waits
+    await asyncio.gather(*(wait for wait in waits if wait is not None))
+    log.close()
     assert len(entries(tmp_path)) == 201
 
 
@@ -349,8 +346,8 @@ def test_files_follow_each_other(tmp_path: Path) -> None:
     assert all(b'"name":"file","previous":"' in first for first in firsts)
 
 
-def test_files_beyond_the_limit_are_removed_and_that_is_recorded(tmp_path: Path) -> None:
-    asyncio.run(many(tmp_path, AuditOptions(size=64 << 10, files=3)))
+async def test_files_beyond_the_limit_are_removed_and_that_is_recorded(tmp_path: Path) -> None:
+    await many(tmp_path, AuditOptions(size=64 << 10, files=3))
     report = verified(tmp_path)
     assert report.intact
     assert report.first > 1
@@ -368,8 +365,8 @@ async def many(home: Path, options: AuditOptions) -> None:
     log.close()
 
 
-def test_old_files_are_removed(tmp_path: Path) -> None:
-    asyncio.run(aging(tmp_path))
+async def test_old_files_are_removed(tmp_path: Path) -> None:
+    await aging(tmp_path)
     assert verified(tmp_path).intact
     assert entries(tmp_path)[0].seq > 1
 
@@ -389,7 +386,7 @@ async def aging(home: Path) -> None:
     log.close()
 
 
-def test_a_file_that_somebody_else_removes_is_no_retention(tmp_path: Path) -> None:
-    asyncio.run(many(tmp_path, AuditOptions(size=64 << 10, files=3)))
+async def test_a_file_that_somebody_else_removes_is_no_retention(tmp_path: Path) -> None:
+    await many(tmp_path, AuditOptions(size=64 << 10, files=3))
     files(tmp_path)[0].unlink()
     assert verified(tmp_path).problems[0].kind == "removed"

@@ -43,8 +43,8 @@ class OnChroma:
 
 class TestVectors(OnChroma, VectorsContract):
     @pytest.mark.parametrize("combination", [Combination.AVERAGE])  # of several spaces: without the index
-    def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
-        super().test_many_are_searched_as_exactly_as_few(combination)
+    async def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
+        await super().test_many_are_searched_as_exactly_as_few(combination)
 
 
 class TestSpaces(OnChroma, SpacesContract):

@@ -21,7 +21,7 @@ from tabane.hub.jobs import Jobs
 from tabane.messages import say
 from tabane.operations import Caller, Door, Face, OperationTable, Progress
 from tabane.wire import json
-from tests.harness.patience import steps
+from tests.harness.patience import LONG, steps
 
 EN, JA = Caller("local", Face.RPC, "1"), Caller("local", Face.RPC, "2", lang="ja")
 TITLE = say("Nothing was found.")

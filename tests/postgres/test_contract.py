@@ -60,8 +60,8 @@ class OnIndexedPostgres:
 
 class TestIndexedVectors(OnIndexedPostgres, VectorsContract):
     @pytest.mark.parametrize("combination", [Combination.AVERAGE])  # of several spaces: without the index
-    def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
-        super().test_many_are_searched_as_exactly_as_few(combination)
+    async def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
+        await super().test_many_are_searched_as_exactly_as_few(combination)
 
 
 class TestIndexedSpaces(OnIndexedPostgres, SpacesContract):
@@ -79,8 +79,8 @@ class OnOutsideIndex:
 
 class TestOutsideVectors(OnOutsideIndex, VectorsContract):
     @pytest.mark.parametrize("combination", [Combination.AVERAGE])  # of several spaces: without the index
-    def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
-        super().test_many_are_searched_as_exactly_as_few(combination)
+    async def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
+        await super().test_many_are_searched_as_exactly_as_few(combination)
 
 
 class TestOutsideSpaces(OnOutsideIndex, SpacesContract):
