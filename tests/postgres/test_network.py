@@ -113,8 +113,8 @@ async def test_a_silent_server_is_given_up_while_everything_else_goes_on(
         turns = 0
         while not waiting.done():
             turns += 1
-            await asyncio.sleep(0.01)
-        assert turns > 10  # the event loop was free
+            await asyncio.sleep(0)
+        assert turns > 100  # the event loop was free
         for error in await waiting:
             assert "cannot be reached" in str(error)
         network.silent = False
@@ -159,13 +159,14 @@ async def test_a_silent_server_does_not_keep_a_hub_from_stopping(
 
 
 async def test_a_short_restart_is_waited_for(network: NetworkProxy, schema: str) -> None:
-    async with opened(url(schema, network), Patience(restart=LONG)) as collection:
+    address = url(schema, network)
+    async with opened(address, Patience(restart=LONG)) as collection, opened(address) as hasty:
         await collection.upsert([record("before")])
         network.refuse()
         network.cut()
         reading = asyncio.create_task(collection.select(EVERYTHING))
         writing = asyncio.create_task(collection.upsert([record("after")]))
-        await asyncio.sleep(0.3)  # in which both find nobody there
+        assert "cannot be reached" in str(await refusal(hasty))  # both have found nobody there by then
         network.accept()
         assert "before" in {stored.record.key for stored in (await reading).records}
         assert await writing == [True]

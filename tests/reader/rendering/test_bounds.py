@@ -216,21 +216,21 @@ def test_nothing_is_left_of_a_hub_that_is_killed(
 
 
 async def test_one_page_is_shown_at_a_time_and_few_wait(site: Site, browser: str) -> None:
-    open_now, most = 0, 0
+    order: list[str] = []
 
-    async def slowly(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal open_now, most
-        open_now += 1
-        most = max(most, open_now)
-        await asyncio.sleep(0.3)
-        open_now -= 1
+    async def asked(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        order.append("asked")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 8\r\n\r\n<p>Here.")
 
-    site.wild("/slow", slowly)
-    it = rendering(site, browser, {"waiting": 1})
-    found = await asyncio.gather(*(it.render(site.url("/slow")) for _ in range(3)), return_exceptions=True)
+    def begun() -> bool:
+        order.append("begun")
+        return True
+
+    site.wild("/page", asked)
+    it = rendering(site, browser, {"waiting": 1}, sandbox=begun)
+    found = await asyncio.gather(*(it.render(site.url("/page")) for _ in range(3)), return_exceptions=True)
     await it.close()
-    assert most == 1
+    assert order == ["begun", "asked"] * 2, "the second one begins when the first one is done"
     assert sorted(getattr(one, "cause", "shown") for one in found) == ["rate", "shown", "shown"]
 
 
