@@ -2,6 +2,7 @@
 # Nothing outside this folder is touched; `make clean` takes it back to a fresh clone.
 # With KEEP=FOLDER, what others made is set up once in that folder, and each checkout on the machine uses it.
 KEEP ?=
+MAKEFLAGS += --no-print-directory
 
 VENV := .venv
 BIN  := $(VENV)/bin
@@ -176,6 +177,7 @@ $(PACKAGES_READY): uv.lock pyproject.toml | $(BIN)/uv
 	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], \
 	  "editables", sep="\n")' | $(UV) pip install $(QUIET) --compile-bytecode --python $(BIN)/python \
 	  --target $(VENV)/build -r -
+	@rm -rf $(VENV)/build/bin
 	@touch $@
 
 $(BIN)/uv: | $(BIN)/python
@@ -193,7 +195,8 @@ else
 $(PACKAGES_READY): uv.lock pyproject.toml
 	@$(FIND_PYTHON); \
 	"$$found" .ci/keep.py $(KEEP) venv --copy $(VENV) --by uv.lock --by $(UV_VERSION) \
-	  --by "$$(grep '^requires = ' pyproject.toml)" --by '$$(PACKAGES_READY)' -- $(MAKE) KEEP= VENV={} {}/.packages
+	  --by "$$(grep '^requires = ' pyproject.toml)" --by '$$(PACKAGES_READY)' --by '$$(BIN)/uv' \
+	  -- $(MAKE) KEEP= VENV={} {}/.packages
 	@touch $@
 
 $(BIN)/uv: | $(PACKAGES_READY)
@@ -206,14 +209,17 @@ milvus: $(MILVUS_READY)
 
 chroma: $(CHROMA_READY)
 else
-LINKED = $(BIN)/python .ci/keep.py $(KEEP) $@ --link build/$@
+# With all byte code, so that nobody writes into the folder later.
+LINKED = UV_COMPILE_BYTECODE=1 $(BIN)/python .ci/keep.py $(KEEP) $@ --link build/$@
 
 node: | $(BIN)/uv
 	@$(LINKED) --by '$$(NODE_READY)' --by '$$(NODE_RUNTIME)' --by $(NODE_VERSION) \
-	  --by tests/e2e/real/package.json --by tests/e2e/real/package-lock.json -- $(MAKE) KEEP= NODE={} $@
+	  --by tests/e2e/real/package.json --by tests/e2e/real/package-lock.json \
+	  -- $(MAKE) KEEP= NODE={} $@
 
 milvus: | $(BIN)/uv
-	@$(LINKED) --by '$$(MILVUS_READY)' --by $(MILVUS_VERSION) --by $(MILVUS_LITE_VERSION) -- $(MAKE) KEEP= MILVUS={} $@
+	@$(LINKED) --by '$$(MILVUS_READY)' --by $(MILVUS_VERSION) --by $(MILVUS_LITE_VERSION) \
+	  -- $(MAKE) KEEP= MILVUS={} $@
 
 chroma: | $(BIN)/uv
 	@$(LINKED) --by '$$(CHROMA_READY)' --by $(CHROMA_VERSION) -- $(MAKE) KEEP= CHROMA={} $@
@@ -249,10 +255,9 @@ $(MILVUS_READY): | $(BIN)/uv
 	@echo "milvus: Milvus $(MILVUS_VERSION) into $(MILVUS) (170 MB to download)"
 	@rm -rf $(MILVUS)
 	@$(UV) venv --quiet --python $(BIN)/python $(MILVUS)
-	@$(UV) pip install $(QUIET) --compile-bytecode --python $(MILVUS)/bin/python \
-	  "milvus==$(MILVUS_VERSION)" "setuptools<81"
+	@$(UV) pip install $(QUIET) --python $(MILVUS)/bin/python "milvus==$(MILVUS_VERSION)" "setuptools<81"
 	@$(UV) venv --quiet --python $(BIN)/python $(MILVUS)/lite
-	@$(UV) pip install $(QUIET) --compile-bytecode --python $(MILVUS)/lite/bin/python \
+	@$(UV) pip install $(QUIET) --python $(MILVUS)/lite/bin/python \
 	  "milvus-lite==$(MILVUS_LITE_VERSION)" "pymilvus>=2.6,<3"
 	@$(MILVUS)/bin/python -c 'import milvus; milvus._initialize_data_files("$(abspath $(MILVUS))/server")'
 	@touch $@
@@ -262,7 +267,7 @@ $(CHROMA_READY): | $(BIN)/uv
 	@echo "chroma: Chroma $(CHROMA_VERSION) into $(CHROMA) (110 MB to download)"
 	@rm -rf $(CHROMA)
 	@$(UV) venv --quiet --python $(BIN)/python $(CHROMA)
-	@$(UV) pip install $(QUIET) --compile-bytecode --python $(CHROMA)/bin/python "chromadb==$(CHROMA_VERSION)"
+	@$(UV) pip install $(QUIET) --python $(CHROMA)/bin/python "chromadb==$(CHROMA_VERSION)"
 	@touch $@
 
 clean:
