@@ -228,10 +228,10 @@ endif
 # A folder that other checkouts use is left alone if the lock of this one changes.
 $(NODE_READY): tests/e2e/real/package.json tests/e2e/real/package-lock.json | $(NODE_RUNTIME)
 	@[ ! -L $(NODE) ] || { rm $(NODE) && $(MAKE) $(NODE_RUNTIME); }
-	@echo "node: npm servers, the Inspector and the conformance suite into $(NODE) (NNN MB to download)"
+	@echo "node: npm servers, the Inspector and the conformance suite into $(NODE) (80 MB to download)"
 	@cp tests/e2e/real/package.json tests/e2e/real/package-lock.json $(NODE)/
 	@cd $(NODE) && PATH="$$PWD/bin:$$PATH" $(NPM_CERTS) npm ci --ignore-scripts --no-audit --no-fund \
-	  --loglevel=error >/dev/null
+	  --no-update-notifier --loglevel=error >/dev/null
 	@for tool in conformance mcp-*; do \
 	  for found in $(NODE)/node_modules/.bin/$$tool; do ln -sf "../node_modules/.bin/$${found##*/}" $(NODE)/bin/; done; \
 	done

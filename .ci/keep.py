@@ -1,13 +1,14 @@
 """Set-ups of third-party packages, made once on a machine and used by each checkout: ``make KEEP=FOLDER …``.
 
-``keep.py KEEP NAME --link TARGET --by TEXT … -- COMMAND …`` makes ``KEEP/NAME-HASH`` by the command, whose ``{}`` is
-that folder, and makes TARGET a symbolic link to it. The hash is that of Python and of what ``--by`` names: a file, a
-target of the Makefile with its recipe, or a text. ``--copy`` makes TARGET a copy by hard links instead, whose scripts
-name TARGET. ``--cache`` runs a command that fills the cache TARGET: from the kept one, which is replaced if it succeeds.
+``keep.py KEEP NAME --link TARGET --by TEXT … -- COMMAND …`` makes the folder ``KEEP/NAME-HASH`` by the
+command, in which ``{}`` stands for it, and makes TARGET a symbolic link to it. The hash is that of Python
+and of each TEXT: the name of a file, a target of the Makefile (its recipe counts), or any text. ``--copy
+TARGET`` makes a copy by hard links, whose scripts name TARGET. ``--cache TARGET`` runs a command that reads
+and writes the cache TARGET. It begins with the kept cache, which is replaced if the command succeeds.
 
-A lock of the system lets one process work on a NAME. Processes of the command inherit it, so it ends with the last of
-them. The list of files is written when the command has succeeded, and compared before each use: what was interrupted or
-damaged is made again.
+A lock of the system lets one process work on a NAME. The command's processes inherit it, so it ends with
+the last of them. The list of files is written when the command has succeeded, and compared before each use:
+what was interrupted or damaged is made again.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 LIST = ".kept-files"
+"""The name of the list of files in a kept folder."""
 DAY = 24 * 3600
 UNUSED = 30 * DAY
 """Seconds after which a set-up that nobody uses is removed."""
@@ -35,7 +37,7 @@ SPARE = 4
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser()
     parser.add_argument("keep", type=Path)
     parser.add_argument("name")
     way = parser.add_mutually_exclusive_group(required=True)
@@ -44,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--by", action="append", default=[], metavar="TEXT")
     parser.add_argument("command", nargs="+")
     given = parser.parse_args(arguments)
-    keep = given.keep.expanduser().absolute()
+    keep = Path(os.path.abspath(given.keep.expanduser()))
     keep.mkdir(parents=True, exist_ok=True)
     folder = keep / f"{given.name}-{decided_by(given.by)}"
     if given.cache:
@@ -63,8 +65,11 @@ def decided_by(names: Sequence[str]) -> str:
     makefile = Path("Makefile").read_text(encoding="utf-8") if Path("Makefile").exists() else ""
     parts = [sys.version, os.path.realpath(sys.executable), sysconfig.get_platform()]
     for name in names:
-        rule = re.search(rf"^{re.escape(name)}:(.+\n)+", makefile, re.MULTILINE)
-        parts.append(Path(name).read_text(encoding="utf-8") if Path(name).is_file() else rule[0] if rule else name)
+        if Path(name).is_file():
+            parts.append(Path(name).read_text(encoding="utf-8"))
+        else:
+            rule = re.search(rf"^{re.escape(name)}:(.+\n)+", makefile, re.MULTILINE)
+            parts.append(rule[0] if rule else name)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -88,7 +93,7 @@ def is_whole(folder: Path) -> bool:
         listed = (folder / LIST).read_text(encoding="utf-8", errors="surrogateescape").splitlines()
         sizes = (line.split(" ", 1) for line in listed)
         return all(os.lstat(f"{folder}/{path}").st_size == int(size) for size, path in sizes)
-    except FileNotFoundError:
+    except (OSError, ValueError):
         return False
 
 
@@ -111,7 +116,7 @@ def files(folder: Path) -> Iterator[str]:
     for parent, folders, names in os.walk(folder):
         links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
         for name in [*names, *links]:
-            if not name.endswith(".pyc"):
+            if not name.endswith((".pyc", LIST)):
                 yield os.path.relpath(os.path.join(parent, name), folder)
 
 
@@ -125,13 +130,13 @@ def link(folder: Path, target: Path) -> None:
 def copy(folder: Path, target: Path) -> None:
     """Make the target a copy of an environment of Python. Its scripts start the Python of the copy."""
     with whole(target) as partial:
-        shutil.copytree(folder, partial, symlinks=True, copy_function=hard_link)
+        copy_tree(folder, partial, hard_link)
         rename_in_scripts(partial, bytes(folder), bytes(target.absolute()))
 
 
 @contextlib.contextmanager
 def whole(target: Path) -> Iterator[Path]:
-    """Give a path beside the target, which takes its place at the end."""
+    """Yield the path of a new folder, which takes the target's place at the end."""
     partial = Path("build", f"{target.name}.partial")
     partial.parent.mkdir(exist_ok=True)
     remove(partial)
@@ -140,7 +145,13 @@ def whole(target: Path) -> Iterator[Path]:
     partial.rename(target)
 
 
+def copy_tree(folder: Path, target: Path, copy_file: Callable[[str, str], object]) -> None:
+    ignored = shutil.ignore_patterns(LIST)
+    shutil.copytree(folder, target, symlinks=True, ignore=ignored, copy_function=copy_file)
+
+
 def rename_in_scripts(environment: Path, old: bytes, new: bytes) -> None:
+    """Replace the path of the kept environment in small files that have it."""
     for file in [environment / "pyvenv.cfg", *(environment / "bin").iterdir()]:
         if file.is_symlink() or file.stat().st_size > 1 << 16:
             continue
@@ -152,9 +163,10 @@ def rename_in_scripts(environment: Path, old: bytes, new: bytes) -> None:
 
 
 def hard_link(source: str, target: str) -> None:
+    """Link a file, or copy it if the file system cannot."""
     try:
         os.link(source, target, follow_symlinks=False)
-    except OSError:  # another file system, or one without hard links
+    except OSError:
         shutil.copy2(source, target, follow_symlinks=False)
 
 
@@ -164,7 +176,7 @@ def run_with_cache(folder: Path, target: Path, command: Sequence[str]) -> int:
         with locked(folder):
             if is_whole(folder):
                 with whole(target) as partial:
-                    shutil.copytree(folder, partial)
+                    copy_tree(folder, partial, shutil.copy2)
     status = subprocess.call(command)
     if status == 0:
         with locked(folder):
