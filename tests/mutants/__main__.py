@@ -77,7 +77,8 @@ class Inspection:
         for file in files:
             own = {number: one for number, one in self._mutations.items() if one.file == file}
             laboratory.write(file, probed(self._sources[file], own))
-        run = laboratory.run(["--tier", "ordinary", *_tests_of(name)], None, 8 * HOURS, HOURS)
+        ordinary = ("--tier", "ordinary", "--record", "/tmp/prices.json")  # who records does not judge
+        run = laboratory.run([*ordinary, *_tests_of(name)], None, 8 * HOURS, HOURS)
         self._keep(name.replace("/", "-"), run)
         if not run.results:
             raise SystemExit(f"the tests of {name} do not run:\n{run.output[-4000:]}")

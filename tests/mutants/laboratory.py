@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from tests.landing import EXAMPLES
+from tests.plugins.tiers import ROOT as ROOT
+
 _COPIED = ("src", "tests")
 _PYTEST = (
     sys.executable,
@@ -76,7 +78,7 @@ class Laboratory:
         (self._source / "chosen.json").write_text(json.dumps(chosen))
         (self._source / "now").write_bytes(bytes(4))
         (self._source / "reached").write_bytes(b"")
-        more = [f"--timeout={test_seconds:g}", "--hypothesis-seed=0", *(["-x"] if chosen is not None else [])]
+        more = [f"--timeout={test_seconds:g}", *(["-x"] if chosen is not None else [])]
         output = self._folder / "output"
         status = self._waited([*self._container(), *_PYTEST, *more, *words], output, seconds)
         shutil.rmtree(self._temporary, ignore_errors=True)
@@ -94,7 +96,7 @@ class Laboratory:
         environment = {name: text for name, text in os.environ.items() if not name.startswith("TABANE")}
         environment |= {
             "TABANE_MUTANTS": str(ROOT / "src"),
-            "HYPOTHESIS_STORAGE_DIRECTORY": "/tmp/hypothesis",
+            "TABANE_EXAMPLES": str(EXAMPLES["landing"]),
         }
         with output.open("wb") as file, suppress(subprocess.TimeoutExpired):
             return subprocess.run(

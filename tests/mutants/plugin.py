@@ -33,8 +33,9 @@ class Chosen:
         self._current = 0
         self._results: dict[str, dict[str, Any]] = {}
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
+        yield
         if self._chosen is not None:
             found = {item.nodeid: item for item in items}
             items[:] = [found[name] for name in self._chosen if name in found]
