@@ -47,8 +47,8 @@ KERNEL       := src/tabane/store/vectors/_kernel
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help env node milvus chroma demo test landing everything prices conformance package check format \
-  bench bench-full bench-check bench-peers bench-gateways bench-tokens lock clean
+.PHONY: help env node milvus chroma demo test landing everything prices mutants conformance package check \
+  format bench bench-full bench-check bench-peers bench-gateways bench-tokens lock clean
 
 help:
 	@echo "make demo         set everything up and show the main job on real servers"
@@ -56,6 +56,7 @@ help:
 	@echo "make landing      these, the heavy tests that the change concerns, and a core of whole systems"
 	@echo "make everything   all tests, with more examples; conformance and the package in all their ways"
 	@echo "make prices       measure what each test costs, into tests/prices.json"
+	@echo "make mutants      change lines of the source, one at a time, and see which changes no test notices"
 	@echo "make conformance  the official MCP suite, both revisions, through a hub"
 	@echo "make package      build the package, install it into empty environments, and run the demo from it"
 	@echo "make check        lint, formatting, types, layers"
@@ -85,6 +86,9 @@ everything: env
 
 prices: env
 	@$(BIN)/python -m tests.landing everything --record tests/prices.json
+
+mutants: env
+	@$(BIN)/python -m tests.mutants $(ARGS)
 
 conformance: env node
 	@$(BIN)/python -m tests.e2e.protocol.conformance $(ARGS)
