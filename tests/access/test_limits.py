@@ -369,6 +369,7 @@ def _is_inside(turn: CallTurn) -> bool:
 # -- what is remembered ------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 def test_a_million_holders_are_not_remembered() -> None:
     limited = Limited(one=TierLimits(CallRate(1000, 1000.0)))
     for number in range(200_000):

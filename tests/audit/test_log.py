@@ -253,6 +253,7 @@ def test_a_folder_that_cannot_be_made_is_an_error_that_helps(tmp_path: Path) -> 
         AuditLog(str(tmp_path), AuditOptions(), asyncio.new_event_loop())
 
 
+@pytest.mark.heavy("a large log")
 def test_no_acknowledged_entry_is_lost_by_kill_9(tmp_path: Path) -> None:
     for _ in range(12):
         acknowledged = killed(tmp_path)

@@ -8,6 +8,8 @@ import json
 import struct
 from pathlib import Path
 
+import pytest
+
 from tabane.chroma.folder import ChromaFolder
 from tabane.chroma.index import ChromaIndex
 from tabane.chroma.index_url import parsed
@@ -25,6 +27,8 @@ from tests.postgres.outside_checks import (
     wait_until_used,
 )
 from tests.postgres.test_approximate_index import SHAPE, Crowd, asked
+
+pytestmark = pytest.mark.heavy("a real Chroma")
 
 
 class CountedIndex(CountsSearches, ChromaIndex):

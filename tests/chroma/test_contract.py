@@ -20,6 +20,8 @@ from tests.postgres.outside import linked
 from tests.store.vectors.contract import VectorsContract
 from tests.store.vectors.spaces import SpacesContract
 
+pytestmark = pytest.mark.heavy("a real Chroma")
+
 
 def opening(server: PostgresServer, chroma: ChromaProcess) -> OpenCollection:
     """Return a function that opens a collection in the schema of a home."""

@@ -136,6 +136,7 @@ def reembedded(home: Home, job: str) -> dict[str, list[str]]:
     return {row["collection"]: row["spaces"] for row in rows}
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_another_model_is_set_and_everything_embedded_with_it(tmp_path: Path) -> None:
     home = configured(tmp_path, model=str(tiny.make(tmp_path / "one")))
     home.write_servers({})
@@ -162,6 +163,7 @@ def test_another_model_is_set_and_everything_embedded_with_it(tmp_path: Path) ->
         assert "tabane jobs follow " in shown
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_the_next_hub_continues_to_embed_with_the_new_model(tmp_path: Path) -> None:
     home = configured(tmp_path, model=str(tiny.make(tmp_path / "one")))
     with hub(home):
@@ -240,6 +242,7 @@ async def test_with_a_server_of_models_names_are_those_of_the_server(tmp_path: P
         await asyncio.to_thread(use, url)
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_a_hub_that_runs_takes_another_model_of_the_settings_up(tmp_path: Path) -> None:
     home = configured(tmp_path, model=str(tiny.make(tmp_path / "one")))
     with hub(home):
@@ -253,6 +256,7 @@ def test_a_hub_that_runs_takes_another_model_of_the_settings_up(tmp_path: Path) 
         assert first in [each["model"] for each in home.run("models", "--json").json["open"]]
 
 
+@pytest.mark.heavy("a real embedding model")
 async def test_a_model_is_fetched_with_progress_and_used(tmp_path: Path) -> None:
     fake = FakeHub()
     fake.add("org/tiny", tiny.make(tmp_path / "source"))

@@ -260,6 +260,7 @@ def test_what_is_exported_is_what_was_imported(home: Home, tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == [file], "nothing else is left"
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_a_large_archive_is_exported_in_parts(tmp_path: Path) -> None:
     home = with_model(tmp_path, model="none")
     rows = [row(n, "長い投稿。" * 100 + str(n)) for n in range(1, 1501)]

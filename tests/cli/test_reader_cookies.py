@@ -158,6 +158,7 @@ def test_json_of_an_extension_is_imported_too(user: User) -> None:
     assert (found["cookies"], found["ignored"]) == (1, 1)
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_a_page_behind_a_login_is_read_marked_and_not_kept(user: User, site: Site, host: str) -> None:
     address = site.secure("/account")
     before = user.run("read", address).succeeded.out
@@ -245,6 +246,7 @@ def test_http_and_expired_cookies_are_warnings(user: User, site: Site, host: str
     assert (row["cookies"], row["expired"]) == (0, 1)
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_only_the_owner_uses_them_unless_the_settings_say_otherwise(
     user: User, site: Site, host: str
 ) -> None:

@@ -137,6 +137,7 @@ async def test_nothing_outside_can_be_reached(kind: tuple[str, ...]) -> None:
         assert (await trial.run("6 * 7", limits=LIMITS)).value == 42
 
 
+@pytest.mark.heavy("real sandboxes")
 async def test_a_bomb_fails_alone() -> None:
     async with script_trial() as trial:
         for code in BOMBS:

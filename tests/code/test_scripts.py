@@ -269,6 +269,7 @@ def _exists(process: int | None) -> bool:
         return False
 
 
+@pytest.mark.heavy("real sandboxes")
 def test_a_process_that_ends_right_after_its_scripts_ends_well(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(ENDING)

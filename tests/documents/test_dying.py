@@ -8,12 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tabane.documents.document import CHUNKS
 from tests.documents.library import VERSIONS, opened
 
 _ROUNDS = 6
 
 
+@pytest.mark.heavy("many files")
 async def test_a_document_and_its_chunks_come_and_go_together_whenever_the_process_dies(
     tmp_path: Path,
 ) -> None:

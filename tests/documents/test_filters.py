@@ -129,6 +129,7 @@ def _ordered(operator: str, one: Any, other: Any) -> bool:
     return bool({"gt": one > other, "gte": one >= other, "lt": one < other, "lte": one <= other}[operator])
 
 
+@pytest.mark.heavy("many files")
 @settings(max_examples=120)
 @given(documents(), FILTERS)
 def test_a_filter_means_what_it_says(case: tuple[Document, Own], filters: Mapping[str, Any]) -> None:
@@ -138,6 +139,7 @@ def test_a_filter_means_what_it_says(case: tuple[Document, Own], filters: Mappin
     assert matches(where, record) is holds(filters, own), (filters, own)
 
 
+@pytest.mark.heavy("many files")
 @settings(max_examples=15)
 @given(st.lists(OWN, min_size=1, max_size=6), st.lists(FILTERS, min_size=1, max_size=5))
 async def test_searches_and_lists_keep_to_the_filter(

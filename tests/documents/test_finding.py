@@ -272,6 +272,7 @@ async def test_documents_are_found_among_other_things() -> None:
         assert await source.search(CALLER, SearchRequest(" ", 5)) == SearchAnswer()
 
 
+@pytest.mark.heavy("many files")
 async def test_a_search_during_puts_shows_documents_as_they_were_at_one_moment() -> None:
     async with opened() as asked:
         texts = [GUIDE, GUIDE.replace("\n\n", "\n\nOne more paragraph of apples here.\n\n")]

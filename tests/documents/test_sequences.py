@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,6 +38,7 @@ PUTS = st.builds(Put, NAMES, TEXTS, st.sampled_from([None, "spec"]), OWN)
 STEPS = st.lists(st.one_of(PUTS, st.lists(PUTS, max_size=4), NAMES), max_size=8)
 
 
+@pytest.mark.heavy("many files")
 @settings(max_examples=60)
 @given(STEPS)
 async def test_documents_are_those_of_a_dictionary(steps: list[Put | list[Put] | str]) -> None:

@@ -46,6 +46,7 @@ def forwarded(result: Json, arguments: Json) -> bool:
     return not result.get("isError") and json.loads(text(result)) == arguments
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 async def test_every_hostile_schema_lets_others_be_served_and_its_call_pass(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -69,6 +70,7 @@ async def test_every_hostile_schema_lets_others_be_served_and_its_call_pass(
         assert sum(f"bad__{name}:" in record.message for record in caplog.records) == 1
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 @pytest.mark.parametrize("name", ENDLESS)
 async def test_others_complete_while_a_judgment_is_pending(tmp_path: Path, name: str) -> None:
     async with running_hub(tmp_path, servers(tmp_path, name, "endless_enum")) as here:
@@ -91,6 +93,7 @@ async def test_others_complete_while_a_judgment_is_pending(tmp_path: Path, name:
         assert not pending.done()
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 @pytest.mark.parametrize("way", ["call_tool", "call_readonly_tool", "execute_parallel"])
 async def test_programs_are_served_too(tmp_path: Path, way: str) -> None:
     """Check that operations of programs use the same judgment."""
@@ -137,6 +140,7 @@ async def test_what_no_machine_finishes_is_not_begun_in_the_hub() -> None:
     assert set(ENDLESS) <= set(judging.asked)
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 async def test_a_schema_that_was_given_up_is_not_judged_again_until_it_changes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

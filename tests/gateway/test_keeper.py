@@ -162,6 +162,7 @@ values = st.recursive(
 messages = st.dictionaries(st.text(max_size=8), values, max_size=5)
 
 
+@pytest.mark.heavy("real servers as processes")
 @given(st.lists(messages, max_size=5), st.data())
 def test_messages_come_out_of_frames_as_they_went_in_however_they_are_cut(
     sent: list[dict[str, Any]], data: st.DataObject

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pytest
+
 from tabane.audit.group_entries import next_part
 from tabane.group.shared_audit import LARGEST_ENTRY
 from tests.group.asking import ask, call_tool, refused
@@ -23,6 +25,7 @@ def names(found: dict[str, Any]) -> list[tuple[str, str]]:
     return [(row["hub"], row["name"]) for row in found["results"]]
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 async def test_each_hub_finds_the_entries_of_all(tmp_path: Path, postgres: PostgresServer) -> None:
     async def until_away(group: Any, postgres: PostgresServer) -> None:
         """Without its tables in the database, a hub answers for itself and says so."""

@@ -174,6 +174,7 @@ async def test_a_model_is_opened_once_however_many_want_it_at_once(place: Place)
         assert near((await opened(found[0]).embed(["a cat"]))[0], "a cat")
 
 
+@pytest.mark.heavy("a real embedding model")
 async def test_the_model_that_made_vectors_serves_them_after_the_settings_name_another(place: Place) -> None:
     one, two = place.model("one"), place.model("two", seed=2)
     names: list[str] = []
@@ -258,6 +259,7 @@ async def test_a_record_that_cannot_be_read_does_not_hide_the_others(place: Plac
         assert near(await models.query(names[0], "a cat"), "a cat")
 
 
+@pytest.mark.heavy("a real embedding model")
 async def test_a_limited_number_of_models_is_open_and_one_that_was_closed_is_opened_again(
     place: Place,
 ) -> None:
@@ -274,6 +276,7 @@ async def test_a_limited_number_of_models_is_open_and_one_that_was_closed_is_ope
         assert len(workers()) == OPEN
 
 
+@pytest.mark.heavy("a real embedding model")
 async def test_models_for_tools_do_not_depend_on_that_of_documents_and_start_with_the_first_text(
     place: Place,
 ) -> None:
@@ -415,6 +418,7 @@ async def test_a_model_that_only_an_archive_names_is_taken_from_the_cache_and_ne
         assert fake.asked == []
 
 
+@pytest.mark.heavy("a real embedding model")
 async def test_vectors_of_a_former_model_are_searched_while_auto_is_another(place: Place) -> None:
     package = str(tiny.make(place.folder / "package", seed=2))
 
@@ -527,6 +531,7 @@ async def test_a_question_does_not_wait_for_a_model_that_takes_long(place: Place
         await until(lambda: _ready(models))  # it went on meanwhile
 
 
+@pytest.mark.heavy("a real embedding model")
 async def test_a_process_that_is_killed_in_the_middle_loses_no_question(place: Place) -> None:
     place.set(model=place.model("one"), model_batch_tokens=64)
 

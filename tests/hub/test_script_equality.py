@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,6 +64,7 @@ def script_of(calls: list[tuple[str, Json]]) -> str:
     return "\n".join([*lines, "ended"])
 
 
+@pytest.mark.heavy("a hub with real servers")
 @settings(max_examples=5, deadline=None)
 @given(calls=st.lists(CALLS, min_size=1, max_size=8))
 async def test_the_same_calls_end_and_are_recorded_alike(calls: list[tuple[str, Json]]) -> None:

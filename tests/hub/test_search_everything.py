@@ -16,6 +16,8 @@ from tests.harness.running_hub import RunningHub, child, running_hub
 from tests.posts.importing.archives import row, write_csv
 from tests.reader.site import Site, running
 
+pytestmark = pytest.mark.heavy("a hub with real servers")
+
 DENTIST = "# Dentist\n\nDr. Weber, Tuesday 14 May, 9:30. Bring the insurance card."
 KYOTO = (
     "# Kyoto\n\nWhen is the best time to visit? Spring and autumn. The appointment of emperors took place"

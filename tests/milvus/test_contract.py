@@ -15,6 +15,8 @@ from tests.store.vectors.contract import VectorsContract
 from tests.store.vectors.oracle import QUERIES, RECORDS
 from tests.store.vectors.spaces import SpacesContract
 
+pytestmark = pytest.mark.heavy("a real Milvus")
+
 
 class OnMilvus:
     """Opens collections whose vectors are in the index from the first one on."""

@@ -26,6 +26,7 @@ def lite() -> Iterator[MilvusLiteServer]:
         yield server
 
 
+@pytest.mark.heavy("a real Milvus")
 async def test_hits_and_scores_are_those_of_the_database_alone(
     postgres: PostgresServer, lite: MilvusLiteServer, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from pymilvus import MilvusClient
 
 from tabane.milvus.index import MilvusIndex
@@ -25,6 +26,8 @@ from tests.postgres.outside_checks import (
 from tests.postgres.test_approximate_index import SHAPE, Crowd, asked
 from tests.postgres.writing import SHAPE as WRITTEN
 from tests.postgres.writing import check_whole
+
+pytestmark = pytest.mark.heavy("a real Milvus")
 
 
 class CountedIndex(CountsSearches, MilvusIndex):

@@ -81,6 +81,7 @@ FILTERS: dict[str, Filter] = {
 }
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 @pytest.mark.parametrize("bare", [0, 1], ids=["all with vectors", "one without"])
 async def test_hits_and_scores_are_those_of_the_exact_search_also_under_filters(
     postgres: PostgresServer, tmp_path: Path, bare: int
@@ -124,6 +125,7 @@ async def test_few_vectors_have_no_index_and_more_of_them_get_one(
         await until(lambda: is_ready(postgres, tmp_path), "the index is built")
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 async def test_changes_are_found_and_deleted_records_are_not(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
@@ -139,6 +141,7 @@ async def test_changes_are_found_and_deleted_records_are_not(
             assert now[:6] == [f"new{best[0]}", *best[5:]]
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 async def test_an_invalid_or_lost_index_is_built_again_and_searches_are_right_meanwhile(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
@@ -158,6 +161,7 @@ async def test_an_invalid_or_lost_index_is_built_again_and_searches_are_right_me
             await until(lambda: is_ready(postgres, tmp_path), "the index is built again")
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 async def test_a_dropped_space_takes_its_index_with_it(postgres: PostgresServer, tmp_path: Path) -> None:
     crowd = Crowd(1500)
     async with opening(postgres, 500)(tmp_path, SHAPE) as collection:
@@ -168,6 +172,7 @@ async def test_a_dropped_space_takes_its_index_with_it(postgres: PostgresServer,
         await until(lambda: postgres.execute(query) == [(None,)], "the index is gone")
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 async def test_a_renamed_space_keeps_its_index(postgres: PostgresServer, tmp_path: Path) -> None:
     crowd = Crowd(1500)
     async with opening(postgres, 500)(tmp_path, SHAPE) as collection:
@@ -235,6 +240,7 @@ def is_begun(server: PostgresServer, home: Path) -> bool:
     return there and not is_ready(server, home)
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 async def test_writes_and_searches_go_on_while_an_index_is_built(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
@@ -281,6 +287,7 @@ async def test_a_build_whose_connection_ends_is_repeated(postgres: PostgresServe
         await until(built, "the index is built again")
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 async def test_an_index_whose_server_is_killed_during_the_build_is_built_again(
     mortal: PostgresServer, tmp_path: Path
 ) -> None:

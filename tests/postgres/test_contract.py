@@ -15,6 +15,8 @@ from tests.store.vectors.contract import VectorsContract
 from tests.store.vectors.ranking import RankingContract
 from tests.store.vectors.spaces import SpacesContract
 
+pytestmark = pytest.mark.heavy("a real PostgreSQL")
+
 
 class OnPostgres:
     """Opens collections on the server of the tests."""

@@ -46,6 +46,7 @@ def mortal() -> Iterator[PostgresServer]:
         yield server
 
 
+@pytest.mark.heavy("kills real processes, many times")
 async def test_nothing_acknowledged_is_lost_when_the_server_is_killed(mortal: PostgresServer) -> None:
     chance, acknowledged = random.Random(5), list[str]()
 
@@ -76,6 +77,7 @@ async def test_nothing_acknowledged_is_lost_when_the_server_is_killed(mortal: Po
         await one_round(turn)
 
 
+@pytest.mark.heavy("kills real processes, many times")
 async def test_nothing_acknowledged_is_lost_when_the_hub_is_killed(postgres: PostgresServer) -> None:
     schema, acknowledged, chance = "killed_hub", list[str](), random.Random(7)
 
@@ -96,6 +98,7 @@ async def test_nothing_acknowledged_is_lost_when_the_hub_is_killed(postgres: Pos
             await check_whole(collection, acknowledged)
 
 
+@pytest.mark.heavy("kills real processes, many times")
 async def test_a_write_whose_connection_ends_is_made_exactly_once(postgres: PostgresServer) -> None:
     """Each is answered as new, although connections end in the midst of transactions and commits."""
     schema = "ended_connections"

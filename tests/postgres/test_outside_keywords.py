@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tabane.postgres.collection import PostgresCollection
 from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING
@@ -18,6 +20,7 @@ async def keys(collection: PostgresCollection, text: str) -> set[str]:
     return {hit.key for hit in found.hits}
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 async def test_hits_and_scores_are_those_of_the_database_alone(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:

@@ -39,6 +39,8 @@ from tests.store.vectors.oracle import packed
 from tests.store.vectors.ranking import RankingContract
 from tests.store.vectors.spaces import SpacesContract
 
+pytestmark = pytest.mark.heavy("a real PostgreSQL")
+
 
 class ReplicatedHome:
     """A hub with a replica: the collection as its users see it, its truth, and the state of the replica."""

@@ -273,6 +273,7 @@ async def test_values_are_counted_among_the_posts_that_are_meant() -> None:
         assert len(await counts(field="tags", limit=1)) == 1
 
 
+@pytest.mark.heavy("a large archive")
 async def test_an_export_has_every_post_as_it_was() -> None:
     filed = [
         Filed(

@@ -88,6 +88,7 @@ _MODES = st.sampled_from(
 _WEIGHTS = st.none() | st.sampled_from([[1, 0, 0], [0.2, 0.5, 0.3], [3, 1, 2]])
 
 
+@pytest.mark.heavy("a large archive")
 @settings(max_examples=40, deadline=None)
 @given(
     _archives(),
@@ -139,6 +140,7 @@ def _many(count: int, content: str, first: int = 0) -> list[Filed]:
     ]
 
 
+@pytest.mark.heavy("a large archive")
 async def test_thousands_of_twins_leave_room_for_the_others() -> None:
     others = [
         Filed(
@@ -345,6 +347,7 @@ async def test_a_post_is_near_to_its_like_but_not_to_itself_or_its_twins() -> No
             await asked.call("get_related_posts", post_id=9)
 
 
+@pytest.mark.heavy("a large archive")
 async def test_all_similarities_come_in_chunks_in_order() -> None:
     count = 20_500
     filed = [

@@ -142,6 +142,7 @@ def test_hostile_text_takes_time_in_proportion_to_its_length(part: str) -> None:
     assert_in_proportion(lambda size: seen_markup(part * (size // len(part))), 40_000)
 
 
+@pytest.mark.heavy("large pages")
 def test_text_after_too_many_broken_tags_is_left_out() -> None:
     found = seen_markup("<a " * 1_000_000 + f"<b hidden>{SECRET}</b>")
     assert found.cut

@@ -40,6 +40,7 @@ def test_the_kinds_are_those_of_the_parameter() -> None:
     assert get_args(SearchKind) == KINDS
 
 
+@pytest.mark.heavy("a large vocabulary or corpus")
 @pytest.mark.parametrize("face", [Face.MCP, Face.RPC])
 async def test_the_reference_of_a_hit_opens_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, face: Face

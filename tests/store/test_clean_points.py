@@ -57,6 +57,7 @@ async def right(store: Store) -> None:
         assert hits.hits[0].key == record.key
 
 
+@pytest.mark.heavy("thousands of records")
 @pytest.mark.skipif(not _COUNTERS.exists(), reason="this system does not count what a process reads")
 async def test_after_a_death_little_is_read_and_all_is_there(nursery: Nursery, tmp_path: Path) -> None:
     killed(nursery, tmp_path)

@@ -45,6 +45,7 @@ def first(records: Sequence[Record], order: Order) -> list[str]:
 _WRITES = st.lists(st.one_of(st.lists(RECORDS, max_size=6), st.lists(KEYS, max_size=3)), max_size=8)
 
 
+@pytest.mark.heavy("thousands of records")
 @settings(max_examples=60, deadline=None)
 @given(_WRITES, FILTERS, st.builds(Order, st.sampled_from(["at", "likes"]), st.booleans()))
 async def test_after_each_write_counts_are_those_of_the_records(

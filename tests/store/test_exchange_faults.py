@@ -7,6 +7,8 @@ import random
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tabane.search.engine import LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING
 from tests.store.documents import SHAPE, SIZES, document, generation_of
@@ -18,6 +20,7 @@ ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "60"))
 _PER_HOME = 25  # deaths that one store lives through
 
 
+@pytest.mark.heavy("kills real processes, many times")
 async def test_a_process_killed_while_exchanging_leaves_each_document_whole(
     nursery: Nursery, tmp_path: Path
 ) -> None:

@@ -7,11 +7,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from tabane.search.engine import Collection
 from tabane.search.records import Shape
 from tests.store.exchanging import ExchangeContract
 from tests.store.lexical.homes import lexical
 from tests.store.opening import indexed
+
+pytestmark = pytest.mark.heavy("thousands of records")
 
 
 @asynccontextmanager

@@ -43,6 +43,7 @@ async def filled(home: Path, count: int = 100) -> Model:
     return {record.key: record for record in records}
 
 
+@pytest.mark.heavy("kills real processes, many times")
 async def test_a_process_killed_while_writing_loses_nothing_acknowledged(
     nursery: Nursery, tmp_path: Path
 ) -> None:

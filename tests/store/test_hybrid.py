@@ -63,6 +63,7 @@ def note(key: str, body: str, *numbers: float) -> Record:
     return Record(key=key, texts={"body": body}, vectors={"text": packed(numbers)} if numbers else {})
 
 
+@pytest.mark.heavy("thousands of records")
 @settings(max_examples=25, deadline=None)
 @given(RECORDS, QUESTIONS, st.integers(1, 6), st.integers(0, 4), st.sampled_from(WHERES))
 async def test_it_is_the_fusion_of_both_rankings(
@@ -88,6 +89,7 @@ async def test_it_is_the_fusion_of_both_rankings(
                 assert hit.cosine == pytest.approx(cosine(vector, packed(question[1])), abs=1e-5)
 
 
+@pytest.mark.heavy("thousands of records")
 @settings(max_examples=25, deadline=None)
 @given(RECORDS, QUESTIONS, st.none() | st.just(0.2))
 async def test_scores_are_the_weighted_mean_of_both_on_their_scales(
@@ -208,6 +210,7 @@ class Proving(Asked):
         return await self._collection.nearest(structs.replace(query, proven=None), where, limit, offset)
 
 
+@pytest.mark.heavy("thousands of records")
 async def test_the_first_are_the_same_as_if_all_of_the_nearest_were_proven() -> None:
     dimension, count = 96, 6000
     chance = np.random.default_rng(5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
@@ -13,6 +14,8 @@ from tabane.search.records import Record
 from tests.store.model import Model, agrees, all_of, meant, put
 from tests.store.opening import CollectionMachine
 from tests.store.shapes import FILTERS, KEYS, RECORDS, SHAPE
+
+pytestmark = pytest.mark.heavy("thousands of records")
 
 
 class StoreMachine(CollectionMachine):

@@ -138,6 +138,7 @@ async def _ordered(
     return done
 
 
+@pytest.mark.heavy("thousands of records")
 async def test_what_is_answered_in_between_does_not_change_what_is_under_way(home: str) -> None:
     """Many at once, long and short: each answer is what it is alone."""
     async with embedded(home, SHAPE) as collection:

@@ -8,6 +8,7 @@ import sqlite3
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tabane.search.filters import And, Contains, Equal, Filter, Not, Or, matches
 from tabane.search.records import Field, Kind, Record, Shape, TextField
@@ -59,6 +60,7 @@ async def agrees(collection: StoredCollection, model: dict[str, Record]) -> None
         assert await collection.count(where) == expected, where
 
 
+@pytest.mark.heavy("thousands of records")
 async def test_what_texts_contain_is_found_in_the_index_the_tail_and_by_looking(tmp_path: Path) -> None:
     async with indexed(tmp_path, SHAPE) as collection:
         assert isinstance(collection.lexical, LexicalIndex)

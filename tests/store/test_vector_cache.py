@@ -23,6 +23,8 @@ from tests.store.child import kept_pair
 from tests.store.dying import Nursery
 from tests.store.test_faults import ROUNDS
 
+pytestmark = pytest.mark.heavy("thousands of records")
+
 
 def key(number: int) -> bytes:
     return hashlib.sha256(str(number).encode()).digest()

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import numpy as np
+import pytest
 
 from tabane.engines.vector_request import VectorRequest
 from tabane.search.engine import EngineHits, JoinedRecords, NearestRequest, VectorQuery
@@ -74,6 +75,7 @@ async def test_the_process_answers_as_the_hub_does() -> None:
         assert process.answered == 12
 
 
+@pytest.mark.heavy("thousands of records")
 async def test_every_write_is_seen_by_the_next_question() -> None:
     """The process is sent each moment at once here; below, the hub searches until the next one is sent."""
 
@@ -116,6 +118,7 @@ async def test_a_record_that_is_deleted_after_it_was_found_is_not_a_hit() -> Non
         assert process.answered == 1
 
 
+@pytest.mark.heavy("thousands of records")
 async def test_questions_outlive_the_process_and_another_one_is_started() -> None:
     process = eager()
     async with open_collection(process) as collection:

@@ -52,6 +52,7 @@ def trees(source: Mapping[Path, ast.Module]) -> dict[str, ast.Module]:
     return {module(file): tree for file, tree in source.items()}
 
 
+@pytest.mark.heavy("many cases")
 def test_a_class_name_exists_once(trees: dict[str, ast.Module]) -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for name, tree in trees.items():
@@ -61,6 +62,7 @@ def test_a_class_name_exists_once(trees: dict[str, ast.Module]) -> None:
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
+@pytest.mark.heavy("many cases")
 def test_no_modules_import_each_other_in_a_circle(trees: dict[str, ast.Module]) -> None:
     assert circle({name: imported(tree, trees) - {name} for name, tree in trees.items()}) == []
 

@@ -75,6 +75,7 @@ def test_a_stream_without_newlines_holds_no_more_than_its_limit() -> None:
     assert len(splitter.oversized) == 1
 
 
+@pytest.mark.heavy("many cases")
 def test_single_bytes_do_not_cost_more_than_what_they_are() -> None:
     splitter = LineSplitter(1 << 20)
     tracemalloc.start()

@@ -140,6 +140,7 @@ def is_lowered(pid: int) -> bool:
     return psutil.Process(pid).nice() == min(psutil.Process().nice() + LOWER, 19)
 
 
+@pytest.mark.heavy("many cases")
 async def test_slow_requests_of_many_keys_leave_a_worker_to_the_others(tmp_path: Path) -> None:
     async with open_pool(capacity=LANES) as pool:
         body = b"burn %s" % bytes(tmp_path / "go")
@@ -206,6 +207,7 @@ async def test_a_request_that_may_take_a_while_leaves_the_reserved_worker_to_oth
         assert await asyncio.gather(*long) == [b"waited"] * 4
 
 
+@pytest.mark.heavy("many cases")
 async def test_requests_without_a_quick_time_are_never_slow(tmp_path: Path) -> None:
     async with open_pool(capacity=LANES) as pool:
         body = b"burn %s" % bytes(tmp_path / "go")
@@ -282,6 +284,7 @@ async def test_a_request_that_kills_twice_is_given_up(tmp_path: Path) -> None:
         assert await asyncio.gather(*others) == [b"%d" % nth for nth in range(5)]
 
 
+@pytest.mark.heavy("many cases")
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hold a process to its memory")
 async def test_memory_is_bounded() -> None:
     async with open_pool(program(memory=600_000_000)) as pool:
@@ -372,6 +375,7 @@ def test_a_worker_knows_no_keys() -> None:
     assert known.keys() == {"PATH", "HOME", "PYTHONDONTWRITEBYTECODE", "OMP_NUM_THREADS"}
 
 
+@pytest.mark.heavy("many cases")
 async def test_a_request_given_up_in_the_middle_of_a_long_answer_leaves_nothing_open(tmp_path: Path) -> None:
     """What was written and not read must not keep the end of its process from being noticed."""
     go = tmp_path / "go"

@@ -327,6 +327,7 @@ async def test_progress_is_told_up_to_the_last_file(tmp_path: Path, folder: Path
         assert sorted(step[0] for step in told.steps) == [step[0] for step in told.steps]
 
 
+@pytest.mark.heavy("many files")
 async def test_a_job_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     top, home = tmp_path / "many", tmp_path / "home"
     top.mkdir()

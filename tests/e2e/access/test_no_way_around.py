@@ -20,6 +20,8 @@ from tests.e2e.access.ways import UNNAMED, Way, program_ways, server_ways, ways
 from tests.e2e.access.world import Thing, World, in_its_loop, readable
 from tests.harness.http_hub import MODERN
 
+pytestmark = pytest.mark.heavy("hubs and servers as processes")
+
 EXAMPLES = settings(
     max_examples=12, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -132,6 +132,7 @@ async def _state(world: World) -> Json:
     }
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 @settings(
     max_examples=8, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

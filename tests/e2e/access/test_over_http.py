@@ -27,6 +27,8 @@ from tests.e2e.access.world import SharedWorld, World, in_its_loop, shared_world
 from tests.harness.http_hub import HttpClient, modern, request
 from tests.harness.rpc_hub import WebSocketClient
 
+pytestmark = pytest.mark.heavy("hubs and servers as processes")
+
 SECRET = "tbn_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
 BEARER = f"Bearer {SECRET}"
 _addresses = count()

@@ -442,6 +442,7 @@ def test_clients_behind_a_trusted_proxy_need_a_key(tmp_path: Path) -> None:
 # -- audit ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 def test_no_acknowledged_entry_is_lost_when_the_hub_is_killed(tmp_path: Path) -> None:
     with team(tmp_path) as here:
         key = here.key("alice", "--allow", "github__*", "--tier", "premium")
@@ -527,6 +528,7 @@ def full_disk(here: Team) -> Iterator[None]:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux limits another process")
 @pytest.mark.parametrize("sync", ["1s", "strict"])
 def test_nothing_is_done_that_cannot_be_recorded(tmp_path: Path, sync: str) -> None:
@@ -624,6 +626,7 @@ def test_a_hub_of_one_client_records_too(tmp_path: Path) -> None:
     Team(home).verify()
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 def test_hubs_of_two_homes_share_nothing(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("one", "two")]
     for folder in folders:

@@ -83,6 +83,7 @@ def test_both_readmes_show_the_same_blocks() -> None:
     assert shape("README.md") == shape("README.ja.md")
 
 
+@pytest.mark.heavy("runs what a document says")
 @pytest.mark.parametrize("block", blocks("run"), ids=lambda block: block.name)
 def test_the_commands_of_the_readme_run(block: Block, tmp_path: Path) -> None:
     """Line by line, in a home of their own. uvx is played by the same servers, installed already."""

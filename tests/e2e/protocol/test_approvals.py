@@ -90,6 +90,7 @@ async def test_a_command_in_a_terminal_approves_a_call_that_waits(here: GridHub,
     assert "approved by local (command)" in found
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 def test_an_approval_outlives_the_hub_and_is_used_once(tmp_path: Path) -> None:
     async def scenario(here: GridHub) -> None:
         token = uuid4().hex[:8]
@@ -115,6 +116,7 @@ def test_an_approval_outlives_the_hub_and_is_used_once(tmp_path: Path) -> None:
         run(lambda: scenario(here))
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_a_call_that_its_user_approved_is_not_sent_again_when_the_hub_is_killed(
     tmp_path: Path, era: Era

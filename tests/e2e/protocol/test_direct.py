@@ -240,6 +240,7 @@ async def test_a_notification_is_dropped_if_the_clients_have_different_identitie
         assert len([note for note in line.notifications if note["method"] == HELLO]) == 1
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 async def test_changes_of_other_servers_are_not_told(tmp_path: Path, version: Client) -> None:
     async with running_hub(tmp_path, {"odd": odd("legacy"), "other": child("--offers")}) as here:

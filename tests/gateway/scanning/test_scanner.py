@@ -131,6 +131,7 @@ def test_a_picture_in_a_definition_is_not_read_as_text() -> None:
     assert scan({"name": "a", "description": "Adds.", "icons": [{"src": picture}]}) == ()
 
 
+@pytest.mark.heavy("real servers as processes")
 @settings(max_examples=60, deadline=None)
 @given(
     st.recursive(

@@ -386,6 +386,7 @@ async def test_a_body_without_end_is_cut_off(tmp_path: Path) -> None:
         assert "did not answer within" in await failure(client, "peek")
 
 
+@pytest.mark.heavy("real servers as processes")
 async def test_a_small_body_that_unpacks_to_a_huge_one_is_cut_off(tmp_path: Path) -> None:
     packer = zlib.compressobj(9, wbits=31)
     packed = b"".join(packer.compress(bytes(1 << 20)) for _ in range(512)) + packer.flush()

@@ -90,6 +90,7 @@ def test_a_message_over_many_lines_is_the_same_in_one(value: object, indent: int
     assert json.loads(one_line(text)) == value
 
 
+@pytest.mark.heavy("real servers as processes")
 @given(st.lists(st.dictionaries(texts, values)))
 def test_a_batch_is_its_messages(batch: list[dict[str, object]]) -> None:
     text = json.dumps(batch, indent=1).encode()

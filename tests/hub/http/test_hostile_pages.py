@@ -104,6 +104,7 @@ async def test_a_page_that_is_not_listed_reads_nothing_and_stops_nothing(
         assert (await (await here.peer()).get("/readyz")).status == 200
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 async def test_a_listed_page_without_the_token_reads_the_archive_alone(tmp_path: Path, browser: str) -> None:
     async with site() as found:
         listed = f"http://localhost:{found.port}"

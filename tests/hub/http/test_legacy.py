@@ -264,6 +264,7 @@ async def test_the_session_idle_longest_gives_way_and_one_in_use_never(tmp_path:
         assert int(full.headers["retry-after"]) > 0
 
 
+@pytest.mark.heavy("a hub with real servers")
 async def test_a_client_that_does_not_read_is_waited_for_while_another_is_served_on(tmp_path: Path) -> None:
     async with http_hub(tmp_path, SERVERS, outbox=1 << 20) as here:
         peer, slow = await here.peer(), await here.peer(limit=1 << 10)
@@ -284,6 +285,7 @@ async def test_a_client_that_does_not_read_is_waited_for_while_another_is_served
         assert all("earlier answers" in message for message in dropped)
 
 
+@pytest.mark.heavy("a hub with real servers")
 async def test_a_batch_whose_answers_are_too_large_together_fails_in_part(tmp_path: Path) -> None:
     async with http_peer(tmp_path, SERVERS, outbox=1 << 20) as (here, peer):
         session = await here.session(peer, "2025-03-26")
@@ -318,6 +320,7 @@ async def test_what_is_held_back_from_a_slow_listener_comes_before_what_is_later
     assert told == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.heavy("a hub with real servers")
 async def test_an_answer_larger_than_the_outbox_is_given_whole(tmp_path: Path) -> None:
     async with http_peer(tmp_path, SERVERS, outbox=1 << 20) as (here, peer):
         session = await here.session(peer)

@@ -202,6 +202,7 @@ bad_requests = st.one_of(
 )
 
 
+@pytest.mark.heavy("a hub with real servers")
 @relaxed
 @given(st.lists(bad_requests, min_size=1, max_size=4))
 def test_a_malformed_message_is_refused_rightly_and_its_connection_lives_on(

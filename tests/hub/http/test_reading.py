@@ -131,6 +131,7 @@ async def test_what_is_hidden_is_left_out_and_told(tmp_path: Path, site: Site) -
         assert "\U000e0041" not in raw
 
 
+@pytest.mark.heavy("a hub with real servers")
 async def test_a_page_is_remembered_under_its_own_url_and_found(tmp_path: Path, site: Site) -> None:
     site.redirect("/short", "/article")
     async with http_hub(tmp_path, **settings(site)) as here, client(here, "auto") as it:

@@ -131,6 +131,7 @@ async def test_a_process_that_is_killed_at_rest_is_replaced() -> None:
         assert pid(conversion) != first
 
 
+@pytest.mark.heavy("conversion in real processes")
 async def test_a_page_whose_process_is_killed_is_made_by_the_next() -> None:
     async with converting() as conversion:
         making = asyncio.create_task(conversion.page(slow_page(2), URL, "image/png"))
@@ -142,6 +143,7 @@ async def test_a_page_whose_process_is_killed_is_made_by_the_next() -> None:
         assert first not in conversion.pids
 
 
+@pytest.mark.heavy("conversion in real processes")
 async def test_a_page_that_kills_twice_is_given_up_and_the_next_is_made() -> None:
     async with converting() as conversion:
         making = asyncio.create_task(conversion.page(slow_page(2), URL, "image/png"))
@@ -215,6 +217,7 @@ async def test_a_body_that_is_too_large_is_refused() -> None:
         assert pid(conversion) is None
 
 
+@pytest.mark.heavy("conversion in real processes")
 async def test_too_much_that_waits_is_refused() -> None:
     async with converting() as conversion:
         body = b"x " * 30_000_000

@@ -73,6 +73,7 @@ async def test_others_are_read_while_a_hostile_page_is_pending() -> None:
         hostile.cancel()
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 @pytest.mark.parametrize("name", EXPENSIVE)
 async def test_a_page_beyond_its_budget_comes_as_what_it_shows(name: str) -> None:
     async with converting(seconds=0.05, deadline=150) as conversion:
@@ -100,6 +101,7 @@ async def test_what_is_no_text_is_an_error() -> None:
         assert raised.value.cause == "broken"
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hold a process to its memory")
 async def test_a_page_that_needs_too_much_memory_comes_as_its_text() -> None:
     async with converting(memory=400000000, seconds=100, deadline=150) as conversion:
@@ -108,6 +110,7 @@ async def test_a_page_that_needs_too_much_memory_comes_as_its_text() -> None:
         assert "secret" not in page.markdown
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 async def test_a_page_that_kills_its_process_costs_nobody_else() -> None:
     async with converting(seconds=600, deadline=600) as conversion:
         hostile = asyncio.create_task(conversion.page(page_of("links"), BAD, "text/html"))
@@ -124,6 +127,7 @@ async def test_a_page_that_kills_its_process_costs_nobody_else() -> None:
         assert any("twice" in str(warning) for warning in page.warnings)
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 async def test_hostile_pages_of_many_sites_have_three_processes_at_most() -> None:
     async with converting(seconds=0.2, deadline=150) as conversion:
         body = page_of("styles")

@@ -73,6 +73,7 @@ CASES: dict[str, Callable[[int], tuple[str, str]]] = {
 }
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 @pytest.mark.parametrize("name", CASES)
 def test_a_hostile_sheet_is_read_in_linear_time(name: str) -> None:
     def read(size: int) -> None:

@@ -80,6 +80,7 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
 }
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_documents_are_read_in_linear_time(name: str) -> None:
     body = cache(HOSTILE[name])
@@ -93,6 +94,7 @@ def test_the_beginning_of_a_document_that_is_too_large() -> None:
     assert TOO_LARGE in [str(each) for each in page.warnings]
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 def test_the_beginning_of_a_document_of_too_many_tags() -> None:
     page = page_of(word(par(run("first")) + "<w:p/>" * 2_600_000), URL)
     assert page.markdown == "first"

@@ -98,6 +98,7 @@ HEAVY: dict[str, Callable[[int], bytes]] = {
 }
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 @pytest.mark.parametrize("kind", HEAVY)
 def test_expensive_documents_take_time_in_proportion_to_their_size(kind: str) -> None:
     body = cache(HEAVY[kind])
@@ -108,6 +109,7 @@ def test_expensive_documents_take_time_in_proportion_to_their_size(kind: str) ->
     assert_in_proportion(read, 1_500)
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 def test_hidden_text_that_could_not_be_checked_is_said() -> None:
     page = page_of(drawn("/S sh " * 20_000 + SEEN, resources=SHADING), URL, "application/pdf")
     assert [str(warning) for warning in page.warnings] == [

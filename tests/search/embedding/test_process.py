@@ -81,6 +81,7 @@ async def test_each_kind_has_its_prefix(tmp_path: Path) -> None:
         assert np.abs(topic - tiny.floats(plain[1:2])).max() < 2e-6
 
 
+@pytest.mark.heavy("a real embedding model")
 async def test_a_killed_process_is_started_again_and_nothing_is_lost(tmp_path: Path) -> None:
     async with open_embedder(_spec(tmp_path, budget=64)) as (embedder, process):
         texts = _texts(4000)
@@ -98,6 +99,7 @@ async def test_a_killed_process_is_started_again_and_nothing_is_lost(tmp_path: P
             assert len(await query) == 1
 
 
+@pytest.mark.heavy("a real embedding model")
 async def test_texts_that_kill_the_process_each_time_are_given_up_and_others_are_not(tmp_path: Path) -> None:
     async with open_embedder(_spec(tmp_path, budget=16)) as (embedder, process):
         begun: list[int] = []
@@ -236,6 +238,7 @@ def test_the_hub_imports_nothing_of_what_runs_models() -> None:
     assert not {"numpy", "onnx", "onnxruntime", "tokenizers", "aiohttp"} & set(loaded)
 
 
+@pytest.mark.heavy("a real embedding model")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 async def test_memory_is_bounded_by_the_budget_not_by_the_texts(tmp_path: Path) -> None:
     def peak(pid: int | None) -> int:
@@ -298,6 +301,7 @@ asyncio.run(run())
 """
 
 
+@pytest.mark.heavy("a real embedding model")
 async def test_bulk_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     tiny.make(tmp_path)
 

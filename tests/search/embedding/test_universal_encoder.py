@@ -41,6 +41,7 @@ def embedded(kept: Path, texts: list[str]) -> tiny.Array:
     return tiny.embedded(kept, ModelChoice(MODEL, threads=2), texts)
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_vectors_are_those_of_the_package_at_its_first_start_and_from_what_was_kept(kept: Path) -> None:
     reference = np.load(REFERENCE)
     for _ in range(2):
@@ -50,6 +51,7 @@ def test_vectors_are_those_of_the_package_at_its_first_start_and_from_what_was_k
     assert [each.name for each in kept.iterdir() if each.name.startswith("making")] == []
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_a_vector_does_not_depend_on_the_texts_beside_it(kept: Path) -> None:
     texts = [f"Nr. {number}: ねこが{number}匹いる。" * (1 + number % 7) for number in range(300)]
     together = embedded(kept, texts)

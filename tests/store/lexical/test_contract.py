@@ -6,12 +6,16 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from tabane.search.engine import Collection
 from tabane.search.records import Record, Shape
 from tests.store.contract import RecordsContract
 from tests.store.lexical.contract import LexicalContract, SubstringContract
 from tests.store.lexical.homes import lexical
 from tests.store.opening import indexed
+
+pytestmark = pytest.mark.heavy("thousands of records")
 
 
 @asynccontextmanager

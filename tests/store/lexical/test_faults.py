@@ -45,6 +45,7 @@ async def says_the_truth(collection: Collection) -> None:
     assert await lexical(collection).agrees()
 
 
+@pytest.mark.heavy("kills real processes, many times")
 async def test_a_process_killed_while_indexing_leaves_index_and_truth_in_agreement(
     nursery: Nursery, tmp_path: Path
 ) -> None:
@@ -109,6 +110,7 @@ async def test_an_index_can_be_made_anew_while_it_is_searched(tmp_path: Path) ->
         await says_the_truth(collection)
 
 
+@pytest.mark.heavy("kills real processes, many times")
 async def test_an_index_that_is_taken_away_while_it_is_open_is_made_anew(tmp_path: Path) -> None:
     async with indexed(tmp_path) as collection:
         await collection.upsert(bodies(f"東京 note {number} " for number in range(50)))
@@ -197,6 +199,7 @@ async def test_another_dictionary_means_another_index(tmp_path: Path) -> None:
     await store.close()
 
 
+@pytest.mark.heavy("kills real processes, many times")
 async def test_a_large_collection_without_index_is_found_by_and_by_and_tells_how_far_it_is(
     tmp_path: Path,
 ) -> None:

@@ -68,6 +68,7 @@ def same(one: EngineHits, other: EngineHits, whole: bool) -> None:
     assert [hit.score for hit in one.hits] == pytest.approx([hit.score for hit in other.hits], rel=1e-5)
 
 
+@pytest.mark.heavy("thousands of records")
 @SLOW
 @given(
     RECORDS_OF_WORDS, st.lists(QUERIES, min_size=1, max_size=6), st.integers(0, 30), st.sampled_from([3, 100])

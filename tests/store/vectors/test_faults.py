@@ -36,6 +36,7 @@ ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "60")) // 2
 _PER_HOME = 25
 
 
+@pytest.mark.heavy("kills real processes, many times")
 async def test_a_process_killed_while_writing_vectors_leaves_records_with_their_own(
     nursery: Nursery, tmp_path: Path
 ) -> None:
@@ -109,6 +110,7 @@ def _folder(home: Path, space: str) -> Path:
     return home / "test.notes.vectors" / f"{found[0]:016x}"
 
 
+@pytest.mark.heavy("kills real processes, many times")
 async def test_a_process_killed_while_a_space_succeeds_leaves_the_one_before_or_the_one_after(
     nursery: Nursery, tmp_path: Path
 ) -> None:
@@ -340,6 +342,7 @@ def _slots(folder: Path, dimension: int) -> float:
         return math.inf
 
 
+@pytest.mark.heavy("kills real processes, many times")
 async def test_files_in_which_most_are_dead_become_dense(tmp_path: Path) -> None:
     records = crowd(12_000)
     async with embedded(tmp_path, OTHER) as collection:

@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 import numpy as np
+import pytest
 
 from tabane.search.engine import VectorQuery
 from tabane.search.filters import EVERYTHING, Equal, Filter
@@ -14,6 +15,8 @@ from tabane.store.record_table import NumericKeys
 from tests.store.opening import embedded, indexed
 from tests.store.vectors.oracle import SHAPE, packed
 from tests.store.vectors.ranking import RankingContract, numbered
+
+pytestmark = pytest.mark.heavy("thousands of records")
 
 
 async def test_keys_that_are_numbers_are_read_once_for_all_scans() -> None:

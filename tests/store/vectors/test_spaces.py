@@ -15,6 +15,8 @@ from tests.store.opening import CollectionMachine, embedded
 from tests.store.vectors.oracle import packed
 from tests.store.vectors.spaces import BARE, SpacesContract
 
+pytestmark = pytest.mark.heavy("thousands of records")
+
 _NAMES = st.sampled_from(["text", "image", "next"])
 _KEYS = [f"k{number}" for number in range(6)]
 _NUMBERS = st.integers(1, 4)

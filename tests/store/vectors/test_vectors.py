@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
@@ -13,6 +14,8 @@ from tests.store.model import Model, meant, put
 from tests.store.opening import CollectionMachine, embedded
 from tests.store.vectors.contract import WHERES, VectorsContract
 from tests.store.vectors.oracle import QUERIES, RECORDS, SHAPE, VECTORS, check, similarities
+
+pytestmark = pytest.mark.heavy("thousands of records")
 
 
 class TestEmbedded(VectorsContract):

@@ -86,6 +86,7 @@ def test_an_entry_that_names_nothing_that_runs_is_told() -> None:
     assert [line.split()[4] for line in told] == ["asks", "ping"]
 
 
+@pytest.mark.heavy("scenarios of the official suite")
 def test_the_list_names_scored_scenarios_and_gives_a_reason_for_each() -> None:
     if missing := suite.absent():
         absent(missing)
@@ -96,6 +97,7 @@ def test_the_list_names_scored_scenarios_and_gives_a_reason_for_each() -> None:
     assert {target.revision for target in TARGETS} == set(required)
 
 
+@pytest.mark.heavy("scenarios of the official suite")
 @pytest.mark.parametrize(
     ("era", "mode", "version"),
     [("both", "auto", "2026-07-28"), ("both", "legacy", "2025-11-25"), ("legacy", "auto", "2025-11-25")],

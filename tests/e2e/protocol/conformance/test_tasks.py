@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import absent
 from tests.e2e.protocol.conformance import suite
 from tests.e2e.protocol.conformance.servers import hub_over
@@ -24,6 +26,7 @@ SCENARIOS = (
 """All of them but tasks-status-notifications, which the suite skips."""
 
 
+@pytest.mark.heavy("scenarios of the official suite")
 async def test_the_scenarios_of_tasks_pass_through_the_hub(tmp_path: Path) -> None:
     """The last but one wants an error where the hub would wait for the task, so the hub does not."""
     if missing := suite.absent():
