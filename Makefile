@@ -82,10 +82,11 @@ landing: env
 
 everything: env
 	@$(BIN)/python -m tests.landing everything $(ARGS)
-	@$(MAKE) conformance package
+	@$(MAKE) conformance package mutants
 
+# Of as many examples of Hypothesis as `make test` has.
 prices: env
-	@$(BIN)/python -m tests.landing everything --record tests/prices.json
+	@TABANE_EXAMPLES=40 $(BIN)/python -m tests.landing everything --record tests/prices.json
 
 mutants: env
 	@$(BIN)/python -m tests.mutants $(ARGS)
