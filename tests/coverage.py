@@ -31,6 +31,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from tests.plugins.prices import read_prices
 from tests.plugins.tiers import ROOT, is_system
 
 RECORD = ROOT / "tests" / "coverage.json"
@@ -408,15 +409,16 @@ def record_coverage(root: Path, tests: Mapping[str, Sequence[str]], folder: Path
 
 
 def heavy_files(root: Path) -> Mapping[str, Sequence[str]]:
-    """Return the test files with heavy tests, and the arguments that let pytest run these alone."""
+    """Return the test files with heavy tests, the dearest first, and arguments that run these tests alone."""
     found: dict[str, Sequence[str]] = {}
-    for path in sorted((root / "tests").rglob("test_*.py")):
+    for path in (root / "tests").rglob("test_*.py"):
         test = str(path.relative_to(root))
         if is_system(test):
             found[test] = ()
         elif "mark.heavy" in path.read_text(encoding="utf-8"):
             found[test] = ("-m", "heavy")
-    return found
+    prices, _ = read_prices()
+    return {test: found[test] for test in sorted(found, key=lambda test: (-prices.get(test, 0.0), test))}
 
 
 def main() -> None:
