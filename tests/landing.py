@@ -135,7 +135,7 @@ class Suite:
         entries = []
         for test, traceback in failed.items():
             print(f"\n== once more, alone: {test}", flush=True)
-            if self.run([test]):
+            if self.run(["--tier", "everything", test]):
                 print(f"failed twice: {test}", file=sys.stderr)
                 return 1
             entries.append(entry_for(test, traceback))
