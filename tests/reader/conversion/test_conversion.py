@@ -182,7 +182,7 @@ async def test_a_page_whose_process_hangs_is_given_up_with_it() -> None:
     sys.platform != "linux", reason="other systems do not hold a process to its address space"
 )
 async def test_a_page_that_needs_too_much_memory_is_refused() -> None:
-    async with converting(memory=150000000) as conversion:
+    async with converting(memory=150_000_000) as conversion:
         with pytest.raises(ReadError) as raised:
             await conversion.page(slow_page(2), URL, "image/png")
         assert raised.value.cause == "large"

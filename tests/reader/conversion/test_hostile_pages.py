@@ -104,7 +104,7 @@ async def test_what_is_no_text_is_an_error() -> None:
 @pytest.mark.heavy("input that is expensive on purpose")
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hold a process to its memory")
 async def test_a_page_that_needs_too_much_memory_comes_as_its_text() -> None:
-    async with converting(memory=400000000, seconds=100, deadline=150) as conversion:
+    async with converting(memory=400_000_000, seconds=100, deadline=150) as conversion:
         page = await conversion.page(page_of("many elements"), BAD, "text/html")
         assert "Seen." in page.markdown
         assert "secret" not in page.markdown
