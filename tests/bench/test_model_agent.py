@@ -50,6 +50,7 @@ def outcome(done: Outcome) -> Any:
     return found
 
 
+@pytest.mark.heavy("a benchmark in small")
 def test_a_model_gets_the_hubs_tools_and_instructions_and_success_is_judged_by_the_state(
     home: Home, tasks: Path
 ) -> None:

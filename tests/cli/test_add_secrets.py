@@ -46,6 +46,7 @@ def environment_of(home: Home, server: str) -> dict[str, str]:
     return found
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 @pytest.mark.parametrize("running", [False, True], ids=["without a hub", "with a hub"])
 def test_a_key_is_kept_as_a_secret_and_the_server_gets_its_value(home: Home, running: bool) -> None:
     options = ("--env", f"API_KEY={KEY}", "--env", "LEVEL=debug")

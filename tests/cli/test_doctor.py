@@ -88,6 +88,7 @@ def test_quick_starts_no_server(home: Home) -> None:
     assert not pids.exists()
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_a_person_reads_a_line_a_finding_with_its_mend_below(home: Home) -> None:
     home.write_servers({"bad": {"command": "no-such-program"}})
     plain = home.run("doctor", "--quick")

@@ -132,6 +132,7 @@ def test_neither_a_new_connection_nor_a_killed_hub_washes_labels_off(user: Polic
     assert user.json("policy", "trails")["results"][0]["since"] == before
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_an_approved_call_is_made_and_its_pair_is_not_asked_about_again_in_the_trail(
     user: PolicyUser,
 ) -> None:
@@ -260,6 +261,7 @@ def test_wrong_arguments_are_refused_with_a_reason(
     assert words in refused.err
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_it_speaks_japanese(user: PolicyUser) -> None:
     user.environment["TABANE_LANG"] = "ja"
     with user.connected() as line:

@@ -199,6 +199,7 @@ def test_a_home_that_is_added_to_documents_adds_no_cookies(user: User, host: str
     assert "cookies" not in names
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_values_are_in_no_file_and_no_output_after_failures_too(user: User, site: Site, host: str) -> None:
     import_cookies(user, host)
     outputs = [
@@ -218,6 +219,7 @@ def test_values_are_in_no_file_and_no_output_after_failures_too(user: User, site
     assert VALUE in kept.read_text()
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_an_assistant_gets_private_labels_and_no_way_to_the_cookies(
     user: User, site: Site, host: str
 ) -> None:

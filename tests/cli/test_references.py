@@ -74,6 +74,7 @@ def test_the_methods_of_json_rpc_open_what_was_found(home: Home) -> None:
         assert opened.json
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_an_assistant_opens_what_was_found_directly_and_through_call_tool(home: Home) -> None:
     with Assistant(home) as assistant:
         asked = {"query": "echo request tool", "in": sorted(KINDS), "top_k": 60}

@@ -88,6 +88,7 @@ def moving(home: Home) -> Iterator[str]:
     assert home.run("docs", "delete", name).status == 0
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_documents_and_pages_are_looked_among_where_they_are_named(home: Home, moving: str) -> None:
     found = home.run("search", "echo", "--in", "documents,pages", "--json").json["results"]
     assert [(hit["kind"], hit["open"]) for hit in found] == [("documents", f"tabane docs get {moving}")]

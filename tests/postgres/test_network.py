@@ -102,6 +102,7 @@ async def test_reads_do_not_notice_that_connections_were_cut(network: NetworkPro
         assert await collection.count(EVERYTHING) == 1
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 async def test_a_silent_server_is_given_up_while_everything_else_goes_on(
     network: NetworkProxy, schema: str
 ) -> None:

@@ -174,6 +174,7 @@ async def test_few_questions_and_small_collections_start_no_process() -> None:
     assert process.crowds == 0
 
 
+@pytest.mark.heavy("thousands of records")
 async def test_a_crowd_starts_the_process() -> None:
     process = VectorSearchProcess(smallest=1)
     async with open_collection(process) as collection:

@@ -379,6 +379,7 @@ async def test_that_there_are_other_documents_is_told_and_that_one_says_somethin
         await until(lambda: len(told(line, CHANGED)) == 2, "it is gone")
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 async def test_many_new_documents_are_told_of_a_few_times(tmp_path: Path) -> None:
     """A client asks for the whole list each time it is told; that is not to be once for each file."""
     async with running_hub(tmp_path, {}) as here:

@@ -368,6 +368,7 @@ async def test_an_answer_over_many_lines_reaches_a_client_of_lines(tmp_path: Pat
         assert text(await client.call("web__peek")) == "a\nb"
 
 
+@pytest.mark.heavy("real servers as processes")
 async def test_a_body_without_end_is_cut_off(tmp_path: Path) -> None:
     async def endless(server: Raw, request: Request, wire: Wire) -> None:
         if request.tool == "peek":

@@ -178,6 +178,7 @@ async def test_a_page_whose_process_hangs_is_given_up_with_it() -> None:
         assert (await conversion.page(b"three", URL)).markdown == "three"
 
 
+@pytest.mark.heavy("conversion in real processes")
 @pytest.mark.skipif(
     sys.platform != "linux", reason="other systems do not hold a process to its address space"
 )

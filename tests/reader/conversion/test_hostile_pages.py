@@ -94,6 +94,7 @@ async def test_other_texts_come_as_they_are() -> None:
         assert any("without structure" in str(warning) for warning in page.warnings)
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 async def test_what_is_no_text_is_an_error() -> None:
     async with converting(seconds=0.1, deadline=150) as conversion:
         with pytest.raises(ReadError, match="CPU time") as raised:

@@ -255,6 +255,7 @@ def test_a_body_of_just_the_limit_is_read(site: Site) -> None:
         assert failed(site, site.url(path), max_bytes=999).cause == "large"
 
 
+@pytest.mark.heavy("large pages")
 async def test_the_loop_runs_on_while_a_large_body_is_unpacked(site: Site) -> None:
     site.put("/", "")
     site.put("/bomb", gzipped(100 << 20), headers={"Content-Encoding": "gzip"})

@@ -105,6 +105,7 @@ def test_a_small_image_is_handed_on_as_it_is(form: str) -> None:
     assert page.markdown == f"![pic.x](https://example.org/pic.x?y)\n\n{form}, 30 × 20"
 
 
+@pytest.mark.heavy("conversion in real processes")
 @pytest.mark.parametrize(
     ("form", "size", "mode", "noise"),
     [

@@ -74,6 +74,7 @@ def test_vectors_are_those_of_bert_in_float64(kept: Path) -> None:
     assert np.abs(_embedded(kept, texts) - np.stack(expected)).max() < 1e-6
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_hits_are_those_of_the_page_on_semantic_search(kept: Path) -> None:
     """https://sbert.net/examples/sentence_transformer/applications/semantic-search/README.html
 

