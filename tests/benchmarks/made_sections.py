@@ -36,10 +36,7 @@ BARS = Plot(
     Mark.BARS,
     Axis("× direct", logarithmic=True),
     Axis(""),
-    (
-        Series("hub", ("p50", "p95"), (2.4, 3.1), is_ours=True),
-        Series("other", ("p50", "p95"), (60.0, None)),
-    ),
+    (Series("hub", ("p50", "p95"), (2.4, 3.1), is_ours=True), Series("other", ("p50", "p95"), (60.0, None))),
 )
 
 POINTS = Plot(

@@ -21,11 +21,7 @@ from tabane.search.records import Shape
 from tests.harness.chroma_server import ChromaProcess
 from tests.harness.postgres_server import PostgresServer
 from tests.postgres.outside import catch_up, linked
-from tests.postgres.outside_checks import (
-    CountsSearches,
-    check_server,
-    wait_until_used,
-)
+from tests.postgres.outside_checks import CountsSearches, check_server, wait_until_used
 from tests.postgres.test_approximate_index import SHAPE, Crowd, asked
 
 pytestmark = pytest.mark.heavy("a real Chroma")

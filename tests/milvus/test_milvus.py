@@ -18,11 +18,7 @@ from tests.harness.milvus_server import MilvusServer
 from tests.harness.postgres_server import PostgresServer
 from tests.postgres.collections import schema_of
 from tests.postgres.outside import catch_up, linked
-from tests.postgres.outside_checks import (
-    CountsSearches,
-    check_server,
-    wait_until_used,
-)
+from tests.postgres.outside_checks import CountsSearches, check_server, wait_until_used
 from tests.postgres.test_approximate_index import SHAPE, Crowd, asked
 from tests.postgres.writing import SHAPE as WRITTEN
 from tests.postgres.writing import check_whole

@@ -94,10 +94,7 @@ class Laboratory:
 
     def _waited(self, command: Sequence[str], output: Path, seconds: float) -> int | None:
         environment = {name: text for name, text in os.environ.items() if not name.startswith("TABANE")}
-        environment |= {
-            "TABANE_MUTANTS": str(ROOT / "src"),
-            "TABANE_EXAMPLES": str(EXAMPLES["landing"]),
-        }
+        environment |= {"TABANE_MUTANTS": str(ROOT / "src"), "TABANE_EXAMPLES": str(EXAMPLES["landing"])}
         with output.open("wb") as file, suppress(subprocess.TimeoutExpired):
             return subprocess.run(
                 command,

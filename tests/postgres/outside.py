@@ -83,13 +83,7 @@ class MemoryIndex:
         return not self.blunt
 
     def nearest(
-        self,
-        name: str,
-        vector: bytes | SparseVector,
-        where: Filter,
-        shape: Shape,
-        most: int,
-        note: str,
+        self, name: str, vector: bytes | SparseVector, where: Filter, shape: Shape, most: int, note: str
     ) -> Sequence[int]:
         self._check()
         self.searches += 1

@@ -77,10 +77,7 @@ async def test_users_and_tags_are_listed_by_their_beginning() -> None:
         assert users == [
             [{"user": "alice", "post_count": 2}],
             [{"user": "Bob", "post_count": 2}],
-        ] or users == [
-            [{"user": "Bob", "post_count": 2}],
-            [{"user": "alice", "post_count": 2}],
-        ]
+        ] or users == [[{"user": "Bob", "post_count": 2}], [{"user": "alice", "post_count": 2}]]
         named = await asked.call("list_post_users", prefix="@BO")
         assert ([row["user"] for row in named["results"]], named["total"]) == (["Bob"], 1)
         tags = await asked.call("list_post_tags")

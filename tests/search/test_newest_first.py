@@ -57,10 +57,7 @@ class InParts(LetterModel):
 
 async def test_parts_that_come_at_the_same_time_are_all_counted(tmp_path: Path) -> None:
     model, heard = InParts("model"), list[int]()
-    async with filled(tmp_path, [f"text {number}" for number in range(300)], model) as (
-        collection,
-        space,
-    ):
+    async with filled(tmp_path, [f"text {number}" for number in range(300)], model) as (collection, space):
         order = NewestFirst(EVERYTHING, None, lambda: 0)
         await fill_newest(collection, space, model, lambda record: record.texts["body"], heard.append, order)
         assert await collection.embedded("body", EVERYTHING) == 300
@@ -82,10 +79,7 @@ class Poisoned(InParts):
 
 async def test_a_text_that_cannot_be_embedded_keeps_no_older_one_from_its_vector(tmp_path: Path) -> None:
     model = Poisoned("model")
-    async with filled(tmp_path, [f"text {number}" for number in range(300)], model) as (
-        collection,
-        space,
-    ):
+    async with filled(tmp_path, [f"text {number}" for number in range(300)], model) as (collection, space):
         order = NewestFirst(EVERYTHING, None, lambda: 0)
         with pytest.raises(ModelError, match="too long"):
             await fill_newest(

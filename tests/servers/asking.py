@@ -32,11 +32,7 @@ Json = dict[str, Any]
 KEY = "io.modelcontextprotocol/"
 FORM: Json = {
     "message": "Who?",
-    "requestedSchema": {
-        "type": "object",
-        "properties": {"name": {"type": "string"}},
-        "required": ["name"],
-    },
+    "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
 }
 OWN_STEPS = [{"ask": [{"method": "elicitation/create", "params": FORM}]}]
 

@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
     from tests.servers.protocol import Server
 
-WISHES = {
-    "tools": "toolsListChanged",
-    "prompts": "promptsListChanged",
-    "resources": "resourcesListChanged",
-}
+WISHES = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
 
 
 class Offers:

@@ -144,9 +144,7 @@ class Asking:
         }
         answers = await together(call, questions)
         words = getattr(answers["words"].content, "text", "")
-        return text(
-            [answered(answers["who"]), words, [str(root.uri) for root in answers["where"].roots]],
-        )
+        return text([answered(answers["who"]), words, [str(root.uri) for root in answers["where"].roots]])
 
     async def do_rounds(self, call: Call) -> list[ContentBlock]:
         known: list[Any] = json.loads(call.request_state or "[]")

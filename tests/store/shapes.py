@@ -5,18 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from tabane.search.engine import Order
-from tabane.search.filters import (
-    And,
-    Contains,
-    Equal,
-    Everything,
-    Filter,
-    In,
-    Not,
-    Or,
-    Prefix,
-    Range,
-)
+from tabane.search.filters import And, Contains, Equal, Everything, Filter, In, Not, Or, Prefix, Range
 from tabane.search.records import Field, Kind, Record, Shape, TextField, Value
 
 SHAPE = Shape(

@@ -311,11 +311,7 @@ async def test_a_closed_store_says_so(tmp_path: Path) -> None:
     collection = await store.collection(SHAPE)
     await store.close()
     await store.close()
-    for asked in (
-        collection.upsert([Record(key="k")]),
-        collection.count(EVERYTHING),
-        collection.get(["k"]),
-    ):
+    for asked in (collection.upsert([Record(key="k")]), collection.count(EVERYTHING), collection.get(["k"])):
         with pytest.raises(StoreError, match="is closed"):
             await asked
 

@@ -115,11 +115,7 @@ async def test_scores_are_the_weighted_mean_of_both_on_their_scales(
 
 @pytest.mark.parametrize("fusion", ["scaled", "partial", "rrf", "convex"])
 async def test_what_both_find_is_before_what_one_finds(fusion: Fusion) -> None:
-    records = [
-        note("both", "apple", 1, 0, 0),
-        note("words", "apple", 0, 0, 1),
-        note("far", "plum", 0, 1, 0),
-    ]
+    records = [note("both", "apple", 1, 0, 0), note("words", "apple", 0, 0, 1), note("far", "plum", 0, 1, 0)]
     async with holding(records) as collection:
         words, meaning = LexicalQuery("apple"), VectorQuery({"text": packed([1, 0.1, 0])})
         found = await hybrid(collection, words, meaning, EVERYTHING, 10, fusion=fusion)
@@ -133,11 +129,7 @@ async def test_what_both_find_is_before_what_one_finds(fusion: Fusion) -> None:
 
 
 async def test_a_threshold_is_for_meaning_and_words_stay() -> None:
-    records = [
-        note("words", "apple", 0, 0, 1),
-        note("far", "plum", 0, 1, 0),
-        note("near", "plum", 1, 0, 0),
-    ]
+    records = [note("words", "apple", 0, 0, 1), note("far", "plum", 0, 1, 0), note("near", "plum", 1, 0, 0)]
     async with holding(records) as collection:
         meaning = VectorQuery({"text": packed([1, 0, 0])}, threshold=0.5)
         found = await hybrid(collection, LexicalQuery("apple"), meaning, EVERYTHING, 10)

@@ -32,11 +32,7 @@ async def test_calls_are_listed_and_filtered(tmp_path: Path) -> None:
         await client.call("a__echo", text="1")
         await client.call("b__fail", text="<b>no</b>")
         assert len(rows(text(await page.content("/activity")))) == 2
-        for query, tool in (
-            ("server=a", "a__echo"),
-            ("outcome=failed", "b__fail"),
-            ("tool=ECHO", "a__echo"),
-        ):
+        for query, tool in (("server=a", "a__echo"), ("outcome=failed", "b__fail"), ("tool=ECHO", "a__echo")):
             (row,) = rows(text(await page.content(f"/activity/rows?{query}")))
             assert tool in row, query
         assert len(rows(text(await page.content("/activity/rows?outcome=unheard")))) == 2

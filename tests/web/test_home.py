@@ -53,10 +53,7 @@ async def test_the_search_finds_tools_by_a_part_of_their_name_and_documents_by_w
         await page.sign_in()
         await ask(here, "start_upstream", name="works")
         await ask(
-            here,
-            "put_document",
-            filepath="notes/sea & land.md",
-            text="The lighthouse <b>of</b> Eddystone",
+            here, "put_document", filepath="notes/sea & land.md", text="The lighthouse <b>of</b> Eddystone"
         )
         assert 'href="/tools/works__echo"' in text(await page.content("/home/search?q=ech"))
         found = text(await page.content("/home/search?q=lighthouse"))

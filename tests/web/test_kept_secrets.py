@@ -123,11 +123,7 @@ async def test_a_home_that_holds_the_servers_file_too_is_no_obstacle(tmp_path: P
     """Both files are changed under the lock of their folder, which is the same here."""
     async with web_hub(tmp_path, {"one": child()}) as here:
         peer = await here.peer()
-        changed = {
-            "name": "one",
-            "definition": {**child(), "env": {"API_KEY": KEY}},
-            "keep_secrets": True,
-        }
+        changed = {"name": "one", "definition": {**child(), "env": {"API_KEY": KEY}}, "keep_secrets": True}
         answer = await peer.post(request("change_server", changed), "/rpc")
         assert answer.json["result"]["secrets"] == ["API_KEY"]
         assert answer.json["result"]["warnings"] == []

@@ -30,12 +30,7 @@ FULL: Json = {
             "properties": {"from": {"type": "string", "format": "date"}, "to": {"type": ["string", "null"]}},
             "required": ["from", "to"],
         },
-        "target": {
-            "oneOf": [
-                {"type": "string", "title": "Name"},
-                {"$ref": "#/$defs/point"},
-            ]
-        },
+        "target": {"oneOf": [{"type": "string", "title": "Name"}, {"$ref": "#/$defs/point"}]},
         "rows": {"type": "array", "items": {"$ref": "#/$defs/point"}},
         "anything": {},
         "labels": {"type": "object", "additionalProperties": {"type": "string"}},

@@ -26,11 +26,7 @@ from tabane.wire.json import Members, fields
 from tests.wire.texts import SPACE, STRINGS, VALUES, member_lists
 
 CLIENT = b'{"name":"tester","version":"1"}'
-ENVELOPE = {
-    META_VERSION: f'"{MODERN}"',
-    META_CAPABILITIES: "{}",
-    META_CLIENT: CLIENT.decode(),
-}
+ENVELOPE = {META_VERSION: f'"{MODERN}"', META_CAPABILITIES: "{}", META_CLIENT: CLIENT.decode()}
 
 
 def members(parts: dict[str, str]) -> Members:

@@ -55,11 +55,7 @@ def test_what_is_not_valid_counts_as_absent(text: str | None) -> None:
     assert parse_traceparent(text) is None
 
 
-@given(
-    st.text(HEX, min_size=32, max_size=32),
-    st.text(HEX, min_size=16, max_size=16),
-    st.integers(0, 255),
-)
+@given(st.text(HEX, min_size=32, max_size=32), st.text(HEX, min_size=16, max_size=16), st.integers(0, 255))
 def test_every_parent_survives(trace: str, span: str, flags: int) -> None:
     found = parse_traceparent(f"00-{trace}-{span}-{flags:02x}")
     if set(trace) == {"0"} or set(span) == {"0"}:

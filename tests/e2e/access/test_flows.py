@@ -171,10 +171,7 @@ async def test_a_pair_is_allowed_and_taken_back(tmp_path: Path) -> None:
     async with hub(tmp_path) as here:
         line = await client(here)
         await line.call("mail__read_inbox")
-        assert await person(here, "allow_flow", pair="mail>mail") == {
-            "pair": "mail>mail",
-            "changed": True,
-        }
+        assert await person(here, "allow_flow", pair="mail>mail") == {"pair": "mail>mail", "changed": True}
         assert await held(line, "mail__send_email", to="a@b") == ""
         assert await held(line, "files__delete_file", path="x") != ""
         assert (await person(here, "list_flow_trails"))["allowed"] == {"local": ["mail>mail"]}

@@ -109,10 +109,7 @@ async def test_no_request_of_an_assistant_shows_or_reaches_what_is_denied(
     world: World, mode: Mode, version: str, policy: Policy
 ) -> None:
     async with aclosing(await line_session(world, PolicyAccess(policy), mode, version)) as talk:
-        requests = [
-            *((way, None) for way in UNNAMED),
-            *about_things(world, policy, modern=version == MODERN),
-        ]
+        requests = [*((way, None) for way in UNNAMED), *about_things(world, policy, modern=version == MODERN)]
         await go_through(world, talk, policy, requests)
         assert not shown(bytes(talk.heard[: talk.heard.index(b"\n")]), world.secrets(policy), ())
 

@@ -194,10 +194,7 @@ async def from_anywhere(world: World) -> HttpClient:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a network of addresses for this machine")
 @settings(
-    max_examples=60,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=60, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(value=_values, path=st.sampled_from(["/mcp", "/mcp/full", "/mcp/p/work", "/rpc", "/mcp/p/%77ork"]))
 @in_its_loop

@@ -182,10 +182,7 @@ async def test_large_results_are_on_disk_without_a_name_and_the_oldest_makes_way
 
 
 async def test_a_query_brings_back_the_flow_labels_of_its_tool(tmp_path: Path) -> None:
-    servers = {
-        "up": child(labels=["private"], maxResultTokens=1_000),
-        "mail": replayed(tmp_path, "mail"),
-    }
+    servers = {"up": child(labels=["private"], maxResultTokens=1_000), "mail": replayed(tmp_path, "mail")}
     settings = {"flow_policy": "ask", "result_tokens": 1_000, "script_writes": "allow"}
     async with running_hub(tmp_path, servers, **settings) as here:
         line = await here.connect()

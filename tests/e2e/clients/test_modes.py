@@ -184,10 +184,7 @@ async def test_a_search_waits_for_servers_that_never_listed_and_names_those_miss
 async def test_structured_extras_of_a_request_reach_the_upstream_through_call_tool(tmp_path: Path) -> None:
     async with running_hub(tmp_path, {"up": child("--era", "modern")}) as here:
         line = await here.connect("2026-07-28")
-        asked = {
-            "name": "up__ask",
-            "arguments": {"method": "elicitation/create", "params": {"message": "?"}},
-        }
+        asked = {"name": "up__ask", "arguments": {"method": "elicitation/create", "params": {"message": "?"}}}
         meta: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
         first = await line.result("tools/call", {"name": "call_tool", "arguments": asked, "_meta": meta})
         assert first["resultType"] == "input_required"

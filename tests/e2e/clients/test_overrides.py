@@ -100,9 +100,7 @@ async def test_decided_arguments_are_sent_on_every_way_and_refused_from_callers(
         single = await ask(here, "call_tool", name=name, arguments={"query": "acer"})
         assert single["structuredContent"] == sent
         many = await ask(
-            here,
-            "execute_parallel",
-            requests=[{"name": name, "arguments": {"query": "acer", "limit": 9}}],
+            here, "execute_parallel", requests=[{"name": name, "arguments": {"query": "acer", "limit": 9}}]
         )
         assert many["results"][0]["result"]["structuredContent"] == {**sent, "limit": 9}
         for wrong in ({"owner": "you"}, {"page": 2}):

@@ -57,11 +57,7 @@ class Load:
 
     async def session(self) -> Callable[[], Awaitable[None]]:
         """Begin a session, and return what sends a request in it."""
-        params = {
-            "protocolVersion": LEGACY,
-            "capabilities": {},
-            "clientInfo": {"name": "t", "version": "1"},
-        }
+        params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
         status, named, _ = await self._post(request("initialize", params), {})
         assert status == 200
         headers = {"mcp-session-id": named, "mcp-protocol-version": LEGACY}

@@ -73,11 +73,7 @@ class ModernClient:
 def test_tasks_after_the_hub_was_killed(tmp_path: Path) -> None:
     with remote(tmp_path) as url, closing(User(tmp_path / "user")) as user:
         user.environment |= {"TABANE_TASK_AFTER": "0.2", "TABANE_MODE": "full"}
-        here = {
-            "command": sys.executable,
-            "args": ["-m", "tests.servers.tasks", "stdio"],
-            "cwd": str(ROOT),
-        }
+        here = {"command": sys.executable, "args": ["-m", "tests.servers.tasks", "stdio"], "cwd": str(ROOT)}
         user.write_servers({"far": {"type": "http", "url": url}, "near": here})
         client = ModernClient(user.client())
         go = tmp_path / "go"

@@ -39,14 +39,8 @@ async def test_a_call_gets_the_arguments_and_gives_the_result_as_they_are(
     }
     async with running_hub(tmp_path, {"up": child(*ERAS[upstream])}) as here:
         line = await here.connect(client)
-        for result in (
-            await line.call("up__echo", **arguments),
-            await line.through("up__echo", **arguments),
-        ):
-            assert same(result, client) == {
-                "content": result["content"],
-                "structuredContent": arguments,
-            }
+        for result in (await line.call("up__echo", **arguments), await line.through("up__echo", **arguments)):
+            assert same(result, client) == {"content": result["content"], "structuredContent": arguments}
             assert json.loads(text(result)) == arguments
 
 

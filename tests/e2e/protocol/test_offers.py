@@ -204,11 +204,7 @@ async def test_a_list_whose_changes_are_not_announced_is_asked_for_again(tmp_pat
     servers = {"one": child("--era", "modern", "--offers", "--quiet-lists", "--ttl", "0")}
     async with running_hub(tmp_path, servers) as here:
         gateway = await known(here)
-        for kind, names in (
-            ("prompts", ["bow"]),
-            ("resources", ["memo://two"]),
-            ("templates", ["x:{y}"]),
-        ):
+        for kind, names in (("prompts", ["bow"]), ("resources", ["memo://two"]), ("templates", ["x:{y}"])):
             await tell(here, "one", "offer", kind=kind, names=names)
         await gateway.fresh("prompts", CALLER)
         assert keys(gateway, "prompts") == ["one__bow"]

@@ -136,10 +136,7 @@ async def test_folders_are_read_also_of_a_server_that_only_lists_files(
             found = {child["uri"]: child.get("mimeType") for child in await folder(root)}
             assert found == {f"{root}/SKILL.md": None, f"{root}/templates": "inode/directory"}
         (template,) = await folder("skill://tabane/two/team/refunds/templates")
-        assert template == {
-            "uri": "skill://tabane/two/team/refunds/templates/a.md",
-            "name": "a.md",
-        }
+        assert template == {"uri": "skill://tabane/two/team/refunds/templates/a.md", "name": "a.md"}
         for uri in (REFUNDS.format("two"), "skill://tabane/two/team/none"):
             refused = await line.request("resources/directory/read", {"uri": uri})
             assert refused["error"]["code"] == -32602

@@ -229,10 +229,7 @@ async def test_a_question_of_a_task_is_answered_with_an_update(tmp_path: Path) -
             ((key, request),) = found["inputRequests"].items()
             assert request["method"] == "elicitation/create"
             assert field in request["params"]["requestedSchema"]["properties"]
-            answer = {
-                key: {"action": "accept", "content": {field: "yes"}},
-                "unknown": {"action": "accept"},
-            }
+            answer = {key: {"action": "accept", "content": {field: "yes"}}, "unknown": {"action": "accept"}}
             told = await ask(line, "tasks/update", taskId=task, inputResponses=answer)
             assert told == {"resultType": "complete"}
             found = await reach(line, task)

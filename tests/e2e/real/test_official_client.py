@@ -32,11 +32,7 @@ async def test_servers_from_pypi_are_found_and_called(python_servers: Workplace,
         found = text(await client.call_tool("search_tools", {"query": "what time is it"}))
         assert "time__get_current_time(" in found
         converted = await call(
-            client,
-            "time__convert_time",
-            source_timezone="Asia/Tokyo",
-            time="09:30",
-            target_timezone="UTC",
+            client, "time__convert_time", source_timezone="Asia/Tokyo", time="09:30", target_timezone="UTC"
         )
         assert "T00:30:00" in json.loads(text(converted))["target"]["datetime"]
         log = await call(client, "git__git_log", repo_path=str(python_servers.repository))
@@ -160,10 +156,7 @@ async def test_a_call_that_only_reads_is_told_from_one_that_writes(python_server
         assert "The first entry" in text(read)
         write = await client.call_tool(
             "call_readonly_tool",
-            {
-                "name": "git__git_create_branch",
-                "arguments": {"repo_path": repository, "branch_name": "b"},
-            },
+            {"name": "git__git_create_branch", "arguments": {"repo_path": repository, "branch_name": "b"}},
         )
         assert write.is_error
         assert not (python_servers.repository / ".git" / "refs" / "heads" / "b").exists()

@@ -39,10 +39,7 @@ FEATURES: dict[str, tuple[str, str]] = {
         + "</div>" * 300,
         "In the year 299 the wind came from the hills, as was written.\n\nIt is very deep, as nobody",
     ),
-    "deep boxes": (
-        "<div>" * 400 + f"<h2>Deep</h2><p>{DEEP}</p>" + "</div>" * 400,
-        f"## Deep\n\n{DEEP}",
-    ),
+    "deep boxes": ("<div>" * 400 + f"<h2>Deep</h2><p>{DEEP}</p>" + "</div>" * 400, f"## Deep\n\n{DEEP}"),
 }
 """By feature: HTML amid an article, and the Markdown that must be there."""
 

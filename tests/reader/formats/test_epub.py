@@ -113,10 +113,7 @@ def test_hidden_text_is_left_out_and_counted(name: str) -> None:
 
 
 def test_linked_style_sheets_are_put_into_the_chapter() -> None:
-    body = book(
-        {"a": "<p>Seen.</p>"},
-        files={"css/s.css": ".a { display: none }", "css/t.css": ".b {}"},
-    )
+    body = book({"a": "<p>Seen.</p>"}, files={"css/s.css": ".a { display: none }", "css/t.css": ".b {}"})
     root = html.document_fromstring(
         "<head><link rel='stylesheet' href='css/s.css' media='print'><link rel='alternate stylesheet' "
         "href='css/t.css'><link rel='stylesheet' href='none.css'></head><body><p>Seen.</p></body>"

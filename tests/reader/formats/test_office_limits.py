@@ -73,8 +73,7 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
         + "</draw:page>",
     ),
     "items": lambda n: open_document(
-        "text",
-        "<text:list>" + "<text:list-item><text:p>x</text:p></text:list-item>" * n + "</text:list>",
+        "text", "<text:list>" + "<text:list-item><text:p>x</text:p></text:list-item>" * n + "</text:list>"
     ),
     "chapters": lambda n: epub(["<p>x</p>" * n] * 3),
 }

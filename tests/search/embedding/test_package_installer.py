@@ -18,14 +18,7 @@ from tabane.search.embedding.model_packages import PackedModel, packed, pulled
 from tabane.search.embedding.package_installer import Command, PackageInstaller, installers, reason_in
 from tests.harness.patience import LONG
 from tests.harness.process_list import command as command_of
-from tests.search.embedding.package_index import (
-    NAME,
-    VERSION,
-    PackageIndex,
-    environment,
-    package,
-    wheel,
-)
+from tests.search.embedding.package_index import NAME, VERSION, PackageIndex, environment, package, wheel
 
 HERE = {"uv" if command[1] == "pip" else "pip": command for command in installers({"PATH": ""})}
 WHEEL = wheel()

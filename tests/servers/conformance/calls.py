@@ -149,9 +149,7 @@ class Call:
         given = {name: answers.get(name) for name in questions}
         if all(isinstance(given[name], answer_type(question)) for name, question in questions.items()):
             return given
-        raise InputNeededError(
-            InputRequiredResult(input_requests=dict(questions), request_state=remember),
-        )
+        raise InputNeededError(InputRequiredResult(input_requests=dict(questions), request_state=remember))
 
     async def push(self, name: str, question: Question) -> Any:
         """The answer of a handshake client, whatever it declared. Raises MCPError if it refuses."""
@@ -210,9 +208,7 @@ def missing(capabilities: ClientCapabilities) -> MCPError:
     )
 
 
-def answer_type(
-    question: Question,
-) -> type[ElicitResult] | type[ListRootsResult] | type[CreateMessageResult]:
+def answer_type(question: Question) -> type[ElicitResult] | type[ListRootsResult] | type[CreateMessageResult]:
     """The shape of the answer to a question."""
     if isinstance(question, ElicitRequest):
         return ElicitResult

@@ -23,9 +23,7 @@ class PageGuard:
     def __init__(self, context: BrowserContext, origin: str) -> None:
         self._origin = urlsplit(origin).netloc
         self._problems: list[str] = []
-        self._permitted: list[re.Pattern[str]] = [
-            re.compile(_INVALID_FORM),
-        ]
+        self._permitted: list[re.Pattern[str]] = [re.compile(_INVALID_FORM)]
         context.on("console", self._console)
         context.on("weberror", self._error)
         context.on("request", self._request)

@@ -145,10 +145,7 @@ def test_results_stay_and_parts_are_renewed_when_the_hub_is_back(web: WebBrowser
     def renewed(found: Response) -> bool:
         return found.ok and found.url == web.home.url + "/home/today"
 
-    with (
-        page.expect_response(shown_again, timeout=PATIENCE),
-        home.expect_response(renewed, timeout=PATIENCE),
-    ):
+    with page.expect_response(shown_again, timeout=PATIENCE), home.expect_response(renewed, timeout=PATIENCE):
         web.home.start()
     for each in (page, home):
         expect(each.get_by_text(LOST)).to_be_hidden(timeout=PATIENCE)

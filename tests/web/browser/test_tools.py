@@ -172,12 +172,7 @@ def test_results_of_all_kinds_are_shown(open_tool: Callable[[str], Page]) -> Non
     show(page, "/tools/up__echo")
     call(page, json.dumps({"text": "# Title\n\n- <b>one</b>\n- two"}))
     expect(page.locator(TREE).first).to_contain_text("# Title")
-    for name, words in (
-        ("surrogate", "!"),
-        ("nan", "NaN"),
-        ("hologram", "hologram"),
-        ("refuse", "error"),
-    ):
+    for name, words in (("surrogate", "!"), ("nan", "NaN"), ("hologram", "hologram"), ("refuse", "error")):
         show(page, f"/tools/up__{name}")
         call(page)
         expect(page.locator("[data-result]")).to_contain_text(words)

@@ -89,10 +89,7 @@ def test_a_call_may_ask_several_questions_at_the_same_time(here: GridHub, cell: 
 @each_action
 async def test_a_prompt_may_ask(here: GridHub, cell: Cell, action: Action) -> None:
     ours, theirs = Person(action), Person(action)
-    async with (
-        cell.client(here, **ours.callbacks) as client,
-        cell.direct(here, **theirs.callbacks) as direct,
-    ):
+    async with cell.client(here, **ours.callbacks) as client, cell.direct(here, **theirs.callbacks) as direct:
         given = plain(await direct.get_prompt("asked"))
         assert plain(await client.get_prompt(cell.name("asked"))) == given
         assert ours.asked == theirs.asked != []
@@ -108,10 +105,7 @@ async def test_a_resource_may_ask(here: GridHub, cell: Cell, action: Action) -> 
             return refused.code, refused.message
 
     ours, theirs = Person(action), Person(action)
-    async with (
-        cell.client(here, **ours.callbacks) as client,
-        cell.direct(here, **theirs.callbacks) as direct,
-    ):
+    async with cell.client(here, **ours.callbacks) as client, cell.direct(here, **theirs.callbacks) as direct:
         assert await read(client) == await read(direct)
         assert ours.asked == theirs.asked != []
 
