@@ -15,13 +15,14 @@ import json
 import os
 import resource
 import time
-from collections.abc import Generator, Iterator
+from collections import defaultdict
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.plugins.tiers import ROOT, is_heavy
+from tests.plugins.tiers import ROOT, is_heavy, is_system
 
 TABLE = ROOT / "tests" / "prices.json"
 HEAVY = 1.0
@@ -155,3 +156,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Prices(config), "prices")
+
+
+def summary(files: Mapping[str, float], tests: Mapping[str, float]) -> str:
+    """Return a Markdown table of CPU seconds: of each room, and of whole systems."""
+    rows: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    heavy: dict[str, float] = defaultdict(float)
+    for test, price in tests.items():
+        heavy[test.partition("::")[0]] += price if price >= HEAVY else 0.0
+    for file, price in files.items():
+        room = "whole systems" if is_system(file) else file.split("/")[1].removesuffix(".py")
+        dear = price if is_system(file) else min(heavy[file], price)
+        rows[room][0] += price - dear
+        rows[room][1] += dear
+    rows["all"] = [sum(row[column] for row in rows.values()) for column in (0, 1)]
+    by_price = sorted(rows, key=lambda room: (room == "all", -sum(rows[room])))
+    lines = [f"| {room} | {rows[room][0]:.0f} | {rows[room][1]:.0f} |" for room in by_price]
+    return "\n".join(["| CPU seconds of tests | ordinary | heavy |", "|---|---|---|", *lines])
+
+
+if __name__ == "__main__":
+    print(summary(*read_prices()))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins.prices import read_prices
+from tests.plugins.prices import read_prices, summary
 from tests.plugins.tiers import ROOT, SYSTEMS
 
 SOURCE = ROOT / "src" / "tabane"
@@ -117,3 +117,9 @@ def test_every_command_prints_through_the_door_that_cleans() -> None:
 def test_every_file_with_a_price_and_every_whole_system_exists() -> None:
     files, _ = read_prices()
     assert [name for name in (*files, *SYSTEMS) if not (ROOT / name).exists()] == []
+
+
+def test_the_table_of_prices_is_the_recorded_one() -> None:
+    table = summary(*read_prices())
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert table in text, "write there what python -m tests.plugins.prices prints"
