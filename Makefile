@@ -1,6 +1,6 @@
 # Everything a checkout needs, made from Python and the package registries alone.
 # Nothing outside this folder is touched; `make clean` takes it back to a fresh clone.
-# With KEEP=FOLDER, what others made is set up once in that folder, and each checkout on the machine uses it.
+# With KEEP=FOLDER, third-party packages are set up once in that folder for all checkouts on the machine.
 KEEP ?=
 MAKEFLAGS += --no-print-directory
 
@@ -32,12 +32,12 @@ TOKENS_READY := $(TOKENS)/.ready-$(TIKTOKEN_VERSION)-$(JS_TIKTOKEN_VERSION)
 MILVUS_READY := $(MILVUS)/.ready-$(MILVUS_VERSION)-$(MILVUS_LITE_VERSION)
 CHROMA_READY := $(CHROMA)/.ready-$(CHROMA_VERSION)
 NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
-# A company's authority is in the store of the system. uv, npm and an old pip look elsewhere unless they are told.
+# uv, npm and old versions of pip ignore the system's certificates, to which companies add their authority.
 CERTS := $(firstword $(wildcard $(SSL_CERT_FILE) /etc/ssl/certs/ca-certificates.crt \
   /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/ca-bundle.pem))
 UV_CERTS := $(if $(CERTS)$(filter Darwin,$(shell uname)),UV_SYSTEM_CERTS=$${UV_SYSTEM_CERTS:-1})
 NPM_CERTS := NODE_USE_SYSTEM_CA=$${NODE_USE_SYSTEM_CA:-1}
-# Progress is for people.
+# uv and pip show progress on a terminal alone.
 QUIET := $(shell test -t 2 || echo --quiet)
 MYPY := $(if $(KEEP),$(BIN)/python .ci/keep.py $(KEEP) mypy --cache .mypy_cache --by uv.lock --) $(BIN)/mypy
 CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
@@ -158,7 +158,7 @@ lock: $(BIN)/uv $(NODE_RUNTIME)
 
 env: $(ENV_READY)
 
-# Without isolation, because what builds is there already, and with its byte code.
+# The build backend is in $(VENV)/build with its byte code: no isolated environment and no network is needed.
 $(ENV_READY): $(PACKAGES_READY) hatch_build.py $(CATALOGUES) $(KERNEL).c
 	@echo "env: this checkout into $(VENV)"
 	@PYTHONPATH=$(abspath $(VENV)/build) $(UV) sync --frozen --quiet --no-build-isolation-package tabane
@@ -218,7 +218,7 @@ milvus: $(MILVUS_READY)
 
 chroma: $(CHROMA_READY)
 else
-# With all byte code, so that nobody writes into the folder later.
+# With byte code, so that no process writes it into the folder later.
 LINKED = UV_COMPILE_BYTECODE=1 $(BIN)/python .ci/keep.py $(KEEP) $@ --link build/$@
 
 node: | $(BIN)/uv
@@ -234,7 +234,7 @@ chroma: | $(BIN)/uv
 	@$(LINKED) --by '$$(CHROMA_READY)' --by $(CHROMA_VERSION) -- $(MAKE) KEEP= CHROMA={} $@
 endif
 
-# A folder that other checkouts use is left alone if the lock of this one changes.
+# If $(NODE) is a link to a folder that other checkouts use, a changed lock replaces the link.
 $(NODE_READY): tests/e2e/real/package.json tests/e2e/real/package-lock.json | $(NODE_RUNTIME)
 	@[ ! -L $(NODE) ] || { rm $(NODE) && $(MAKE) $(NODE_RUNTIME); }
 	@echo "node: npm servers, the Inspector and the conformance suite into $(NODE) (80 MB to download)"
