@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests.harness.certificates import HubCertificate
 from tests.harness.home import Home, hub
-from tests.harness.official_client import Era, over_http, run, text
+from tests.harness.official_client import Era, over_http, text
 from tests.harness.patience import LONG, until, wait_until
 from tests.harness.user import assistant
 
@@ -360,7 +360,7 @@ def test_a_person_is_told_why(shared: Team) -> None:
 # -- other addresses -----------------------------------------------------------------------------
 
 
-def test_other_machines_need_tls_and_a_key(tmp_path: Path) -> None:
+async def test_other_machines_need_tls_and_a_key(tmp_path: Path) -> None:
     certificate = HubCertificate(tmp_path)
     tls = f'tls_certificate = "{certificate.certificate}"\ntls_key = "{certificate.key}"\n'
     home = prepared(tmp_path, 'host = "0.0.0.0"\n')
@@ -375,16 +375,12 @@ def test_other_machines_need_tls_and_a_key(tmp_path: Path) -> None:
         here = Team(home)
         home.run("tools", "list").succeeded  # noqa: B018
         port = here.base.rpartition(":")[2]
-
-        async def scenario() -> None:
-            base = f"https://127.0.0.1:{port}"
-            async with here.member(key, base, certificate.trusted()) as alice:
-                assert "result" in await alice.call("github__echo")
-            async with here.member("", base, certificate.trusted()) as nobody:
-                answer = await nobody.http.post(f"{base}/mcp", json={})
-                assert answer.status_code == 401
-
-        run(scenario)
+        base = f"https://127.0.0.1:{port}"
+        async with here.member(key, base, certificate.trusted()) as alice:
+            assert "result" in await alice.call("github__echo")
+        async with here.member("", base, certificate.trusted()) as nobody:
+            answer = await nobody.http.post(f"{base}/mcp", json={})
+            assert answer.status_code == 401
 
 
 @asynccontextmanager
@@ -418,24 +414,20 @@ def test_a_hub_behind_a_proxy_needs_its_token(tmp_path: Path) -> None:
     assert "http_token" in refused.err
 
 
-def test_clients_behind_a_trusted_proxy_need_a_key(tmp_path: Path) -> None:
+async def test_clients_behind_a_trusted_proxy_need_a_key(tmp_path: Path) -> None:
     settings = 'trusted_proxies = ["127.0.0.1"]\nhosts = ["hub.example"]\n'
     with team(tmp_path, settings) as here:
         key = here.key("alice", "--allow", "github__*")
         port = int(here.base.rpartition(":")[2])
-
-        async def scenario() -> None:
-            async with forwarding(port, "203.0.113.7") as proxy:
-                base = f"http://127.0.0.1:{proxy}"
-                host = {"host": "hub.example", "connection": "close"}
-                for shown, status in ((key, 200), (None, 401), (key[:-1] + "~", 401)):
-                    async with here.member(shown or "", base) as me:
-                        headers = {**host, **({"authorization": f"Bearer {shown}"} if shown else {})}
-                        answer = await me.http.post(f"{base}/rpc", json=SEARCH, headers=headers)
-                        assert answer.status_code == status, answer.text
-                        assert str(here.home.tabane) not in answer.text
-
-        run(scenario)
+        async with forwarding(port, "203.0.113.7") as proxy:
+            base = f"http://127.0.0.1:{proxy}"
+            host = {"host": "hub.example", "connection": "close"}
+            for shown, status in ((key, 200), (None, 401), (key[:-1] + "~", 401)):
+                async with here.member(shown or "", base) as me:
+                    headers = {**host, **({"authorization": f"Bearer {shown}"} if shown else {})}
+                    answer = await me.http.post(f"{base}/rpc", json=SEARCH, headers=headers)
+                    assert answer.status_code == status, answer.text
+                    assert str(here.home.tabane) not in answer.text
         wait_until(lambda: here.calls(type="access", outcome="refused", source="203.0.113.7"))
 
 
@@ -443,7 +435,7 @@ def test_clients_behind_a_trusted_proxy_need_a_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy("hubs and servers as processes")
-def test_no_acknowledged_entry_is_lost_when_the_hub_is_killed(tmp_path: Path) -> None:
+async def test_no_acknowledged_entry_is_lost_when_the_hub_is_killed(tmp_path: Path) -> None:
     with team(tmp_path) as here:
         key = here.key("alice", "--allow", "github__*", "--tier", "premium")
         status, answered = here.status, []
@@ -461,13 +453,10 @@ def test_no_acknowledged_entry_is_lost_when_the_hub_is_killed(tmp_path: Path) ->
                         except (httpx2.HTTPError, ValueError):
                             return
 
-            async def scenario() -> None:
-                works = [asyncio.ensure_future(work(number)) for number in range(8)]
-                await until(lambda: len(answered) > 200)
-                os.kill(status["pid"], signal.SIGKILL)
-                await asyncio.gather(*works)
-
-            run(scenario)
+            works = [asyncio.ensure_future(work(number)) for number in range(8)]
+            await until(lambda: len(answered) > 200)
+            os.kill(status["pid"], signal.SIGKILL)
+            await asyncio.gather(*works)
             # The bridge starts another hub, and its assistant notices nothing.
             wait_until(lambda: "result" in bridged.ask("tools/call", name="github__echo", arguments={}))
         recorded = {entry["arguments"]["text"] for entry in here.calls(label="alice", outcome="ok")}
@@ -488,25 +477,21 @@ def test_the_log_contains_what_the_setting_says(tmp_path: Path, mode: str) -> No
             assert ("There is no audit log" in asked.err) == (mode == "off")
 
 
-def test_a_strict_log_answers_every_kind_of_call(tmp_path: Path) -> None:
+async def test_a_strict_log_answers_every_kind_of_call(tmp_path: Path) -> None:
     with team(tmp_path, 'audit_sync = "strict"\n') as here:
         key = here.key("alice", "--allow", "*")
-
-        async def scenario() -> None:
-            async with shared_clients(here, key) as (me, client):
-                assert not (await client.call_tool("github__echo", {})).is_error
-                assert not (await client.call_tool("github__huge", {"bytes": 1_000_000})).is_error
-                assert (await client.call_tool("github__fail", {})).is_error
-                with pytest.raises(MCPError):
-                    await client.call_tool("github__refuse", {})
-                assert "result" in await me.call("github__echo")
-                assert "error" in await me.call("github__nothing")
-                assert await me.code("list_jobs") == FORBIDDEN
-                requests = [{"name": "github__echo", "arguments": {}}] * 20
-                done = await me.result("execute_parallel", requests=requests)
-                assert all(each["ok"] for each in done["results"])
-
-        run(scenario)
+        async with shared_clients(here, key) as (me, client):
+            assert not (await client.call_tool("github__echo", {})).is_error
+            assert not (await client.call_tool("github__huge", {"bytes": 1_000_000})).is_error
+            assert (await client.call_tool("github__fail", {})).is_error
+            with pytest.raises(MCPError):
+                await client.call_tool("github__refuse", {})
+            assert "result" in await me.call("github__echo")
+            assert "error" in await me.call("github__nothing")
+            assert await me.code("list_jobs") == FORBIDDEN
+            requests = [{"name": "github__echo", "arguments": {}}] * 20
+            done = await me.result("execute_parallel", requests=requests)
+            assert all(each["ok"] for each in done["results"])
         here.verify()
 
 
@@ -531,29 +516,25 @@ def full_disk(here: Team) -> Iterator[None]:
 @pytest.mark.heavy("hubs and servers as processes")
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux limits another process")
 @pytest.mark.parametrize("sync", ["1s", "strict"])
-def test_nothing_is_done_that_cannot_be_recorded(tmp_path: Path, sync: str) -> None:
+async def test_nothing_is_done_that_cannot_be_recorded(tmp_path: Path, sync: str) -> None:
     with team(tmp_path, f'audit_full = "stop"\naudit_sync = "{sync}"\n') as here:
         key = here.key("alice", "--allow", "*", "--tier", "default")
+        async with shared_clients(here, key) as (me, client):
+            begun = (await me.call("github__count"))["result"]["content"][0]["text"]
+            with full_disk(here):
+                for _ in range(40):  # more than may be in flight at once
+                    refused = (await me.call("github__count"))["error"]
+                    assert "audit log cannot be written" in refused["message"]
+                with pytest.raises(MCPError, match="audit log cannot be written"):
+                    await client.call_tool("github__echo", {})
 
-        async def scenario() -> None:
-            async with shared_clients(here, key) as (me, client):
-                begun = (await me.call("github__count"))["result"]["content"][0]["text"]
-                with full_disk(here):
-                    for _ in range(40):  # more than may be in flight at once
-                        refused = (await me.call("github__count"))["error"]
-                        assert "audit log cannot be written" in refused["message"]
-                    with pytest.raises(MCPError, match="audit log cannot be written"):
-                        await client.call_tool("github__echo", {})
+            async def works() -> bool:
+                return "result" in await me.call("github__echo")
 
-                async def works() -> bool:
-                    return "result" in await me.call("github__echo")
-
-                await until(works)
-                ended = (await me.call("github__count"))["result"]["content"][0]["text"]
-                # The first call that could not be recorded had been made already.
-                assert int(ended) - int(begun) <= 2
-
-        run(scenario)
+            await until(works)
+            ended = (await me.call("github__count"))["result"]["content"][0]["text"]
+            # The first call that could not be recorded had been made already.
+            assert int(ended) - int(begun) <= 2
         assert all(row["in_flight"] == 0 for row in here.home.json("limits")["results"])
         assert here.calls(type="audit", name="lost")
         here.verify()
@@ -572,19 +553,15 @@ def test_status_shows_a_log_that_cannot_be_opened(tmp_path: Path) -> None:
     assert "cannot be opened" in json.loads(bridged.out)["error"]["message"]
 
 
-def test_without_a_token_a_key_is_still_looked_at(tmp_path: Path) -> None:
+async def test_without_a_token_a_key_is_still_looked_at(tmp_path: Path) -> None:
     with team(tmp_path, "http_token = false\n") as here:
         key = here.key("alice", "--allow", "github__echo")
-
-        async def scenario() -> None:
-            async with here.member(key) as me, here.member(key[:-1] + "~") as thief:
-                assert await me.code("call_tool", name="gitlab__echo") == UNKNOWN_TOOL
-                assert (await thief.post("search_tools", query="x")).status_code == 401
-                call = {**SEARCH, "method": "call_tool", "params": {"name": "gitlab__echo", "arguments": {}}}
-                mine = await me.http.post(f"{me.base}/rpc", json=call)
-                assert "result" in mine.json()
-
-        run(scenario)
+        async with here.member(key) as me, here.member(key[:-1] + "~") as thief:
+            assert await me.code("call_tool", name="gitlab__echo") == UNKNOWN_TOOL
+            assert (await thief.post("search_tools", query="x")).status_code == 401
+            call = {**SEARCH, "method": "call_tool", "params": {"name": "gitlab__echo", "arguments": {}}}
+            mine = await me.http.post(f"{me.base}/rpc", json=call)
+            assert "result" in mine.json()
 
 
 def test_a_changed_setting_of_the_log_is_said_to_need_a_restart(tmp_path: Path) -> None:
@@ -627,19 +604,15 @@ def test_a_hub_of_one_client_records_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy("hubs and servers as processes")
-def test_hubs_of_two_homes_share_nothing(tmp_path: Path) -> None:
+async def test_hubs_of_two_homes_share_nothing(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("one", "two")]
     for folder in folders:
         folder.mkdir(mode=0o700)
     with team(folders[0]) as one, team(folders[1]) as two:
         key = one.key("alice", "--allow", "*")
-
-        async def scenario() -> None:
-            async with one.member(key) as me, two.member(key) as stranger:
-                assert "result" in await me.call("github__echo")
-                assert (await stranger.post("search_tools", query="x")).status_code == 401
-
-        run(scenario)
+        async with one.member(key) as me, two.member(key) as stranger:
+            assert "result" in await me.call("github__echo")
+            assert (await stranger.post("search_tools", query="x")).status_code == 401
         assert one.calls(name="github__echo")
         assert not two.calls(name="github__echo")
         for each in (one, two):

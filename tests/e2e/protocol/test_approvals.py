@@ -16,7 +16,7 @@ import pytest
 from mcp import Client, MCPError
 
 from tests.e2e.protocol.grid.person import Person
-from tests.harness.official_client import Era, GridHub, Kind, grid_hub, over_http, over_stdio, run, text
+from tests.harness.official_client import Era, GridHub, Kind, grid_hub, over_http, over_stdio, text
 from tests.harness.patience import until
 
 KIND = Kind("legacy", "stdio")
@@ -91,8 +91,9 @@ async def test_a_command_in_a_terminal_approves_a_call_that_waits(here: GridHub,
 
 
 @pytest.mark.heavy("hubs and servers as processes")
-def test_an_approval_outlives_the_hub_and_is_used_once(tmp_path: Path) -> None:
-    async def scenario(here: GridHub) -> None:
+async def test_an_approval_outlives_the_hub_and_is_used_once(tmp_path: Path) -> None:
+    with grid_hub(tmp_path, (KIND,), confirm=["marks"]) as here:
+        assert here.home.run("settings", "set", "approval_wait", "0").status == 0
         token = uuid4().hex[:8]
         async with over_http(f"{here.url}/full", "modern", here.token) as line:
             assert (await line.call_tool(NAME, {"token": token, "note": token})).is_error  # nobody waits
@@ -111,17 +112,13 @@ def test_an_approval_outlives_the_hub_and_is_used_once(tmp_path: Path) -> None:
             assert "tabane approve" in text(again)
         assert sent(here, token) == 1
 
-    with grid_hub(tmp_path, (KIND,), confirm=["marks"]) as here:
-        assert here.home.run("settings", "set", "approval_wait", "0").status == 0
-        run(lambda: scenario(here))
-
 
 @pytest.mark.heavy("hubs and servers as processes")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_a_call_that_its_user_approved_is_not_sent_again_when_the_hub_is_killed(
+async def test_a_call_that_its_user_approved_is_not_sent_again_when_the_hub_is_killed(
     tmp_path: Path, era: Era
 ) -> None:
-    async def scenario(here: GridHub) -> None:
+    with grid_hub(tmp_path, (KIND,), confirm=["hangs"]) as here:
         name, token, user = f"{KIND.name}__hangs", uuid4().hex[:8], Person()
         async with over_stdio(here, era, elicitation_callback=user.elicit) as line:
             call = asyncio.ensure_future(line.call_tool(name, {"token": token}))
@@ -135,6 +132,3 @@ def test_a_call_that_its_user_approved_is_not_sent_again_when_the_hub_is_killed(
             assert "A person refused this call" in text(again)
         assert len(user.asked) == 2  # the first answer approves nothing more
         assert sent(here, f"begun {token}") == 1
-
-    with grid_hub(tmp_path, (KIND,), confirm=["hangs"]) as here:
-        run(lambda: scenario(here))

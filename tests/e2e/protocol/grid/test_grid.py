@@ -26,10 +26,11 @@ from mcp_types import (
 from pydantic import FileUrl
 
 from tests.e2e.protocol.grid.cell import CELLS, Cell, pages, plain
-from tests.harness.official_client import KINDS, GridHub, Json, run, text
+from tests.harness.official_client import KINDS, GridHub, Json, text
 from tests.harness.patience import until
 from tests.servers.both_eras import BULK
 
+pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 each_cell = pytest.mark.parametrize("cell", CELLS, ids=str)
 
 
@@ -291,34 +292,31 @@ async def test_arguments_of_prompts_and_templates_are_completed(here: GridHub, c
 
 
 @each_cell
-def test_a_watched_resource_that_changes_is_announced(here: GridHub, cell: Cell) -> None:
-    async def scenario() -> None:
-        ears, watched = Ears(), (cell.own("text"), cell.common)
-        async with cell.client(here, message_handler=ears.message) as client:
+async def test_a_watched_resource_that_changes_is_announced(here: GridHub, cell: Cell) -> None:
+    ears, watched = Ears(), (cell.own("text"), cell.common)
+    async with cell.client(here, message_handler=ears.message) as client:
 
-            async def touch() -> None:
-                for uri in (cell.own("text"), cell.own("blob"), "grid://common/text"):
-                    await client.call_tool(cell.name("touches"), {"uri": uri})
+        async def touch() -> None:
+            for uri in (cell.own("text"), cell.own("blob"), "grid://common/text"):
+                await client.call_tool(cell.name("touches"), {"uri": uri})
 
-            if cell.era == "modern":
-                async with client.listen(resource_subscriptions=watched) as events:
-                    assert set(events.honored.resource_subscriptions or ()) == set(watched)
-                    await touch()
-                    with anyio.fail_after(10):
-                        found = {(await anext(events)).uri, (await anext(events)).uri}  # type: ignore[union-attr]
-                assert found == set(watched)
-                return
-            for uri in watched:
-                await client.subscribe_resource(uri)
-            await touch()
-            await until(lambda: len(ears.uris) >= 2, "changes are announced")
-            for uri in watched:
-                await client.unsubscribe_resource(uri)
-            await touch()
-            await client.read_resource(cell.own("text"))
-            assert sorted(ears.uris) == sorted(watched)
-
-    run(scenario)
+        if cell.era == "modern":
+            async with client.listen(resource_subscriptions=watched) as events:
+                assert set(events.honored.resource_subscriptions or ()) == set(watched)
+                await touch()
+                with anyio.fail_after(10):
+                    found = {(await anext(events)).uri, (await anext(events)).uri}  # type: ignore[union-attr]
+            assert found == set(watched)
+            return
+        for uri in watched:
+            await client.subscribe_resource(uri)
+        await touch()
+        await until(lambda: len(ears.uris) >= 2, "changes are announced")
+        for uri in watched:
+            await client.unsubscribe_resource(uri)
+        await touch()
+        await client.read_resource(cell.own("text"))
+        assert sorted(ears.uris) == sorted(watched)
 
 
 @each_cell

@@ -15,9 +15,10 @@ from mcp import Client, MCPError
 
 from tests.e2e.protocol.grid.cell import CELLS, Cell, plain
 from tests.e2e.protocol.grid.person import Action, Person, comparable
-from tests.harness.official_client import GridHub, run, text
+from tests.harness.official_client import GridHub, text
 from tests.servers.questions import LINK, ROUNDS
 
+pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 each_cell = pytest.mark.parametrize("cell", CELLS, ids=str)
 each_action = pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
 each_way = pytest.mark.parametrize("through", [False, True], ids=["direct", "call_tool"])
@@ -51,10 +52,10 @@ async def same(cell: Cell, here: GridHub, person: Callable[[], Person], tool: st
 @each_cell
 @each_action
 @each_way
-def test_a_form_with_everything_that_forms_have_is_asked_and_answered(
+async def test_a_form_with_everything_that_forms_have_is_asked_and_answered(
     here: GridHub, cell: Cell, action: Action, through: bool
 ) -> None:
-    run(lambda: drop(same(cell, here, lambda: Person(action), "fills", through)))
+    await same(cell, here, lambda: Person(action), "fills", through)
 
 
 @each_cell
@@ -66,10 +67,10 @@ async def test_a_link_is_asked_to_be_opened(here: GridHub, cell: Cell, action: A
 
 @each_cell
 @each_way
-def test_a_model_is_asked_with_everything_that_such_a_question_has(
+async def test_a_model_is_asked_with_everything_that_such_a_question_has(
     here: GridHub, cell: Cell, through: bool
 ) -> None:
-    run(lambda: drop(same(cell, here, Person, "writes", through)))
+    await same(cell, here, Person, "writes", through)
 
 
 @each_cell
@@ -81,8 +82,10 @@ async def test_a_call_may_ask_several_times(here: GridHub, cell: Cell, through: 
 
 @pytest.mark.parametrize("cell", FOLDERS, ids=str)
 @each_way
-def test_a_call_may_ask_several_questions_at_the_same_time(here: GridHub, cell: Cell, through: bool) -> None:
-    run(lambda: drop(same(cell, here, Person, "several", through)))
+async def test_a_call_may_ask_several_questions_at_the_same_time(
+    here: GridHub, cell: Cell, through: bool
+) -> None:
+    await same(cell, here, Person, "several", through)
 
 
 @each_cell
@@ -186,8 +189,3 @@ async def failure(work: Callable[[], Awaitable[Any]]) -> str:
             return error.message
     assert result.is_error, result
     return text(result)
-
-
-async def drop(work: Awaitable[Any]) -> None:
-    """Await without the result."""
-    await work
