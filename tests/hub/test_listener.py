@@ -142,7 +142,8 @@ def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
         reader, writer = await enter(path, b'{"tabane"')
         assert await reader.read() == b""
         writer.close()
-        assert isinstance(await greet(path, HELLO), Welcome)
+        while not isinstance(await _greeted(path), Welcome):  # its hello may come too late, too
+            pass
 
     play(tmp_path, scene, hello_limit=0.05)
 
