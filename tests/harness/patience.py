@@ -58,6 +58,13 @@ def wait_until(
     return met
 
 
+def pass_time(seconds: float) -> None:
+    """Let the clock of the running event loop jump ahead. What is due by then happens in its next turn."""
+    loop = asyncio.get_running_loop()
+    clock = loop.time
+    loop.time = lambda: clock() + seconds  # type: ignore[method-assign]
+
+
 def run(scenario: Callable[[], Coroutine[Any, Any, None]], limit: float = 4 * LONG) -> None:
     """Run an async test with a time limit in seconds."""
     asyncio.run(asyncio.wait_for(scenario(), limit))

@@ -132,7 +132,8 @@ async def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
         reader, writer = await enter(path, b'{"tabane"')
         assert await reader.read() == b""
         writer.close()
-        assert isinstance(await greet(path, HELLO), Welcome)
+        while not isinstance(await _greeted(path), Welcome):  # its hello may come too late, too
+            pass
 
 
 async def test_many_who_say_nothing_leave_room_again(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def told_of(user: User, hub: Supervised) -> None:
     assert str(hub.dump) in found[0]["mend"]
 
 
-@pytest.mark.heavy("a hub with real servers")
+@pytest.mark.everything("it stops a hub for longer than its limit, which is seconds")
 def test_a_hub_that_was_stopped_for_longer_than_its_limit_goes_on(user: User) -> None:
     client = user.assistant()
     assert said(echo(client, 1, n=1)) == {"n": 1}

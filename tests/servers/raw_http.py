@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.harness.patience import LONG
+
 Json = dict[str, Any]
 TOOLS = [
     {"name": "echo", "inputSchema": {"type": "object"}},
@@ -230,9 +232,9 @@ def serving(answer: Handler | None = None) -> Iterator[Raw]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.start(), loop).result(LONG)
         yield server
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(LONG)
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()

@@ -14,8 +14,7 @@ import pytest
 from tabane.errors import StoreError
 from tabane.store.database import Database
 from tabane.store.write_thread import WriteTurn
-
-_LONGEST = 20.0  # seconds
+from tests.harness.patience import LONG
 
 
 class _Numbers:
@@ -67,12 +66,12 @@ async def test_a_short_write_that_comes_meanwhile_waits_for_one_step_only(tmp_pa
     def between(number: int) -> None:
         if number == 2:
             loop_turn.set()
-            assert submitted.wait(_LONGEST)
+            assert submitted.wait(LONG)
 
     async with open_database(tmp_path) as database:
         numbers = _Numbers(100, between)
         long = asyncio.create_task(database.run_long(numbers, numbers.committed.append))
-        await asyncio.to_thread(loop_turn.wait, _LONGEST)
+        await asyncio.to_thread(loop_turn.wait, LONG)
         short = asyncio.ensure_future(
             database.run(lambda connection: connection.execute("INSERT INTO number VALUES (-1)"))
         )
@@ -103,13 +102,13 @@ async def test_a_short_write_that_comes_meanwhile_has_no_commit_of_its_own(tmp_p
     def between(number: int) -> None:
         if number == 1:
             begun.set()
-            assert submitted.wait(_LONGEST)
+            assert submitted.wait(LONG)
 
     async with open_database(tmp_path) as database:
         database.accompany(commits)
         numbers = _Numbers(3, between)
         long = asyncio.create_task(database.run_long(numbers, numbers.committed.append))
-        await asyncio.to_thread(begun.wait, _LONGEST)
+        await asyncio.to_thread(begun.wait, LONG)
         short = asyncio.ensure_future(
             database.run(lambda connection: connection.execute("INSERT INTO number VALUES (-1)"))
         )
@@ -125,12 +124,12 @@ async def test_two_long_writes_take_turns(tmp_path: Path) -> None:
 
     def between(number: int) -> None:
         first.set()
-        assert second.wait(_LONGEST)
+        assert second.wait(LONG)
 
     async with open_database(tmp_path) as database:
         one, other = _Numbers(3, between), _Numbers(3)
         taken = asyncio.create_task(database.run_long(one, one.committed.append))
-        await asyncio.to_thread(first.wait, _LONGEST)
+        await asyncio.to_thread(first.wait, LONG)
         waiting = asyncio.create_task(database.run_long(other, other.committed.append))
         await asyncio.sleep(0)
         second.set()
@@ -157,12 +156,12 @@ async def test_a_long_write_that_nobody_waits_for_ends_with_its_step(tmp_path: P
     def between(number: int) -> None:
         if number == 1:
             begun.set()
-            assert go.wait(_LONGEST)
+            assert go.wait(LONG)
 
     async with open_database(tmp_path) as database:
         numbers = _Numbers(10, between)
         task = asyncio.create_task(database.run_long(numbers, numbers.committed.append))
-        await asyncio.to_thread(begun.wait, _LONGEST)
+        await asyncio.to_thread(begun.wait, LONG)
         task.cancel()
         await asyncio.wait({task})
         numbers.stopped = True
@@ -176,12 +175,12 @@ async def test_closing_the_database_fails_a_long_write_that_has_more_to_do(tmp_p
     def between(number: int) -> None:
         if number == 1:
             begun.set()
-            assert go.wait(_LONGEST)
+            assert go.wait(LONG)
 
     async with open_database(tmp_path) as database:
         numbers = _Numbers(10, between)
         task = asyncio.create_task(database.run_long(numbers, numbers.committed.append))
-        await asyncio.to_thread(begun.wait, _LONGEST)
+        await asyncio.to_thread(begun.wait, LONG)
         closing = asyncio.create_task(database.close())
         while await _takes_work(database):
             pass

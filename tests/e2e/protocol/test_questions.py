@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.patience import until
+from tests.harness.patience import pass_time, until
 from tests.harness.running_hub import Json, SocketClient, child, running_hub, text
 
 ALL = {"sampling": {}, "elicitation": {"form": {}}, "roots": {"listChanged": True}}
@@ -98,11 +98,12 @@ async def test_a_server_that_asks_runs_once_for_each_client_from_then_on_and_kno
 
 
 async def test_a_call_waits_as_long_as_its_question_is_open(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": child(timeout=3)}) as here:
+    async with running_hub(tmp_path, {"up": child(timeout=30, share="client")}) as here:
         line = await here.connect(capabilities=ALL)
         answer = ask(line, "elicitation/create")
         question = await line.questioned()
-        await asyncio.wait({answer}, timeout=4.5)
+        pass_time(60)
+        assert text(await line.call("up__echo")) == "{}"
         assert not answer.done()
         line.reply(question, {"result": {"action": "decline"}})
         assert said((await answer)["result"]) == {"result": {"action": "decline"}}

@@ -12,7 +12,7 @@ import pytest
 from tabane.hub.http.legacy import ResumableSession
 from tabane.hub.http.stream import Pulse
 from tests.harness.http_hub import HttpClient, call, http_hub, http_peer, request, text_of
-from tests.harness.patience import until
+from tests.harness.patience import pass_time, until
 from tests.harness.running_hub import child
 
 SERVERS = {"c": child()}
@@ -235,11 +235,12 @@ async def test_an_id_in_use_is_refused_and_the_first_request_answered(tmp_path: 
 
 
 async def test_an_idle_session_ends_and_one_that_listens_does_not(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, http_idle=0.05) as here:  # 3 seconds in which a client has to listen
+    async with http_hub(tmp_path, http_idle=1) as here:
         peer, stream = await here.peer(), await here.peer()
         listening = await here.session(peer)
         assert await listen(stream, listening) == 200
         idle = await here.session(peer)
+        pass_time(61)
 
         async def ended() -> bool:
             return len(here.hub.sessions) == 1

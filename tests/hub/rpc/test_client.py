@@ -14,7 +14,7 @@ import pytest
 from tabane.errors import BadArguments, HubError
 from tabane.hub.local.client import HubCallDeclined, HubCallFailed
 from tabane.hub.rpc.client import connect_to
-from tests.harness.patience import run
+from tests.harness.patience import LONG, run
 from tests.harness.rpc_hub import RpcHub, rpc_hub
 
 
@@ -48,12 +48,12 @@ def test_calls_and_streams_are_answered(tmp_path: Path) -> None:
 def test_it_answers_pings_while_it_waits(tmp_path: Path) -> None:
     def scene(here: RpcHub) -> None:
         with connect_to(here.url()) as client:
-            timer = threading.Timer(1, lambda: here.hub.loop.call_soon_threadsafe(here.works.gate.set))
+            timer = threading.Timer(2, lambda: here.hub.loop.call_soon_threadsafe(here.works.gate.set))
             timer.start()
             assert client.call("wait") == "opened"
             timer.join()
 
-    play(tmp_path, scene, ping_interval=0.1)
+    play(tmp_path, scene, ping_interval=0.4)
 
 
 def test_what_a_hub_refuses_is_said(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_hub_that_ends_is_told(tmp_path: Path) -> None:
     def scene(here: RpcHub) -> None:
         with connect_to(here.url()) as client:
             assert client.call("echo") == ""
-            asyncio.run_coroutine_threadsafe(here.door.close(), here.hub.loop).result(20)
+            asyncio.run_coroutine_threadsafe(here.door.close(), here.hub.loop).result(LONG)
             with pytest.raises(HubError, match="the hub ended"):
                 client.call("echo")
 

@@ -262,7 +262,7 @@ async def test_the_loop_runs_on_while_a_large_body_is_unpacked(site: Site) -> No
     gc.collect()
     gc.disable()  # what other tests left takes long to look through, and is no work of the fetcher
     try:
-        longest = 0.0
+        longest, begun = 0.0, time.thread_time()
 
         async def beat() -> None:
             nonlocal longest
@@ -277,9 +277,10 @@ async def test_the_loop_runs_on_while_a_large_body_is_unpacked(site: Site) -> No
             heart = asyncio.create_task(beat())
             assert len((await made.fetch(site.url("/bomb"))).body) == 100 << 20
             heart.cancel()
+        whole = time.thread_time() - begun
     finally:
         gc.enable()
-    assert longest < 0.15, "seconds of work at one go; all of it together takes 0.3 and more"
+    assert longest < whole / 8, "much of the work was done at one go"
 
 
 def test_bytes_that_unpack_to_nothing_are_counted_too(site: Site) -> None:
