@@ -68,7 +68,7 @@ class Inspection:
             self._tests[name] = {test: one["cpu"] for test, one in run.results.items() if one["passed"]}
             self._seconds |= {test: one["seconds"] for test, one in run.results.items()}
             print(f"{name}: {len(run.results)} tests in {run.cpu:.0f} s of CPU", flush=True)
-            for test in run.results.keys() - self._tests[name].keys():
+            for test in sorted(run.results.keys() - self._tests[name].keys()):
                 print(f"  fails without a mutation: {test}")
 
     def _surveyed(self, name: str) -> Run:

@@ -1,4 +1,4 @@
-"""A copy of the source and of the tests, that lies over the working copy for whatever runs in it.
+"""A copy of the tree that lies over the working copy for whatever runs in it.
 
 Tests start processes with environments of their own, so no variable tells all of them where the source is. In
 a container of bubblewrap, the copy is mounted where the working copy is; everything else can only be read. A
@@ -21,7 +21,7 @@ from typing import Any
 from tests.landing import EXAMPLES
 from tests.plugins.tiers import ROOT as ROOT
 
-_COPIED = ("src", "tests")
+_NOT_COPIED = (".git", ".venv", "build", "dist")
 _PYTEST = (
     sys.executable,
     "-m",
@@ -32,6 +32,10 @@ _PYTEST = (
     "no:cacheprovider",
     "--tb=short",
 )
+
+
+def _left_out(folder: str, names: Sequence[str]) -> set[str]:
+    return set(_NOT_COPIED).intersection(names) if folder == str(ROOT) else set()
 
 
 @dataclass(frozen=True)
@@ -49,13 +53,13 @@ class Run:
 
 class Laboratory:
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._tree = folder / "tree"
         self._temporary = folder / "tmp"
-        self._source = folder / "src"
+        self._output = folder / "output"
+        self._source = self._tree / "src"
         self._stamps = 0
-        for name in _COPIED:
-            shutil.copytree(ROOT / name, folder / name)
-        shutil.copy(folder / "tests" / "mutants" / "probe.py", self._source / "mutants_probe.py")
+        shutil.copytree(ROOT, self._tree, ignore=_left_out)
+        shutil.copy(self._tree / "tests" / "mutants" / "probe.py", self._source / "mutants_probe.py")
 
     @property
     def reached(self) -> str:
@@ -65,8 +69,8 @@ class Laboratory:
     def write(self, file: str, source: bytes) -> None:
         """Replace a file of the copy, with a time of its own, so that no compiled file of another fits it."""
         self._stamps += 1
-        (self._folder / file).write_bytes(source)
-        os.utime(self._folder / file, (self._stamps, self._stamps))
+        (self._tree / file).write_bytes(source)
+        os.utime(self._tree / file, (self._stamps, self._stamps))
 
     def run(
         self, words: Sequence[str], chosen: Sequence[str] | None, seconds: float, test_seconds: float
@@ -79,23 +83,25 @@ class Laboratory:
         (self._source / "now").write_bytes(bytes(4))
         (self._source / "reached").write_bytes(b"")
         more = [f"--timeout={test_seconds:g}", *(["-x"] if chosen is not None else [])]
-        output = self._folder / "output"
-        status = self._waited([*self._container(), *_PYTEST, *more, *words], output, seconds)
+        status = self._waited([*self._container(), *_PYTEST, *more, *words], seconds)
         shutil.rmtree(self._temporary, ignore_errors=True)
-        text = output.read_text(encoding="utf-8", errors="replace")
+        text = self._output.read_text(encoding="utf-8", errors="replace")
         return Run(status, text, **json.loads(results.read_text() if results.exists() else '{"results": {}}'))
 
     def _container(self) -> list[str]:
         mounts = [("--ro-bind", Path("/"), Path("/")), ("--dev-bind", Path("/dev"), Path("/dev"))]
-        mounts += [("--bind", self._temporary, Path("/tmp")), ("--ro-bind", ROOT, ROOT)]
-        mounts += [("--bind", self._folder / name, ROOT / name) for name in _COPIED]
+        mounts += [("--bind", self._temporary, Path("/tmp")), ("--bind", self._tree, ROOT)]
+        mounts += [("--ro-bind-try", ROOT / name, ROOT / name) for name in _NOT_COPIED]
         words = [word for kind, outside, inside in mounts for word in (kind, str(outside), str(inside))]
         return ["bwrap", *words, "--proc", "/proc", "--unshare-pid", "--die-with-parent"]
 
-    def _waited(self, command: Sequence[str], output: Path, seconds: float) -> int | None:
+    def _waited(self, command: Sequence[str], seconds: float) -> int | None:
         environment = {name: text for name, text in os.environ.items() if not name.startswith("TABANE")}
-        environment |= {"TABANE_MUTANTS": str(ROOT / "src"), "TABANE_EXAMPLES": str(EXAMPLES["landing"])}
-        with output.open("wb") as file, suppress(subprocess.TimeoutExpired):
+        environment |= {
+            "TABANE_MUTANTS": str(ROOT / "src"),
+            "TABANE_EXAMPLES": str(EXAMPLES["landing"]),
+        }
+        with self._output.open("wb") as file, suppress(subprocess.TimeoutExpired):
             return subprocess.run(
                 command,
                 cwd=ROOT,
