@@ -23,7 +23,7 @@ from tabane.operations import Caller, Face
 from tabane.operations.access import CallTarget
 from tabane.operations.metering import Outcome
 from tabane.wire import json
-from tests.harness.patience import until
+from tests.harness.patience import LONG, until
 from tests.harness.trace_collector import CollectedSpan, TraceCollectorServer, trace_collector
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -61,11 +61,14 @@ class BlockedSender:
         self.ended.set()
 
 
-def exported(scenario: Callable[[CallTracing, TraceCollectorServer], Coroutine[Any, Any, None]]) -> None:
+def exported(
+    scenario: Callable[[CallTracing, TraceCollectorServer], Coroutine[Any, Any, None]],
+    interval: float = QUICK,
+) -> None:
     """Run a scenario with tracing to a real collector."""
 
     async def run(collector: TraceCollectorServer) -> None:
-        export = SpanExport(lambda: OtlpSender(f"{collector.url}/v1/traces"), interval=QUICK)
+        export = SpanExport(lambda: OtlpSender(f"{collector.url}/v1/traces"), interval=interval)
         tracing = SpanTracing(export, TraceSampler())
         try:
             await scenario(tracing, collector)
@@ -264,15 +267,14 @@ def test_many_calls_arrive_in_few_requests() -> None:
         assert len({span.span for span in spans}) == 2000
         assert collector.requests <= 4
 
-    exported(scenario)
+    exported(scenario, interval=1.0)
 
 
 def test_what_waits_is_exported_when_the_hub_ends() -> None:
     async def run(collector: TraceCollectorServer) -> None:
-        tracing = open_tracing(collector.url, {})
-        assert tracing is not None
-        tracing.begin(CALLER, ISSUE).end("ok")
-        await tracing.close()
+        export = SpanExport(lambda: OtlpSender(f"{collector.url}/v1/traces"), interval=LONG)
+        SpanTracing(export, TraceSampler()).begin(CALLER, ISSUE).end("ok")
+        await export.close(limit=LONG)
         assert len(collector.spans) == 2
 
     with trace_collector() as collector:
