@@ -21,7 +21,7 @@ from tabane.hub.jobs import Jobs
 from tabane.messages import say
 from tabane.operations import Caller, Door, Face, OperationTable, Progress
 from tabane.wire import json
-from tests.harness.patience import LONG, steps
+from tests.harness.patience import LONG, pass_time, steps
 
 EN, JA = Caller("local", Face.RPC, "1"), Caller("local", Face.RPC, "2", lang="ja")
 TITLE = say("Nothing was found.")
@@ -89,13 +89,6 @@ async def job_house() -> AsyncIterator[House]:
         yield house
     finally:
         await house.jobs.close()
-
-
-async def passed(seconds: float) -> None:
-    """For what is a matter of time itself."""
-    event = asyncio.Event()
-    asyncio.get_running_loop().call_later(seconds, event.set)
-    await event.wait()
 
 
 async def test_a_job_is_followed_to_its_result() -> None:
@@ -180,7 +173,8 @@ async def test_the_end_is_told_though_the_last_progress_was_just_told() -> None:
         state = await house.over(job)
         assert (state["done"], state["result"], state["left"]) == (2, "all", None)
         work.tell(0)
-        await passed(2 * BETWEEN_VERSIONS)
+        pass_time(2 * BETWEEN_VERSIONS)
+        await asyncio.sleep(0)
         assert await house.ask("follow_job", job=job.key) == state, "what it tells now is not heard"
 
 
@@ -486,7 +480,7 @@ async def test_time_left_follows_from_the_rate() -> None:
     async with job_house() as house:
         job, work = await house.begun()
         work.tell(0, 100)
-        await passed(LEAST_SPAN + 0.1)
+        pass_time(LEAST_SPAN + 0.1)
         work.tell(50, 100)
         state = await house.ask("follow_job", job=job.key)
         assert state["left"] == pytest.approx(50 / state["rate"], rel=0.1)

@@ -25,7 +25,7 @@ from tabane.operations.access import CallTarget
 from tabane.operations.metering import Outcome
 from tabane.wire import json
 from tests.harness.cases import cases_beside
-from tests.harness.patience import until
+from tests.harness.patience import LONG, until
 from tests.harness.trace_collector import CollectedSpan, TraceCollectorServer, trace_collector
 
 CASES = cases_beside(__file__)
@@ -66,10 +66,10 @@ class BlockedSender:
 
 
 @asynccontextmanager
-async def exporting() -> AsyncIterator[tuple[CallTracing, TraceCollectorServer]]:
+async def exporting(interval: float = QUICK) -> AsyncIterator[tuple[CallTracing, TraceCollectorServer]]:
     """Tracing to a real collector."""
     with trace_collector() as collector:
-        export = SpanExport(lambda: OtlpSender(f"{collector.url}/v1/traces"), interval=QUICK)
+        export = SpanExport(lambda: OtlpSender(f"{collector.url}/v1/traces"), interval=interval)
         tracing = SpanTracing(export, TraceSampler())
         try:
             yield tracing, collector
@@ -243,7 +243,7 @@ async def test_each_kind_of_call_has_its_name(
 
 
 async def test_many_calls_arrive_in_few_requests() -> None:
-    async with exporting() as (tracing, collector):
+    async with exporting(interval=1.0) as (tracing, collector):
         for _ in range(1000):
             tracing.begin(CALLER, ISSUE, PARENT).end("ok")
         spans = await asyncio.to_thread(collector.wait_for, 2000)
@@ -253,10 +253,9 @@ async def test_many_calls_arrive_in_few_requests() -> None:
 
 async def test_what_waits_is_exported_when_the_hub_ends() -> None:
     with trace_collector() as collector:
-        tracing = open_tracing(collector.url, {})
-        assert tracing is not None
-        tracing.begin(CALLER, ISSUE).end("ok")
-        await tracing.close()
+        export = SpanExport(lambda: OtlpSender(f"{collector.url}/v1/traces"), interval=LONG)
+        SpanTracing(export, TraceSampler()).begin(CALLER, ISSUE).end("ok")
+        await export.close(limit=LONG)
         assert len(collector.spans) == 2
 
 

@@ -12,7 +12,7 @@ import pytest
 from tabane.gateway.server_operations import server_row
 from tabane.operations import Caller, Face
 from tabane.wire import json as wire
-from tests.harness.patience import LONG, until
+from tests.harness.patience import LONG, pass_time, until
 from tests.harness.running_hub import Json, RunningHub, child, running_hub, text
 
 
@@ -92,11 +92,14 @@ async def test_a_full_queue_refuses_more_with_a_word(tmp_path: Path) -> None:
 
 
 async def test_a_call_that_takes_too_long_is_answered_and_cancelled_upstream(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": child(timeout=3, maxConcurrency=1)}) as here:
+    async with running_hub(tmp_path, {"up": child(timeout=30, maxConcurrency=1)}) as here:
         line = await here.connect()
-        late = await line.through("up__hang")
+        hanging = asyncio.ensure_future(line.through("up__hang"))
+        await until(lambda: [each.in_flight for each in here.hub.gateway.instances("up")] == [1], "it hangs")
+        pass_time(31)
+        late = await hanging
         assert late["isError"] is True
-        assert "3 s" in text(late)
+        assert "30 s" in text(late)
 
         async def answers() -> bool:
             return (await line.through("up__echo", n=1)).get("structuredContent") == {"n": 1}
@@ -105,14 +108,16 @@ async def test_a_call_that_takes_too_long_is_answered_and_cancelled_upstream(tmp
 
 
 async def test_progress_extends_the_time_of_a_call(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": child(timeout=10)}) as here:
+    async with running_hub(tmp_path, {"up": child(timeout=30)}) as here:
         line = await here.connect()
-        asked = {
-            "name": "up__progress",
-            "arguments": {"steps": 12, "pause": 1.0},
-            "_meta": {"progressToken": 1},
-        }
-        assert (await line.request("tools/call", asked))["result"]["content"]
+        arguments = {"steps": 10, "pause": 0.05}
+        params = {"name": "up__progress", "arguments": arguments, "_meta": {"progressToken": 1}}
+        answer, seen = line.begin("tools/call", params), 0
+        while not answer.done():
+            await until(lambda: answer.done() or len(line.notifications) > seen)  # noqa: B023  (awaited here)
+            seen = len(line.notifications)
+            pass_time(20)
+        assert (await answer)["result"]["content"]
 
 
 async def test_after_failures_in_a_row_calls_are_refused_at_once_until_a_trial_succeeds(

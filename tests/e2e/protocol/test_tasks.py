@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.patience import until
+from tests.harness.patience import pass_time, until
 from tests.harness.running_hub import Json, RunningHub, SocketClient, child, running_hub, text
 from tests.harness.sdk_forks import sdk_command
 
@@ -357,6 +357,7 @@ async def test_a_task_of_the_hub_has_more_time_than_the_timeout_and_shows_progre
     async with running_hub(tmp_path / "home", {"up": up}, task_after=0.1) as here:
         line = await connected(here, "modern", "up__hang")
         task = await begin(line, "up__hang")
+        pass_time(60)
         instance = here.hub.gateway.instance("up")
         assert instance.in_flight == 1
         call = next(iter(here.hub.tools.tasks.tasks)).instance
