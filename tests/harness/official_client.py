@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
 import time
-import warnings
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,6 @@ from typing import Any, Literal
 import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp_types import CallToolResult, TextContent
 
 from tests.harness.home import Home, hub
@@ -202,12 +199,6 @@ async def over_stdio(here: GridHub, era: Era, mode: str = "full", **options: Any
     )
     async with Client(bridge, mode=MODES[era], **options) as client:
         yield client
-
-
-def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MCPDeprecationWarning)
-        asyncio.run(asyncio.wait_for(scenario(), 4 * LONG))
 
 
 def text(result: CallToolResult) -> str:
