@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.harness.patience import wait_until
 from tests.harness.running_hub import CHILD
 from tests.web.browser.axe import Axe
 from tests.web.browser.hub import WebBrowsers
+
+pytestmark = pytest.mark.core
 
 
 def test_the_search_leads_to_a_tool_by_keyboard_alone(web: WebBrowsers, accessibility: Axe) -> None:

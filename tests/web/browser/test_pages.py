@@ -21,6 +21,7 @@ from tests.web.browser.hub import WIDTHS, Language, Theme, WebBrowsers, WebHome,
 PATHS = filled.PATHS
 
 LOOKS: tuple[tuple[Language, Theme], ...] = (("en", "light"), ("ja", "dark"), ("en", "dark"), ("ja", "light"))
+A_LANDING_LOOKS_AT = ("ja", "dark")
 
 _SIDEWAYS = """() => {
   if (document.documentElement.scrollWidth <= innerWidth) return [];
@@ -86,7 +87,10 @@ def checked(page: Page, path: str, accessibility: Axe | None) -> list[str]:
     return [f"{path} at {width}: {one}" for one in wrong]
 
 
-@pytest.mark.parametrize(("lang", "theme"), LOOKS)
+@pytest.mark.parametrize(
+    ("lang", "theme"),
+    [pytest.param(*look, marks=pytest.mark.core if look == A_LANDING_LOOKS_AT else ()) for look in LOOKS],
+)
 @pytest.mark.parametrize("visited", ["full"], indirect=True)
 def test_every_page_is_accessible_and_fits(
     visited: WebBrowsers, accessibility: Axe, lang: Language, theme: Theme
@@ -114,6 +118,7 @@ def test_every_empty_page_is_accessible_and_fits(visited: WebBrowsers, accessibi
     assert problems == [], "\n".join(problems)
 
 
+@pytest.mark.core
 def test_every_page_has_its_own_title_and_one_heading(visited: WebBrowsers) -> None:
     page = visited.page()
     titles = {}
@@ -124,6 +129,7 @@ def test_every_page_has_its_own_title_and_one_heading(visited: WebBrowsers) -> N
     assert len(set(titles.values())) == len(PATHS)
 
 
+@pytest.mark.core
 def test_a_page_that_does_not_exist_says_so(visited: WebBrowsers) -> None:
     visited.permit("status of 404")
     page = visited.page()

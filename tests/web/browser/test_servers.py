@@ -15,6 +15,8 @@ from tests.harness.running_hub import child
 from tests.web.browser.axe import Axe
 from tests.web.browser.hub import PATIENCE, WebBrowsers, WebHome, show
 
+pytestmark = pytest.mark.core
+
 expect.set_options(timeout=PATIENCE)
 
 MANY = 250

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.web.browser.guard import INTERRUPTED
 from tests.web.browser.hub import WebBrowsers, WebHome, show, wait_for_page
+
+pytestmark = pytest.mark.core
 
 REFUSED = r"status of 401"
 """What Chromium writes to the console about an answer with that status."""
