@@ -1,6 +1,6 @@
 # Everything a checkout needs, made from Python and the package registries alone.
 # Nothing outside this folder is touched; `make clean` takes it back to a fresh clone.
-# With KEEP=FOLDER, what others made is set up once in that folder, and each checkout on the machine uses it.
+# With KEEP=FOLDER, third-party packages are set up once in that folder for all checkouts on the machine.
 KEEP ?=
 MAKEFLAGS += --no-print-directory
 
@@ -12,7 +12,15 @@ GATEWAYS := build/gateways
 TOKENS := build/tokens
 MILVUS := build/milvus
 CHROMA := build/chroma
-UV   = env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(UV_CERTS) $(BIN)/uv
+# uv, npm and old versions of pip ignore the system's certificates, to which companies add their authority.
+CERTS := $(firstword $(wildcard $(SSL_CERT_FILE) /etc/ssl/certs/ca-certificates.crt \
+  /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/ca-bundle.pem))
+UV_CERTS := $(if $(CERTS)$(filter Darwin,$(shell uname)),UV_SYSTEM_CERTS=$${UV_SYSTEM_CERTS:-1})
+NPM_CERTS := NODE_USE_SYSTEM_CA=$${NODE_USE_SYSTEM_CA:-1}
+# uv and pip show progress on a terminal alone.
+QUIET := $(shell test -t 2 || echo --quiet)
+MYPY := $(if $(KEEP),$(BIN)/python .ci/keep.py $(KEEP) mypy --cache .mypy_cache --by uv.lock --) $(BIN)/mypy
+UV   := env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(UV_CERTS) $(BIN)/uv
 
 UV_VERSION   := 0.13.9
 NODE_VERSION := 24.19.0
@@ -38,14 +46,6 @@ SYSTEMS := $(wildcard tests/e2e/protocol/grid tests/e2e/faults/hostile tests/e2e
 # One worker more than there are cores: tests wait for processes as often as they compute.
 WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 )))
 PYTEST  := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-# A company's authority is in the store of the system. uv, npm and an old pip look elsewhere unless they are told.
-CERTS := $(firstword $(wildcard $(SSL_CERT_FILE) /etc/ssl/certs/ca-certificates.crt \
-  /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/ca-bundle.pem))
-UV_CERTS := $(if $(CERTS)$(filter Darwin,$(shell uname)),UV_SYSTEM_CERTS=$${UV_SYSTEM_CERTS:-1})
-NPM_CERTS := NODE_USE_SYSTEM_CA=$${NODE_USE_SYSTEM_CA:-1}
-# Progress is for people.
-QUIET := $(shell test -t 2 || echo --quiet)
-MYPY := $(if $(KEEP),$(BIN)/python .ci/keep.py $(KEEP) mypy --cache .mypy_cache --by uv.lock --) $(BIN)/mypy
 CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
 KERNEL       := src/tabane/store/vectors/_kernel
 
@@ -149,7 +149,7 @@ lock: $(BIN)/uv $(NODE_RUNTIME)
 
 env: $(ENV_READY)
 
-# Without isolation, because what builds is there already, and with its byte code.
+# The build backend is in $(VENV)/build with its byte code: no isolated environment and no network is needed.
 $(ENV_READY): $(PACKAGES_READY) hatch_build.py $(CATALOGUES) $(KERNEL).c
 	@echo "env: this checkout into $(VENV)"
 	@PYTHONPATH=$(abspath $(VENV)/build) $(UV) sync --frozen --quiet --no-build-isolation-package tabane
@@ -209,7 +209,7 @@ milvus: $(MILVUS_READY)
 
 chroma: $(CHROMA_READY)
 else
-# With all byte code, so that nobody writes into the folder later.
+# With byte code, so that no process writes it into the folder later.
 LINKED = UV_COMPILE_BYTECODE=1 $(BIN)/python .ci/keep.py $(KEEP) $@ --link build/$@
 
 node: | $(BIN)/uv
@@ -225,7 +225,7 @@ chroma: | $(BIN)/uv
 	@$(LINKED) --by '$$(CHROMA_READY)' --by $(CHROMA_VERSION) -- $(MAKE) KEEP= CHROMA={} $@
 endif
 
-# A folder that other checkouts use is left alone if the lock of this one changes.
+# If $(NODE) is a link to a folder that other checkouts use, a changed lock replaces the link.
 $(NODE_READY): tests/e2e/real/package.json tests/e2e/real/package-lock.json | $(NODE_RUNTIME)
 	@[ ! -L $(NODE) ] || { rm $(NODE) && $(MAKE) $(NODE_RUNTIME); }
 	@echo "node: npm servers, the Inspector and the conformance suite into $(NODE) (80 MB to download)"

@@ -116,7 +116,7 @@ def files(folder: Path) -> Iterator[str]:
     for parent, folders, names in os.walk(folder):
         links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
         for name in [*names, *links]:
-            if not name.endswith((".pyc", LIST)):
+            if not name.endswith(".pyc"):
                 yield os.path.relpath(os.path.join(parent, name), folder)
 
 

@@ -24,17 +24,17 @@ with open('../made', 'a') as made:
 
 
 class Machine:
-    """A folder with kept set-ups, and checkouts beside it."""
+    """A folder with kept set-ups, and checkouts beside it. Their lock and recipe decide what they get."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def start(self, checkout: str, *way: str, program: str = PROGRAM) -> subprocess.Popen[str]:
-        """Start to set up a checkout, whose lock decides what it gets."""
         place = self.folder / checkout
-        place.mkdir(exist_ok=True)
-        lock = place / "lock"
-        lock.touch()
+        if not place.exists():
+            place.mkdir()
+            (place / "lock").write_text("versions")
+            (place / "Makefile").write_text("$(READY): lock\n\tinstall lock\n\ntest:\n\tpytest\n")
         command = [
             sys.executable,
             str(ROOT / ".ci" / "keep.py"),
@@ -42,7 +42,7 @@ class Machine:
             "env",
             *(way or ("--copy", "env")),
         ]
-        command += ["--by", "lock", "--", sys.executable, "-c", program, "{}"]
+        command += ["--by", "lock", "--by", "$(READY)", "--", sys.executable, "-c", program, "{}"]
         return subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, text=True)
 
     def set_up(self, checkout: str, *way: str, program: str = PROGRAM) -> int:
@@ -65,16 +65,26 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_checkouts_share_what_is_set_up_once_until_a_lock_changes(machine: Machine) -> None:
+@pytest.mark.parametrize(
+    ("file", "old", "new", "made"),
+    [
+        ("lock", "versions", "others", 2),
+        ("Makefile", "install", "build", 2),
+        ("Makefile", "pytest", "tox", 1),
+    ],
+)
+def test_checkouts_share_a_set_up_if_lock_and_recipe_are_the_same(
+    machine: Machine, file: str, old: str, new: str, made: int
+) -> None:
     for checkout in ("a", "b", "c"):
         assert machine.set_up(checkout) == 0
     assert machine.made == 1
     scripts = [machine.folder / checkout / "env" / "bin" / "tool" for checkout in ("a", "b")]
     assert [script.read_text() for script in scripts] == [f"#!{script.parent}/python" for script in scripts]
-    (machine.folder / "c" / "lock").write_text("other versions")
+    changed = machine.folder / "c" / file
+    changed.write_text(changed.read_text().replace(old, new))
     assert machine.set_up("c") == 0
-    assert machine.made == 2
-    assert len(machine.kept) == 2
+    assert machine.made == len(machine.kept) == made
 
 
 def test_a_link_is_to_the_kept_folder_itself(machine: Machine) -> None:
@@ -113,10 +123,14 @@ def test_what_nobody_has_used_for_a_month_is_removed(machine: Machine) -> None:
     (old,) = machine.kept
     month_ago = time.time() - 31 * 24 * 3600
     os.utime(old, (month_ago, month_ago))
-    (machine.folder / "a" / "lock").write_text("other versions")
+    assert machine.set_up("b") == 0  # uses it again
+    (machine.folder / "a" / "lock").write_text("others")
     assert machine.set_up("a") == 0
-    assert len(machine.kept) == 1
+    assert old in machine.kept
+    os.utime(old, (month_ago, month_ago))
+    assert machine.set_up("a") == 0
     assert old not in machine.kept
+    assert len(machine.kept) == 1
 
 
 def test_a_cache_is_given_to_other_checkouts_if_its_command_succeeds(machine: Machine) -> None:
