@@ -40,12 +40,6 @@ TOKENS_READY := $(TOKENS)/.ready-$(TIKTOKEN_VERSION)-$(JS_TIKTOKEN_VERSION)
 MILVUS_READY := $(MILVUS)/.ready-$(MILVUS_VERSION)-$(MILVUS_LITE_VERSION)
 CHROMA_READY := $(CHROMA)/.ready-$(CHROMA_VERSION)
 NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
-# Whole systems: browsers, servers nobody here wrote, pairs of protocol revisions, hostile servers, upgrades.
-SYSTEMS := $(wildcard tests/e2e/protocol/grid tests/e2e/faults/hostile tests/e2e/real tests/e2e/upgrades \
-  tests/hub/http/test_browser*.py tests/reader/rendering tests/web/browser)
-# One worker more than there are cores: tests wait for processes as often as they compute.
-WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 )))
-PYTEST  := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
 KERNEL       := src/tabane/store/vectors/_kernel
 
@@ -53,13 +47,16 @@ KERNEL       := src/tabane/store/vectors/_kernel
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help env node milvus chroma demo test systems conformance package check format bench bench-full \
-  bench-check bench-peers bench-gateways bench-tokens lock clean
+.PHONY: help env node milvus chroma demo test landing everything prices mutants conformance package check \
+  format bench bench-full bench-check bench-peers bench-gateways bench-tokens lock clean
 
 help:
 	@echo "make demo         set everything up and show the main job on real servers"
-	@echo "make test         set up what tests need and run them (ARGS='tests/wire -k name' to choose)"
-	@echo "make systems      the tests of whole systems, which 'make test' leaves out unless ARGS names them"
+	@echo "make test         set up what tests need and run the ordinary ones (ARGS='tests/wire -k name' to choose)"
+	@echo "make landing      these, the heavy tests that the change concerns, and a core of whole systems"
+	@echo "make everything   all tests, with more examples; conformance and the package in all their ways"
+	@echo "make prices       measure what each test costs, into tests/prices.json"
+	@echo "make mutants      change lines of the source, one at a time, and see which changes no test notices"
 	@echo "make conformance  the official MCP suite, both revisions, through a hub"
 	@echo "make package      build the package, install it into empty environments, and run the demo from it"
 	@echo "make check        lint, formatting, types, layers"
@@ -76,11 +73,23 @@ help:
 demo: env
 	@$(BIN)/tabane demo $(ARGS)
 
+# One worker more than there are cores: tests wait for processes as often as they compute.
 test: env
-	@$(PYTEST) $(or $(ARGS),$(SYSTEMS:%=--ignore=%))
+	@$(BIN)/python -m tests.landing $(if $(ARGS),chosen,ordinary) $(ARGS)
 
-systems: env
-	@$(PYTEST) $(SYSTEMS) $(ARGS)
+landing: env
+	@$(BIN)/python -m tests.landing landing $(ARGS)
+
+everything: env
+	@$(BIN)/python -m tests.landing everything $(ARGS)
+	@$(MAKE) conformance package mutants
+
+# Of as many examples of Hypothesis as `make test` has.
+prices: env
+	@TABANE_EXAMPLES=40 $(BIN)/python -m tests.landing everything --record tests/prices.json
+
+mutants: env
+	@$(BIN)/python -m tests.mutants $(ARGS)
 
 conformance: env node
 	@$(BIN)/python -m tests.e2e.protocol.conformance $(ARGS)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import os
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, find, is_hypothesis_test, settings
+from hypothesis.strategies import characters
+
+from tests.messages.sentences import parsed_source
+from tests.plugins.prices import read_prices
+from tests.plugins.tiers import ROOT as ROOT
 
 if TYPE_CHECKING:
     from tests.harness.postgres_server import PostgresServer
@@ -18,9 +24,18 @@ if TYPE_CHECKING:
 # A machine that is busy with other things is no fault of what is tested, and the contract of the engine is
 # meant to be run by several classes.
 FINE = [HealthCheck.too_slow, HealthCheck.differing_executors]
-# The examples of a commit are always the same. TABANE_EXAMPLES=1000 looks further, before a release.
-EXAMPLES = int(os.environ.get("TABANE_EXAMPLES", "40"))
-settings.register_profile("tabane", deadline=None, max_examples=EXAMPLES, suppress_health_check=FINE)
+EXAMPLES = 40
+"""Of a property. One that costs 3 ms an example or less gets TABANE_EXAMPLES, which the tier sets."""
+CHEAP = EXAMPLES * 0.003
+# The same examples everywhere, so that what fails in CI fails here.
+settings.register_profile(
+    "tabane",
+    deadline=None,
+    max_examples=EXAMPLES,
+    suppress_health_check=FINE,
+    derandomize=True,
+    database=None,
+)
 settings.load_profile("tabane")
 
 # A suite that was started with `nohup … &` ignores SIGINT and SIGHUP, and every process that a test starts
@@ -32,8 +47,6 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 # BLAS threads spin for a tenth of a second after each product, which costs six times what the product does.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-ROOT = Path(__file__).parent.parent
-LONGEST = ROOT / "tests" / "longest_files.txt"
 NODE_TOOLS = (
     "node",
     "npx",
@@ -44,14 +57,23 @@ NODE_TOOLS = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files that take longest first, so that no worker is left with one of them at the end.
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let Hypothesis make its table of Unicode before there are workers, each of which would make it."""
+    if session.config.getoption("--tier") and not hasattr(session.config, "workerinput"):
+        find(characters(exclude_categories=["Cs"]), lambda _: True)
 
-    ``tests/longest_files.txt`` lists them. The workers of a run take files in this order (Makefile).
-    """
-    longest = LONGEST.read_text(encoding="utf-8").split()
-    places = {ROOT / name: place for place, name in enumerate(longest)}
-    items.sort(key=lambda item: places.get(item.path, len(places)))
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give cheap properties as many examples as the tier has."""
+    wanted = int(os.environ.get("TABANE_EXAMPLES", EXAMPLES))
+    if wanted == EXAMPLES:
+        return
+    _, prices = read_prices()
+    for item in items:
+        test = getattr(item.obj, "__func__", item.obj) if isinstance(item, pytest.Function) else None
+        own = getattr(test, "_hypothesis_internal_settings_applied", False)
+        if is_hypothesis_test(test) and not own and prices.get(item.nodeid, 0.0) <= CHEAP:
+            settings(max_examples=wanted)(test)
 
 
 def pytest_collection_finish() -> None:
@@ -73,6 +95,12 @@ def absent(what: str) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(f"missing in CI: {what}", pytrace=False)
     pytest.skip(f"missing: {what}")
+
+
+@pytest.fixture(scope="session")
+def source() -> Mapping[Path, ast.Module]:
+    """Every module of src, parsed once."""
+    return parsed_source()
 
 
 @pytest.fixture(scope="session")

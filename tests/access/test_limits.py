@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,14 +19,7 @@ from tabane.access.limits import (
     CallTurn,
 )
 from tabane.errors import RateLimited
-from tabane.settings.limit_rules import (
-    DEFAULT_RULES,
-    TIERS,
-    CallCap,
-    CallRate,
-    LimitRules,
-    TierLimits,
-)
+from tabane.settings.limit_rules import DEFAULT_RULES, TIERS, CallCap, CallRate, LimitRules, TierLimits
 
 
 class Clock:
@@ -64,10 +56,6 @@ class Limited:
 
 def places(concurrency: int | None = None, **others: Any) -> TierLimits:
     return TierLimits(None, concurrency, **others)
-
-
-def running(case: Callable[[], Any]) -> None:
-    asyncio.run(case())
 
 
 # -- rates -------------------------------------------------------------------------------------------
@@ -186,93 +174,78 @@ def test_no_holder_gets_more_than_its_rate(steps: list[tuple[str, float]], burst
 # -- places and turns --------------------------------------------------------------------------------
 
 
-def test_a_call_without_a_place_waits_for_one() -> None:
-    async def case() -> None:
-        limited = Limited(one=places(1))
-        first, second = limited.enter(), limited.enter()
-        assert first.waits is None
-        assert second.waits is not None
-        waiting = asyncio.ensure_future(second.waits)
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        assert limited.row()["waiting"] == 1
-        first.leave()
-        await waiting
-        assert limited.row()["in_flight"] == 1
-        second.leave()
-        assert limited.row()["in_flight"] == 0
-
-    running(case)
+async def test_a_call_without_a_place_waits_for_one() -> None:
+    limited = Limited(one=places(1))
+    first, second = limited.enter(), limited.enter()
+    assert first.waits is None
+    assert second.waits is not None
+    waiting = asyncio.ensure_future(second.waits)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    assert limited.row()["waiting"] == 1
+    first.leave()
+    await waiting
+    assert limited.row()["in_flight"] == 1
+    second.leave()
+    assert limited.row()["in_flight"] == 0
 
 
-def test_a_full_queue_refuses() -> None:
-    async def case() -> None:
-        limited = Limited(one=places(1, queue=2))
-        turns = [limited.enter() for _ in range(3)]
-        error = limited.refused()
-        assert error.retry_after > 0
-        assert "1 is running and 2 are waiting" in str(error)
-        turns[1].leave()
-        limited.enter().leave()
-        for turn in turns:
-            turn.leave()
-        assert limited.enter().waits is None
-
-    running(case)
+async def test_a_full_queue_refuses() -> None:
+    limited = Limited(one=places(1, queue=2))
+    turns = [limited.enter() for _ in range(3)]
+    error = limited.refused()
+    assert error.retry_after > 0
+    assert "1 is running and 2 are waiting" in str(error)
+    turns[1].leave()
+    limited.enter().leave()
+    for turn in turns:
+        turn.leave()
+    assert limited.enter().waits is None
 
 
-def test_a_holder_that_floods_waits_behind_its_own_calls() -> None:
-    async def case() -> None:
-        limited = Limited(CallCap("server", "git", None, 1), one=places(queue=1000))
-        order: list[str] = []
+async def test_a_holder_that_floods_waits_behind_its_own_calls() -> None:
+    limited = Limited(CallCap("server", "git", None, 1), one=places(queue=1000))
+    order: list[str] = []
 
-        async def call(turn: CallTurn, name: str) -> None:
-            if turn.waits is not None:
-                await turn.waits
-            order.append(name)
-            turn.leave()
+    async def call(turn: CallTurn, name: str) -> None:
+        if turn.waits is not None:
+            await turn.waits
+        order.append(name)
+        turn.leave()
 
-        running = limited.enter("key:flood")
-        flood = [call(limited.enter("key:flood"), "flood") for _ in range(50)]
-        other = [call(limited.enter("key:other"), "other") for _ in range(3)]
-        local = [call(limited.enter("local", "local"), "local")]
-        tasks = [asyncio.ensure_future(one) for one in (*flood, *other, *local)]
-        running.leave()
-        await asyncio.gather(*tasks)
-        assert order[:7] == ["flood", "other", "local", "flood", "other", "flood", "other"]
-
-    running(case)
+    running = limited.enter("key:flood")
+    flood = [call(limited.enter("key:flood"), "flood") for _ in range(50)]
+    other = [call(limited.enter("key:other"), "other") for _ in range(3)]
+    local = [call(limited.enter("local", "local"), "local")]
+    tasks = [asyncio.ensure_future(one) for one in (*flood, *other, *local)]
+    running.leave()
+    await asyncio.gather(*tasks)
+    assert order[:7] == ["flood", "other", "local", "flood", "other", "flood", "other"]
 
 
-def test_calls_that_wait_at_one_server_do_not_hold_up_another() -> None:
-    async def case() -> None:
-        limited = Limited(one=places(4, server_concurrency=2))
-        slow = [limited.enter() for _ in range(10)]
-        assert sum(turn.waits is None for turn in slow) == 2
-        assert limited.enter(tool="time__now", server="time").waits is None
-
-    running(case)
+async def test_calls_that_wait_at_one_server_do_not_hold_up_another() -> None:
+    limited = Limited(one=places(4, server_concurrency=2))
+    slow = [limited.enter() for _ in range(10)]
+    assert sum(turn.waits is None for turn in slow) == 2
+    assert limited.enter(tool="time__now", server="time").waits is None
 
 
-def test_a_canceled_wait_frees_its_place_in_the_queue() -> None:
-    async def case() -> None:
-        limited = Limited(one=places(1, queue=1))
-        first, second = limited.enter(), limited.enter()
-        assert second.waits is not None
-        waiting = asyncio.ensure_future(_awaited(second))
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        assert limited.row()["waiting"] == 0
-        third = limited.enter()
-        first.leave()
-        assert third.waits is not None
-        await third.waits
-        third.leave()
-        second.leave()
-        assert limited.row()["in_flight"] == 0
-
-    running(case)
+async def test_a_canceled_wait_frees_its_place_in_the_queue() -> None:
+    limited = Limited(one=places(1, queue=1))
+    first, second = limited.enter(), limited.enter()
+    assert second.waits is not None
+    waiting = asyncio.ensure_future(_awaited(second))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert limited.row()["waiting"] == 0
+    third = limited.enter()
+    first.leave()
+    assert third.waits is not None
+    await third.waits
+    third.leave()
+    second.leave()
+    assert limited.row()["in_flight"] == 0
 
 
 async def _awaited(turn: CallTurn) -> None:
@@ -281,36 +254,30 @@ async def _awaited(turn: CallTurn) -> None:
     await turn.waits
 
 
-def test_a_call_that_waits_too_long_is_refused() -> None:
-    async def case() -> None:
-        limited = Limited(one=places(1, wait=0.001))
-        first, second = limited.enter(), limited.enter()
-        assert second.waits is not None
-        with pytest.raises(RateLimited, match="waited"):
-            await second.waits
-        second.leave()
-        first.leave()
-        assert limited.row()["in_flight"] == limited.row()["waiting"] == 0
-        assert limited.row()["refused"] == 1
-
-    running(case)
+async def test_a_call_that_waits_too_long_is_refused() -> None:
+    limited = Limited(one=places(1, wait=0.001))
+    first, second = limited.enter(), limited.enter()
+    assert second.waits is not None
+    with pytest.raises(RateLimited, match="waited"):
+        await second.waits
+    second.leave()
+    first.leave()
+    assert limited.row()["in_flight"] == limited.row()["waiting"] == 0
+    assert limited.row()["refused"] == 1
 
 
-def test_more_places_take_effect_when_the_next_call_ends() -> None:
-    async def case() -> None:
-        limited = Limited(one=places(1))
-        turns = [limited.enter() for _ in range(4)]
-        limited.rules = limited.rules._replace(tiers={**TIERS, "one": places(3)})
-        turns.append(limited.enter())
-        turns[0].leave()
-        for turn in turns[1:4]:
-            assert turn.waits is not None
-            await turn.waits
-        for turn in turns:
-            turn.leave()
-        assert limited.row()["in_flight"] == 0
-
-    running(case)
+async def test_more_places_take_effect_when_the_next_call_ends() -> None:
+    limited = Limited(one=places(1))
+    turns = [limited.enter() for _ in range(4)]
+    limited.rules = limited.rules._replace(tiers={**TIERS, "one": places(3)})
+    turns.append(limited.enter())
+    turns[0].leave()
+    for turn in turns[1:4]:
+        assert turn.waits is not None
+        await turn.waits
+    for turn in turns:
+        turn.leave()
+    assert limited.row()["in_flight"] == 0
 
 
 HOLDERS, SERVERS = ("key:a", "key:b", "local"), ("git", "time")
@@ -326,27 +293,24 @@ Moves = st.lists(
 
 
 @given(Moves, st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.integers(0, 5))
-def test_every_turn_gives_back_what_it_took(
+async def test_every_turn_gives_back_what_it_took(
     moves: list[tuple[str, str, str, int]], each: int, own: int, shared: int, queue: int
 ) -> None:
-    async def case() -> None:
-        limited = Limited(
-            CallCap("server", "git", None, shared),
-            CallCap("tool", "time__*", None, own, "key"),
-            one=places(each, server_concurrency=own, queue=queue),
-        )
-        turns: list[tuple[str, str, CallTurn]] = []
-        for what, holder, server, which in moves:
-            if what == "enter":
-                _enter(limited, turns, holder, server, queue)
-            elif turns:
-                await _end(what, turns.pop(which % len(turns))[2])
-            _check_places(limited, turns, each, own, shared)
-        for *_, turn in turns:
-            turn.leave()
-        _check_empty(limited)
-
-    running(case)
+    limited = Limited(
+        CallCap("server", "git", None, shared),
+        CallCap("tool", "time__*", None, own, "key"),
+        one=places(each, server_concurrency=own, queue=queue),
+    )
+    turns: list[tuple[str, str, CallTurn]] = []
+    for what, holder, server, which in moves:
+        if what == "enter":
+            _enter(limited, turns, holder, server, queue)
+        elif turns:
+            await _end(what, turns.pop(which % len(turns))[2])
+        _check_places(limited, turns, each, own, shared)
+    for *_, turn in turns:
+        turn.leave()
+    _check_empty(limited)
 
 
 def _enter(
@@ -405,6 +369,7 @@ def _is_inside(turn: CallTurn) -> bool:
 # -- what is remembered ------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 def test_a_million_holders_are_not_remembered() -> None:
     limited = Limited(one=TierLimits(CallRate(1000, 1000.0)))
     for number in range(200_000):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import structs
 
 from tabane.access.patterns import MOST_PATTERNS, NamePattern, checked_patterns
@@ -163,9 +163,33 @@ def test_a_pattern_of_many_stars_is_matched_in_linear_time() -> None:
     assert not NamePattern.of("*a" * 90 + "*b").matches("a" * 100_000)
 
 
-@given(st.text("ab*", max_size=8).filter(lambda text: "*" in text), st.text("ab", max_size=8))
-def test_patterns_match_as_globs_do(pattern: str, name: str) -> None:
-    assert NamePattern.of(pattern).matches(name) == fnmatch.fnmatchcase(name, pattern)
+def texts(letters: str, longest: int) -> list[str]:
+    """Return all texts of these letters."""
+    every = (itertools.product(letters, repeat=size) for size in range(longest + 1))
+    return ["".join(each) for each in itertools.chain.from_iterable(every)]
+
+
+NAMES = texts("ab", 5)
+GLOBS = [text for text in texts("ab*", 6) if "*" in text]
+
+
+def test_patterns_match_as_globs_do() -> None:
+    for glob in GLOBS:
+        pattern = NamePattern.of(glob)
+        assert [name for name in NAMES if pattern.matches(name)] == fnmatch.filter(NAMES, glob), glob
+
+
+@pytest.mark.parametrize("prefix", ["", "a", "ab", "ba"])
+def test_a_pattern_is_judged_by_the_names_below_a_prefix(prefix: str) -> None:
+    below = [name for name in NAMES if name.startswith(prefix)]
+    for glob in GLOBS:
+        pattern = NamePattern.of(glob)
+        matching = [pattern.matches(name) for name in below]
+        if len(glob) <= 3:
+            assert pattern.may_match_below(prefix) == any(matching), glob
+        if glob.index("*") == len(glob) - 1:
+            assert pattern.matches_all_below(prefix) == all(matching), glob
+        assert not pattern.matches_all_below(prefix) or all(matching), glob
 
 
 @given(rule_patterns, targets(), pattern_lists)

@@ -12,6 +12,9 @@ from tabane.access.profiles import Profiles, narrowed, usable
 from tabane.errors import ConfigurationError, UnknownName
 from tabane.operations.access import LOCAL
 from tests.access.targets import CLOSE_ISSUE, PUT_DOCUMENT, READ_ISSUE, SEARCH_POSTS, STOP
+from tests.harness.cases import cases_beside
+
+CASES = cases_beside(__file__)
 
 WORK = """
 port = 8765
@@ -59,24 +62,7 @@ def test_a_file_that_others_can_write_is_refused(tmp_path: Path) -> None:
         read_profiles(path)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (
-            '[profiles.a]\n[profiles.work]\n\nalow = ["x"]',
-            "4: a profile has no key alow. Did you mean allow?",
-        ),
-        ("[profiles.work]\ncolor = 1", "2: a profile has no key color. Its keys are allow, deny, read_only"),
-        ('[profiles.work]\nallow = ["x"]\nread_only = "yes"', "3: read_only must be true or false."),
-        ('[profiles.work]\nallow = "github"', "2: allow must be a list of patterns"),
-        ('[profiles.work]\ndeny = ["@post"]', "2: deny: there is no source @post. Did you mean @posts?"),
-        ('[profiles."a b"]\nallow = []', "1: 'a b' is not the name of a profile"),
-        ("[profiles]\nwork = 3", "2: profiles.work must be a table"),
-        ("profiles = 3", "1: profiles must be tables"),
-        ("[profiles.work]\ndescription = 3", "2: description must be a text"),
-        ("[profiles.work]\nallow = [", "is not valid TOML"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), CASES["a_wrong_table_names_line_and_key"])
 def test_a_wrong_table_names_line_and_key(tmp_path: Path, text: str, said: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(ConfigurationError) as raised:

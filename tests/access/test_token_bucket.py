@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 from tabane.access.token_bucket import MOST_SHARERS, SharedBucket, TokenBucket
 from tabane.settings.limit_rules import CallRate
 
-RATES = st.builds(
-    CallRate,
-    st.integers(1, 1000),
-    st.floats(0.001, 1000, allow_nan=False),
-)
+RATES = st.builds(CallRate, st.integers(1, 1000), st.floats(0.001, 1000, allow_nan=False))
 STEPS = st.lists(st.floats(0, 100, allow_nan=False), min_size=1, max_size=200)
 
 

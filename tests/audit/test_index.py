@@ -73,6 +73,7 @@ filters = st.builds(
 )
 
 
+@pytest.mark.heavy("a large log")
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(entries(), filters, st.integers(1, 20), st.integers(0, 30))
 def test_pages_are_those_of_a_scan(
@@ -101,6 +102,7 @@ def walked(folder: LogFolder, wanted: EntryFilter, limit: int) -> list[dict[str,
         before = page["before"]
 
 
+@pytest.mark.heavy("a large log")
 @settings(max_examples=60, deadline=None)
 @given(entries(), filters, st.integers(0, 60_000), st.integers(1, 9))
 def test_newer_entries_come_oldest_first(
@@ -114,6 +116,7 @@ def test_newer_entries_come_oldest_first(
         assert page["results"] == expected[:limit]
 
 
+@pytest.mark.heavy("a large log")
 @settings(max_examples=60, deadline=None)
 @given(entries(), filters)
 def test_counts_are_those_of_a_scan(written: list[AuditEntry], wanted: EntryFilter) -> None:
@@ -130,6 +133,7 @@ def test_counts_are_those_of_a_scan(written: list[AuditEntry], wanted: EntryFilt
         assert (found["earliest"] is None) == (not times)
 
 
+@pytest.mark.heavy("a large log")
 @settings(max_examples=40, deadline=None)
 @given(entries(), st.sampled_from(["tool", "server", "key", "client"]), st.sampled_from(["", "git", "*"]))
 def test_usage_is_that_of_a_scan(written: list[AuditEntry], by: str, server: str) -> None:
@@ -347,6 +351,7 @@ def test_texts_that_a_client_escaped_are_found(tmp_path: Path) -> None:
     assert answer(folder, EntryQuery(EntryFilter(text="検索")))["total"] == 2
 
 
+@pytest.mark.heavy("a large log")
 def test_too_many_combinations_of_a_day_are_counted_together(tmp_path: Path) -> None:
     folder = LogFolder(tmp_path / "audit")
     folder.write(*(call(n, name=f"git__{n}") for n in range(1, 20_040)))

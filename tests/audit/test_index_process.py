@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from tabane.audit.entry import file_name
 from tabane.audit.index_process import AuditIndexProcess
 from tabane.audit.index_requests import EntryQuery, NewestEntry, UsageQuery
@@ -57,6 +59,7 @@ def _progress(folder: Path, before: int, asking: asyncio.Future[object]) -> Call
     return lambda: asking.done() or read_so_far(folder) > before
 
 
+@pytest.mark.heavy("a large log")
 async def test_a_process_that_is_killed_while_it_catches_up_loses_and_doubles_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "audit"
     count = long_log(folder, files=8, each=40_000)
@@ -75,6 +78,7 @@ async def test_a_process_that_is_killed_while_it_catches_up_loses_and_doubles_no
         assert (await index.ask(UsageQuery(*ALWAYS)))["sum"]["calls"] == count
 
 
+@pytest.mark.heavy("a large log")
 async def test_a_question_survives_the_end_of_its_process(tmp_path: Path) -> None:
     folder = tmp_path / "audit"
     count = long_log(folder, files=3, each=40_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import re
 import resource
@@ -13,10 +14,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from msgspec import structs
 
+from tabane.audit.chain import own_key
 from tabane.audit.entry import AuditEntry, decode_entry
 from tabane.audit.log import AuditLog
 from tabane.audit.options import AuditOptions
@@ -216,12 +220,40 @@ def test_a_log_without_a_key_that_can_be_read_does_not_open(tmp_path: Path) -> N
         AuditLog(str(tmp_path), AuditOptions(), asyncio.new_event_loop())
 
 
+def keys_of_two(path: str, moment: int) -> list[bytes]:
+    """Return the key of a hub, after that of another, which makes it before system call ``moment``."""
+    calls, keys = itertools.count(), list[bytes]()
+
+    def before_call(frame: FrameType, event: str, called: Any) -> None:
+        if event == "c_call" and called.__module__ == "posix" and next(calls) == moment:
+            sys.setprofile(None)
+            keys.append(own_key(path))
+
+    sys.setprofile(before_call)
+    try:
+        keys.append(own_key(path))
+    finally:
+        sys.setprofile(None)
+    return keys
+
+
+def test_hubs_that_make_the_key_at_once_have_the_same_key(tmp_path: Path) -> None:
+    for moment in itertools.count():
+        keys = keys_of_two(str(tmp_path / f"{moment}.key"), moment)
+        assert len(set(keys)) == 1, f"before call {moment}"
+        if len(keys) == 1:
+            break
+    assert moment > 5
+    assert {file.suffix for file in tmp_path.iterdir()} == {".key"}
+
+
 def test_a_folder_that_cannot_be_made_is_an_error_that_helps(tmp_path: Path) -> None:
     (tmp_path / "audit").write_text("a file")
     with pytest.raises(AuditError, match='audit = "off"'):
         AuditLog(str(tmp_path), AuditOptions(), asyncio.new_event_loop())
 
 
+@pytest.mark.heavy("a large log")
 def test_no_acknowledged_entry_is_lost_by_kill_9(tmp_path: Path) -> None:
     for _ in range(12):
         acknowledged = killed(tmp_path)
@@ -296,15 +328,12 @@ def test_a_rotation_on_a_full_disk_is_made_up_for(tmp_path: Path) -> None:
     assert verified(tmp_path).intact
 
 
-def test_a_strict_log_answers_when_entries_are_on_disk(tmp_path: Path) -> None:
-    async def run() -> None:
-        log = AuditLog(str(tmp_path), AuditOptions(sync="strict"), asyncio.get_running_loop())
-        waits = [log.record(CALLER, TARGET) for _ in range(200)]
-        assert None not in waits
-        await asyncio.gather(*(wait for wait in waits if wait is not None))
-        log.close()
-
-    asyncio.run(run())
+async def test_a_strict_log_answers_when_entries_are_on_disk(tmp_path: Path) -> None:
+    log = AuditLog(str(tmp_path), AuditOptions(sync="strict"), asyncio.get_running_loop())
+    waits = [log.record(CALLER, TARGET) for _ in range(200)]
+    assert None not in waits
+    await asyncio.gather(*(wait for wait in waits if wait is not None))
+    log.close()
     assert len(entries(tmp_path)) == 201
 
 
@@ -318,8 +347,8 @@ def test_files_follow_each_other(tmp_path: Path) -> None:
     assert all(b'"name":"file","previous":"' in first for first in firsts)
 
 
-def test_files_beyond_the_limit_are_removed_and_that_is_recorded(tmp_path: Path) -> None:
-    asyncio.run(many(tmp_path, AuditOptions(size=64 << 10, files=3)))
+async def test_files_beyond_the_limit_are_removed_and_that_is_recorded(tmp_path: Path) -> None:
+    await many(tmp_path, AuditOptions(size=64 << 10, files=3))
     report = verified(tmp_path)
     assert report.intact
     assert report.first > 1
@@ -337,8 +366,8 @@ async def many(home: Path, options: AuditOptions) -> None:
     log.close()
 
 
-def test_old_files_are_removed(tmp_path: Path) -> None:
-    asyncio.run(aging(tmp_path))
+async def test_old_files_are_removed(tmp_path: Path) -> None:
+    await aging(tmp_path)
     assert verified(tmp_path).intact
     assert entries(tmp_path)[0].seq > 1
 
@@ -358,7 +387,7 @@ async def aging(home: Path) -> None:
     log.close()
 
 
-def test_a_file_that_somebody_else_removes_is_no_retention(tmp_path: Path) -> None:
-    asyncio.run(many(tmp_path, AuditOptions(size=64 << 10, files=3)))
+async def test_a_file_that_somebody_else_removes_is_no_retention(tmp_path: Path) -> None:
+    await many(tmp_path, AuditOptions(size=64 << 10, files=3))
     files(tmp_path)[0].unlink()
     assert verified(tmp_path).problems[0].kind == "removed"

@@ -93,6 +93,7 @@ def recorded(home: Home, tasks: Path) -> Path:
     return file
 
 
+@pytest.mark.heavy("a benchmark in small")
 def test_a_transcript_is_replayed_without_a_model_and_judged_again(home: Home, tasks: Path) -> None:
     file = recorded(home, tasks)
     assert str(home.folder / "tmp") not in file.read_text()
@@ -104,6 +105,7 @@ def test_a_transcript_is_replayed_without_a_model_and_judged_again(home: Home, t
     assert found["skipped"] == {SUM["id"]: "not in the transcript"}
 
 
+@pytest.mark.heavy("a benchmark in small")
 def test_a_replay_says_where_the_hub_answers_something_else(home: Home, tasks: Path) -> None:
     file = recorded(home, tasks)
     file.write_text(file.read_text().replace("desk__write_note(", "desk__old_name("))
@@ -124,6 +126,7 @@ def test_a_file_that_is_no_transcript_is_refused(home: Home, tasks: Path, text: 
     assert "it is not a transcript" in done.json["error"]["message"]
 
 
+@pytest.mark.heavy("a benchmark in small")
 def test_a_transcript_that_ends_too_early_is_an_error(home: Home, tasks: Path) -> None:
     file = recorded(home, tasks)
     file.write_text("".join(f"{line}\n" for line in file.read_text().splitlines()[:-1]))
@@ -132,6 +135,7 @@ def test_a_transcript_that_ends_too_early_is_an_error(home: Home, tasks: Path) -
     assert "ends after 2 turns" in done.json["error"]["message"]
 
 
+@pytest.mark.heavy("a benchmark in small")
 def test_an_endpoint_that_is_busy_is_asked_again_after_the_time_it_names(home: Home, tasks: Path) -> None:
     busy = Reply(429, b"{}", {"retry-after": "0"})
     with chat_server(busy, Reply(503, b""), *WELL) as chat:
@@ -140,6 +144,7 @@ def test_an_endpoint_that_is_busy_is_asked_again_after_the_time_it_names(home: H
     assert chat.requests[0] == chat.requests[1] == chat.requests[2]
 
 
+@pytest.mark.heavy("a benchmark in small")
 def test_an_endpoint_that_wants_the_newer_name_of_the_limit_gets_it(home: Home, tasks: Path) -> None:
     refusal = Reply(400, b'{"error": {"message": "Use \'max_completion_tokens\' instead."}}')
     with chat_server(refusal, *WELL) as chat:
@@ -169,6 +174,7 @@ def test_an_endpoint_that_refuses_or_answers_nonsense_ends_the_run_with_the_reas
     assert list(home.folder.joinpath("tmp").iterdir()) == []
 
 
+@pytest.mark.heavy("a benchmark in small")
 def test_an_endpoint_that_fails_later_leaves_what_was_measured_before(home: Home, tasks: Path) -> None:
     with chat_server(*WELL, Reply(401, b"expired")) as chat:
         model = ("--endpoint", chat.url, "--model-name", "actor")
@@ -180,6 +186,7 @@ def test_an_endpoint_that_fails_later_leaves_what_was_measured_before(home: Home
     assert "HTTP 401" in done.err
 
 
+@pytest.mark.heavy("a benchmark in small")
 def test_calls_that_are_malformed_are_answered_with_an_error_and_counted(home: Home, tasks: Path) -> None:
     nothing = {"role": "assistant", "content": None, "tool_calls": [{"function": None}, 7]}
     script = (calls("search_tools", "{not json"), calls("no_such_tool", {}), nothing, *WELL)
@@ -195,6 +202,7 @@ def test_calls_that_are_malformed_are_answered_with_an_error_and_counted(home: H
     ]
 
 
+@pytest.mark.heavy("a benchmark in small")
 def test_a_model_that_never_stops_is_ended_at_the_limit_of_turns_or_tokens(home: Home, tasks: Path) -> None:
     with chat_server(calls("search_tools", {"query": "write"})) as chat:
         found = outcome(with_model(home, tasks, chat, "--turns", "4").succeeded)

@@ -36,6 +36,7 @@ def written(folder: Path, value: Any) -> str:
     return str(file)
 
 
+@pytest.mark.heavy("a benchmark in small")
 def test_recall_is_the_share_of_gold_entries_that_a_search_finds_among_the_hubs_own_tools(home: Home) -> None:
     file = written(home.folder, {"tools": TOOLS, "queries": QUERIES})
     found = home.json("bench", "disclosure", "--set", file, "--model", "words")

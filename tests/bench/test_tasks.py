@@ -13,6 +13,8 @@ from tabane.bench.task_file import BUILT_IN, read_tasks
 from tests.bench.conftest import SUM, WRITE, step, task, write_tasks
 from tests.harness.home import Home
 
+pytestmark = pytest.mark.heavy("a benchmark in small")
+
 DOCUMENT = {"document": "", "contains": "plums"}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import cast
 
@@ -84,7 +83,7 @@ def test_the_ratios_of_the_gateway_are_compared() -> None:
     assert found["CPU to the first answer, against importing asyncio, msgspec, sqlite3"] == pytest.approx(2.0)
 
 
-def test_a_gateway_that_is_not_installed_is_an_error_that_says_so(tmp_path: Path) -> None:
+async def test_a_gateway_that_is_not_installed_is_an_error_that_says_so(tmp_path: Path) -> None:
     missing = OtherGateway("some gateway", ("no-such-gateway",), {})
     with pytest.raises(GatewayMissing, match=r"some gateway.*make bench-gateways"):
-        asyncio.run(missing.start(servers_file(tmp_path / "gateway")))
+        await missing.start(servers_file(tmp_path / "gateway"))

@@ -6,52 +6,33 @@ import asyncio
 import http.client
 import json
 import struct
-from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+
+import pytest
 
 from tabane.chroma.folder import ChromaFolder
 from tabane.chroma.index import ChromaIndex
 from tabane.chroma.index_url import parsed
 from tabane.chroma.server import ChromaServer
 from tabane.chroma.service import ChromaService
-from tabane.engines.candidate_index import IndexedVector, SparseVector
-from tabane.postgres.collection import PostgresCollection
-from tabane.postgres.index_link import IndexLink, LinkState
-from tabane.search.filters import EVERYTHING, Filter
+from tabane.engines.candidate_index import IndexedVector
+from tabane.search.filters import EVERYTHING
 from tabane.search.records import Shape
 from tests.harness.chroma_server import ChromaProcess
 from tests.harness.postgres_server import PostgresServer
 from tests.postgres.outside import catch_up, linked
 from tests.postgres.outside_checks import (
-    check_changes,
-    check_recall,
-    check_written,
-    exact_hits,
+    CountsSearches,
+    check_server,
     wait_until_used,
-    write_during_kill,
 )
 from tests.postgres.test_approximate_index import SHAPE, Crowd, asked
 
-Work = Callable[[PostgresCollection, IndexLink], Awaitable[None]]
+pytestmark = pytest.mark.heavy("a real Chroma")
 
 
-class CountedIndex(ChromaIndex):
-    """Counts the searches that were answered."""
-
-    answered = 0
-
-    def nearest(
-        self,
-        name: str,
-        vector: bytes | SparseVector,
-        where: Filter,
-        shape: Shape,
-        most: int,
-        note: str,
-    ) -> Sequence[int]:
-        found = super().nearest(name, vector, where, shape, most, note)
-        self.answered += 1
-        return found
+class CountedIndex(CountsSearches, ChromaIndex):
+    pass
 
 
 def counted(url: str, python: str = "") -> CountedIndex:
@@ -60,50 +41,23 @@ def counted(url: str, python: str = "") -> CountedIndex:
     return CountedIndex(address, service)
 
 
-def run(server: PostgresServer, index: ChromaIndex, home: Path, work: Work) -> None:
-    async def inside() -> None:
-        async with linked(server, index, home, SHAPE) as (collection, link):
-            await work(collection, link)
-
-    asyncio.run(inside())
-
-
-def test_recall_changes_and_a_kill_during_writes(
+async def test_recall_changes_and_a_kill_during_writes(
     postgres: PostgresServer, chroma: ChromaProcess, tmp_path: Path
 ) -> None:
     crowd, index = Crowd(3000), counted(chroma.url())
-
-    async def work(collection: PostgresCollection, link: IndexLink) -> None:
-        await catch_up(collection, link)
-        await check_recall(collection, crowd, exact)
-        assert index.answered >= 3 * len(crowd.questions)
-        await check_changes(collection, crowd)
-        await catch_up(collection, link)
-        count = await write_during_kill(collection, crowd, chroma.kill)
-        await check_written(collection, crowd, (0, 20, count - 1))
-        assert link.state is LinkState.AWAY
-        await asyncio.to_thread(chroma.start)
-        await catch_up(collection, link)
-        await wait_until_used(collection, index, crowd.questions[0])
-        await check_written(collection, crowd, range(0, count, 7))
-
-    exact = asyncio.run(exact_hits(postgres, tmp_path, crowd))
-    run(postgres, index, tmp_path, work)
+    await check_server(postgres, chroma, index, tmp_path, crowd)
 
 
-def test_a_server_that_was_emptied_is_filled_again(
+async def test_a_server_that_was_emptied_is_filled_again(
     postgres: PostgresServer, chroma: ChromaProcess, tmp_path: Path
 ) -> None:
     crowd, index = Crowd(300), counted(chroma.url())
-
-    async def work(collection: PostgresCollection, link: IndexLink) -> None:
+    async with linked(postgres, index, tmp_path, SHAPE) as (collection, link):
         await collection.upsert(crowd.records())
         await catch_up(collection, link)
         await asyncio.to_thread(drop_all, chroma)
         assert (await asked(collection, crowd.questions[0], EVERYTHING)).total == 300
         await wait_until_used(collection, index, crowd.questions[0])
-
-    run(postgres, index, tmp_path, work)
 
 
 def drop_all(chroma: ChromaProcess) -> None:

@@ -20,6 +20,8 @@ from tests.postgres.outside import linked
 from tests.store.vectors.contract import VectorsContract
 from tests.store.vectors.spaces import SpacesContract
 
+pytestmark = pytest.mark.heavy("a real Chroma")
+
 
 def opening(server: PostgresServer, chroma: ChromaProcess) -> OpenCollection:
     """Return a function that opens a collection in the schema of a home."""
@@ -43,8 +45,8 @@ class OnChroma:
 
 class TestVectors(OnChroma, VectorsContract):
     @pytest.mark.parametrize("combination", [Combination.AVERAGE])  # of several spaces: without the index
-    def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
-        super().test_many_are_searched_as_exactly_as_few(combination)
+    async def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
+        await super().test_many_are_searched_as_exactly_as_few(combination)
 
 
 class TestSpaces(OnChroma, SpacesContract):

@@ -47,6 +47,7 @@ def workers(folder: Path) -> list[psutil.Process]:
     return [each for each in psutil.Process().children() if str(folder) in each.cmdline()]
 
 
+@pytest.mark.heavy("a real Chroma")
 def test_what_was_put_is_found_after_its_process_was_killed(tmp_path: Path, python: str) -> None:
     with opened(tmp_path / "chroma", python) as index:
         assert index.version().server.startswith("Chroma 1.")
@@ -76,6 +77,7 @@ def fails(index: ChromaIndex, note: str) -> bool:
     return False
 
 
+@pytest.mark.heavy("a real Chroma")
 def test_a_folder_serves_one_hub(tmp_path: Path, python: str) -> None:
     with opened(tmp_path, python) as first:
         first.version()

@@ -120,12 +120,7 @@ def test_a_name_is_shared_by_the_same_value_and_never_by_another(home: Home) -> 
     for name, value in (("a", "k-1111"), ("b", "k-2222"), ("c", "k-1111"), ("b-2", "k-3333")):
         added(home, "--no-try", "--env", f"API_KEY={value}", name=name)
     used = {name: server["env"]["API_KEY"] for name, server in home.read_servers().items()}
-    assert used == {
-        "a": "${API_KEY}",
-        "b": "${API_KEY_B}",
-        "c": "${API_KEY}",
-        "b-2": "${API_KEY_B_2}",
-    }
+    assert used == {"a": "${API_KEY}", "b": "${API_KEY_B}", "c": "${API_KEY}", "b-2": "${API_KEY_B_2}"}
     assert secrets(home) == {"API_KEY": "k-1111", "API_KEY_B": "k-2222", "API_KEY_B_2": "k-3333"}
 
 
@@ -172,8 +167,7 @@ def test_a_file_that_is_edited_by_hand_is_told_without_the_value(home: Home) -> 
 
 
 @pytest.mark.parametrize(
-    ("typed", "value", "kept"),
-    [("\n", "${API_KEY}", {"API_KEY": KEY}), ("n\n", KEY, {})],
+    ("typed", "value", "kept"), [("\n", "${API_KEY}", {"API_KEY": KEY}), ("n\n", KEY, {})]
 )
 def test_on_a_terminal_the_user_is_asked(home: Home, typed: str, value: str, kept: dict[str, str]) -> None:
     wanted = ("servers", "add", "clock", "--no-try", "--env", f"API_KEY={KEY}", "--", *COMMAND)

@@ -417,6 +417,7 @@ def restore_that_dies(home: Home, archive: Path, step: int) -> None:
     assert done.returncode == -signal.SIGKILL
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_the_next_start_of_a_hub_completes_a_restore_that_was_killed(planted: Home) -> None:
     with hub(planted):
         with client(planted) as connection:

@@ -146,6 +146,7 @@ def told(
     return page.steps
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_documents_and_pages_are_shown_by_a_hub_and_by_meaning_only_with_a_model(home: Home) -> None:
     with DemoSite() as site:
         steps = told(home, site, site.allowed)
@@ -156,6 +157,7 @@ def test_documents_and_pages_are_shown_by_a_hub_and_by_meaning_only_with_a_model
     assert "tabane models pull" in skipped["text"]
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_posts_documents_and_pages_are_shown_on_a_database_of_which_nothing_is_left(
     home: Home, postgres: PostgresServer
 ) -> None:
@@ -192,6 +194,7 @@ def test_a_database_that_cannot_be_used_ends_the_demo_before_it_begins(tmp_path:
     assert done.json["failures"] == 1
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_a_hub_that_goes_through_the_door_has_not_kept_it_shut(home: Home) -> None:
     with DemoSite() as site:
         steps = told(home, site, "127.0.0.1", documents_too=False)

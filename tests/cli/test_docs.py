@@ -117,6 +117,7 @@ def test_documents_are_among_what_is_searched_at_once(home: Home) -> None:
     assert "plan.txt" in home.run("search", "計画", "--in", "documents,pages").out
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_a_long_document_is_read_whole(home: Home) -> None:
     text = "".join(f"line {number}\n" for number in range(60_000))
     (home.folder / "long.txt").write_text(text)
@@ -153,6 +154,7 @@ def test_a_folder_is_added_and_what_could_not_be_used_is_told(home: Home) -> Non
     assert home.run("docs", "delete", "--prefix", "f/", "--yes").status == 0
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_a_watched_folder_is_followed_and_watched_again_after_a_restart(tmp_path: Path) -> None:
     home = with_model(tmp_path, model="none")
     folder = tmp_path / "watched"
@@ -181,6 +183,7 @@ def _appears(home: Home, word: str) -> None:
         assert time.monotonic() < deadline
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_ctrl_c_cancels_what_is_being_added_and_the_same_command_goes_on(tmp_path: Path) -> None:
     home = with_model(tmp_path, model="none")
     folder = tmp_path / "many"

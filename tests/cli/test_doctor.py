@@ -488,6 +488,7 @@ def stored(home: Home) -> Path:
     return home.tabane / "store" / "cache.db"
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 @pytest.mark.parametrize("runs", [False, True])
 def test_a_store_in_order_is_whole_whether_a_hub_has_it_open_or_not(
     home: Home, stored: Path, runs: bool
@@ -500,6 +501,7 @@ def test_a_store_in_order_is_whole_whether_a_hub_has_it_open_or_not(
         found(examined(home, "--quick"), f"{stored} is not damaged", "ok")
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_a_damaged_store_of_derived_things_is_put_aside_and_made_anew(home: Home, stored: Path) -> None:
     with stored.open("r+b") as file:
         file.seek(8192)

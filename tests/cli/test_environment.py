@@ -141,6 +141,7 @@ def test_an_inherited_secret_is_hidden_in_the_log_of_its_server(home: Home) -> N
         assert "t0ken-of-mine" not in home.run("servers", "show", "mine").out
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_the_recording_is_no_reason_to_read_other_settings(home: Home) -> None:
     """A recorded XDG_CONFIG_HOME is for servers: the hub keeps the files that it was started with."""
     elsewhere = home.folder / "elsewhere" / "tabane"
@@ -184,6 +185,7 @@ def test_the_doctor_names_what_servers_get_and_shows_no_value(home: Home) -> Non
     assert "npm.example" not in done.out
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_the_doctor_says_what_is_out_of_date_and_removes_it_when_asked(home: Home) -> None:
     install(home, COMPANY)
     left = {name: value for name, value in COMPANY.items() if name != "HTTPS_PROXY"}

@@ -141,8 +141,7 @@ def test_a_registry_that_is_away_is_named(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "words"),
-    [("http://example.com", "https://"), ("ftp://x", "https://"), ("off", "turned off")],
+    ("address", "words"), [("http://example.com", "https://"), ("ftp://x", "https://"), ("off", "turned off")]
 )
 def test_an_address_that_is_not_safe_is_refused(home: Home, address: str, words: str) -> None:
     home.environment["TABANE_REGISTRY_URL"] = address

@@ -264,11 +264,7 @@ def test_keys_of_other_programs_become_ours_or_are_named(desk: Desk) -> None:
         },
     )
     found = desk.imported()
-    assert desk.read_servers()["a"] == {
-        "url": "https://example.com/mcp",
-        "deny": ["delete_*"],
-        "timeout": 60,
-    }
+    assert desk.read_servers()["a"] == {"url": "https://example.com/mcp", "deny": ["delete_*"], "timeout": 60}
     assert found["servers"][0]["left_out"] == ["autoApprove"]
 
 

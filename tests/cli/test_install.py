@@ -179,11 +179,7 @@ def test_an_unknown_assistant_is_answered_with_those_that_are_known(home: Home) 
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        ('{"mcpServers": {]}', ":1:17: "),
-        ('{"mcpServers": ["a"]}', '"tabane"'),
-        ("[]", '"tabane"'),
-    ],
+    [('{"mcpServers": {]}', ":1:17: "), ('{"mcpServers": ["a"]}', '"tabane"'), ("[]", '"tabane"')],
 )
 def test_a_file_that_cannot_be_changed_is_left_and_said_why(home: Home, text: str, words: str) -> None:
     path = write(file_of(home, "cursor"), text)
@@ -275,10 +271,7 @@ def initialized(entry: dict[str, Any], environment: dict[str, str]) -> Any:
     }
     question = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
     with subprocess.Popen(
-        [entry["command"], *entry["args"]],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
+        [entry["command"], *entry["args"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from websockets.sync.client import connect
 
-from tabane import __version__
 from tabane.cli.progress import FINE, PLAIN, bar_line, clock
 from tabane.cli.terminal_text import cells
 from tabane.hub.local import lock
-from tabane.hub.local.client import HubClient
-from tabane.hub.local.connector import HubConnector
-from tabane.hub.local.endpoint import Endpoint
-from tabane.hub.local.handshake import Hello
 from tests.harness.bridge import answer, fake_hub
 from tests.harness.home import Home, Outcome
 from tests.harness.patience import LONG, wait_until
@@ -279,49 +271,6 @@ def test_a_bar_says_for_which_job_it_waits(working: Working) -> None:
     first.communicate()
 
 
-def over_tcp(home: Home) -> Iterator[Working]:
-    home.environment |= {"TABANE_HTTP": "true", "TABANE_PORT": "0", "TABANE_HTTP_TOKEN": "false"}
-    hub = Working(home, lock.HAND)
-    yield hub
-    hub.close()
-
-
-@pytest.fixture
-def open_to_tcp(home: Home) -> Iterator[Working]:
-    yield from over_tcp(home)
-
-
-def test_a_job_of_a_websocket_ends_with_it_unless_it_is_detached(open_to_tcp: Working) -> None:
-    url = open_to_tcp.home.run("status", "--json").json["http"].replace("http:", "ws:").removesuffix("/mcp")
-
-    def begin(*more: str) -> str:
-        with connect(url) as websocket:
-            params = {"gate": open_to_tcp.gate}
-            websocket.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "count", "params": params}))
-            job = str(json.loads(websocket.recv())["result"]["job"])
-            for method in more:
-                websocket.send(
-                    json.dumps({"jsonrpc": "2.0", "id": 2, "method": method, "params": {"job": job}})
-                )
-                assert json.loads(websocket.recv())["result"]["owner"]["detached"] is True
-        return job
-
-    gone, kept = begin(), begin("detach_job")
-    wait_until(lambda: status_of(open_to_tcp, gone) == "cancelled", "the job is cancelled")
-    assert status_of(open_to_tcp, kept) == "running"
-
-
-def test_a_job_of_a_post_goes_on(open_to_tcp: Working) -> None:
-    url = open_to_tcp.home.run("status", "--json").json["http"].removesuffix("/mcp") + "/rpc"
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {"gate": open_to_tcp.gate}})
-    asked = urllib.request.Request(url, body.encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(asked, timeout=LIMIT) as answered:
-        state = json.loads(answered.read())["result"]
-    assert state["owner"]["detached"] is True
-    open_to_tcp.let()
-    assert open_to_tcp.home.run("jobs", "follow", state["job"]).json == {"counted": 200}
-
-
 def test_jobs_are_listed_and_counted(working: Working) -> None:
     assert working.home.run("jobs", "list").out == ""
     job = working.begin()
@@ -371,34 +320,6 @@ def test_ids_are_completed(working: Working) -> None:
 def test_where_no_hub_runs_none_is_started(home: Home) -> None:
     assert home.run("jobs").status == 1
     assert not lock.held(str(home.tabane / "hub.lock"))
-
-
-def test_a_hub_does_not_end_of_idleness_while_it_works(home: Home) -> None:
-    home.environment["TABANE_IDLE_END"] = "0.05"  # 3 seconds, in which the job has to begin
-    hub = Working(home, lock.BRIDGE)
-    try:
-        begin_here(hub)
-        with pytest.raises(subprocess.TimeoutExpired):
-            hub.process.wait(4)
-        ended_at = time.monotonic()
-        hub.let()
-        hub.process.wait(LIMIT)
-        assert time.monotonic() - ended_at > 2.9, "idle from the end of the job on"
-    finally:
-        hub.close()
-    holder = lock.read_holder(str(home.tabane / "hub.lock"))
-    assert holder is not None
-    assert holder.ended == "idle"
-
-
-def begin_here(working: Working) -> None:
-    """Begin a job without a command: until it has started, the hub could end of idleness."""
-    environment = working.home.environment
-    hello = Hello(__version__, "rpc", str(working.home.tabane))
-    connector = HubConnector(Endpoint(str(working.home.tabane), environment), hello, environment, None)
-    with HubClient(connector.reach(LIMIT)) as hub:
-        job = hub.call("count", {"gate": working.gate}, LIMIT)["job"]
-        hub.call("detach_job", {"job": job}, LIMIT)
 
 
 # -- the line ------------------------------------------------------------------------------------

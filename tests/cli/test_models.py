@@ -136,6 +136,7 @@ def reembedded(home: Home, job: str) -> dict[str, list[str]]:
     return {row["collection"]: row["spaces"] for row in rows}
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_another_model_is_set_and_everything_embedded_with_it(tmp_path: Path) -> None:
     home = configured(tmp_path, model=str(tiny.make(tmp_path / "one")))
     home.write_servers({})
@@ -162,6 +163,7 @@ def test_another_model_is_set_and_everything_embedded_with_it(tmp_path: Path) ->
         assert "tabane jobs follow " in shown
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_the_next_hub_continues_to_embed_with_the_new_model(tmp_path: Path) -> None:
     home = configured(tmp_path, model=str(tiny.make(tmp_path / "one")))
     with hub(home):
@@ -219,7 +221,7 @@ def test_a_model_that_a_variable_sets_is_not_changed(tmp_path: Path) -> None:
         assert "environment variable TABANE_MODEL" in refused.err
 
 
-def test_with_a_server_of_models_names_are_those_of_the_server(tmp_path: Path) -> None:
+async def test_with_a_server_of_models_names_are_those_of_the_server(tmp_path: Path) -> None:
     service = FakeService()
     home = configured(tmp_path)
 
@@ -236,13 +238,11 @@ def test_with_a_server_of_models_names_are_those_of_the_server(tmp_path: Path) -
             assert "no such model" in home.run("models", "use", "third").err
             assert home.json("models", "show")["model"] == "bge-m3"
 
-    async def run() -> None:
-        async with service.serving() as url:
-            await asyncio.to_thread(use, url)
-
-    asyncio.run(run())
+    async with service.serving() as url:
+        await asyncio.to_thread(use, url)
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_a_hub_that_runs_takes_another_model_of_the_settings_up(tmp_path: Path) -> None:
     home = configured(tmp_path, model=str(tiny.make(tmp_path / "one")))
     with hub(home):
@@ -256,15 +256,11 @@ def test_a_hub_that_runs_takes_another_model_of_the_settings_up(tmp_path: Path) 
         assert first in [each["model"] for each in home.run("models", "--json").json["open"]]
 
 
-def test_a_model_is_fetched_with_progress_and_used(tmp_path: Path) -> None:
+@pytest.mark.heavy("a real embedding model")
+async def test_a_model_is_fetched_with_progress_and_used(tmp_path: Path) -> None:
     fake = FakeHub()
     fake.add("org/tiny", tiny.make(tmp_path / "source"))
     home = configured(tmp_path, model="org/tiny")
-
-    async def run() -> None:
-        async with fake.serving() as url:
-            home.environment |= {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": url}
-            await asyncio.to_thread(use)
 
     def use() -> None:
         with hub(home):
@@ -279,4 +275,6 @@ def test_a_model_is_fetched_with_progress_and_used(tmp_path: Path) -> None:
             assert home.run("models", "pull").status == 0  # nothing is left to fetch
             assert fake.fetched("file") == []
 
-    asyncio.run(run())
+    async with fake.serving() as url:
+        home.environment |= {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": url}
+        await asyncio.to_thread(use)

@@ -16,6 +16,9 @@ from tabane.gateway.parameters import SearchTools, ServerLogs
 from tabane.hub.search_everything import SearchEverything
 from tabane.messages import say
 from tabane.operations import input_schema
+from tests.harness.cases import cases_beside
+
+CASES = cases_beside(__file__)
 
 
 class Wanted(Struct, frozen=True):
@@ -39,27 +42,7 @@ def shown(**options: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "values"),
-    [
-        ([], {"count": 4, "order": "far", "links": True, "again": False}),
-        (
-            [
-                "-c",
-                "9",
-                "--order",
-                "near",
-                "--name-of",
-                "x",
-                "--no-links",
-                "--again",
-                "--tag",
-                "a",
-                "--tag",
-                "b",
-            ],
-            {"count": 9, "order": "near", "name_of": "x", "links": False, "again": True, "tags": ["a", "b"]},
-        ),
-    ],
+    ("arguments", "values"), CASES["an_option_has_the_type_and_default_of_its_parameter"]
 )
 def test_an_option_has_the_type_and_default_of_its_parameter(
     arguments: list[str], values: dict[str, Any]

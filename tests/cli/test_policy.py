@@ -49,8 +49,7 @@ def test_a_revoked_key_allows_nothing(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "tool", "words"),
-    [("laptpo", "one__echo", "laptop"), ("laptop", "one__ehco", "one__echo")],
+    ("key", "tool", "words"), [("laptpo", "one__echo", "laptop"), ("laptop", "one__ehco", "one__echo")]
 )
 def test_a_name_that_does_not_exist_names_the_nearest(home: Home, key: str, tool: str, words: str) -> None:
     asked = home.run("policy", "explain", key, tool)

@@ -72,6 +72,7 @@ def user(tmp_path: Path, site: Site) -> Iterator[PolicyUser]:
     user.close()
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_a_call_after_a_poisoned_page_is_held_explained_and_forgotten(user: PolicyUser) -> None:
     assert user.explained() == "allow"
     assert "No client has read anything with a label" in user.policy("trails").succeeded.out
@@ -102,6 +103,7 @@ def test_a_call_after_a_poisoned_page_is_held_explained_and_forgotten(user: Poli
     assert user.policy("forget").succeeded.out == "There was nothing to forget.\n"
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_a_note_is_not_carried_away_in_the_address_of_a_page(user: PolicyUser) -> None:
     with user.connected() as line:
         line.text("put_document", filepath="note.md", text="The code of the safe is 4711.")
@@ -114,6 +116,7 @@ def test_a_note_is_not_carried_away_in_the_address_of_a_page(user: PolicyUser) -
     assert "private: get_document; untrusted: read_url_content" in trail
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_neither_a_new_connection_nor_a_killed_hub_washes_labels_off(user: PolicyUser) -> None:
     with user.connected() as line:
         line.text("read_url_content", url=user.page)
@@ -144,6 +147,7 @@ def test_an_approved_call_is_made_and_its_pair_is_not_asked_about_again_in_the_t
     assert user.json("policy", "trails")["results"][0]["passed"] == ["pages>mail"]
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_an_allowed_pair_is_remembered_and_taken_back(user: PolicyUser) -> None:
     with user.connected() as line:
         line.text("read_url_content", url=user.page)
@@ -162,6 +166,7 @@ def test_an_allowed_pair_is_remembered_and_taken_back(user: PolicyUser) -> None:
         assert held(line, "mail__send_email", **BODY) != ""
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_documents_keep_their_labels_in_a_backup_and_so_do_pairs(
     user: PolicyUser, site: Site, tmp_path: Path
 ) -> None:

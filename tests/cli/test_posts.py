@@ -36,9 +36,7 @@ def ids(home: Home, *arguments: str) -> list[int]:
 # -- import --------------------------------------------------------------------------------------
 
 
-def test_what_was_taken_in_is_told_source_by_source_and_a_second_time_changes_nothing(
-    tmp_path: Path,
-) -> None:
+def test_what_was_taken_in_is_told_source_by_source_and_a_second_time_changes_nothing(tmp_path: Path) -> None:
     home = with_model(tmp_path, model="none")
     files = write_archive(tmp_path / "archive")
     with hub(home):
@@ -262,6 +260,7 @@ def test_what_is_exported_is_what_was_imported(home: Home, tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == [file], "nothing else is left"
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_a_large_archive_is_exported_in_parts(tmp_path: Path) -> None:
     home = with_model(tmp_path, model="none")
     rows = [row(n, "長い投稿。" * 100 + str(n)) for n in range(1, 1501)]

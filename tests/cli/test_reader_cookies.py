@@ -19,9 +19,6 @@ from tests.reader.site import Answer, Asked, Site, running
 VALUE = "Zq7-value-of-the-cookie-19"
 LATER = int(time.time()) + 86_400
 PRIVATE = "The invoice of Ann: nobody else may read this. " * 8
-LONG = "".join(
-    f"## Part {n}\n\n{'Ann reads part after part of her long account. ' * 30}\n\n" for n in range(9)
-)
 
 
 def line(domain: str, name: str, value: str, *, expires: int = LATER, below: bool = True) -> str:
@@ -43,13 +40,6 @@ def account(asked: Asked) -> Answer:
 def site() -> Iterator[Site]:
     with running() as site:
         site.ask("/account", account)
-        count = iter(range(1_000))
-        site.ask(
-            "/long",
-            lambda asked: Answer(
-                body=f"# Visit {next(count)}\n\n{LONG}".encode(), media_type="text/markdown"
-            ),
-        )
         site.put("/closed", "No", status=403)
         site.put("/shell", "<title>App</title><div id=root></div><script src=/app.js></script>")
         site.redirect("/login", site.url("/signin"))
@@ -168,6 +158,7 @@ def test_json_of_an_extension_is_imported_too(user: User) -> None:
     assert (found["cookies"], found["ignored"]) == (1, 1)
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_a_page_behind_a_login_is_read_marked_and_not_kept(user: User, site: Site, host: str) -> None:
     address = site.secure("/account")
     before = user.run("read", address).succeeded.out
@@ -243,16 +234,6 @@ def test_an_assistant_gets_private_labels_and_no_way_to_the_cookies(
         assert "error" in answer
 
 
-def test_parts_of_a_private_page_follow_each_other_though_it_differs_each_time(
-    user: User, site: Site, host: str
-) -> None:
-    import_cookies(user, host)
-    first = user.json("read", site.secure("/long"), "--max-tokens", "1000")
-    second = user.json("read", site.secure("/long"), "--cursor", first["next_cursor"])
-    assert second["start"] == first["end"]
-    assert any("text may be missing or repeated" in warning for warning in second["warnings"])
-
-
 def test_http_and_expired_cookies_are_warnings(user: User, site: Site, host: str) -> None:
     soon = int(time.time()) + 2
     text = cookies_txt(line("localhost", "sid", VALUE, expires=soon))
@@ -265,6 +246,7 @@ def test_http_and_expired_cookies_are_warnings(user: User, site: Site, host: str
     assert (row["cookies"], row["expired"]) == (0, 1)
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_only_the_owner_uses_them_unless_the_settings_say_otherwise(
     user: User, site: Site, host: str
 ) -> None:

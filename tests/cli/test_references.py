@@ -45,6 +45,7 @@ def found(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_the_commands_of_the_command_line_open_what_was_found(home: Home) -> None:
     hits = found(
         home.run("search", "echo request tool", "--in", ",".join(KINDS), "--limit", "60", "--json").json[
@@ -62,6 +63,7 @@ def test_the_commands_of_the_command_line_open_what_was_found(home: Home) -> Non
     assert "The echo of a request." in home.run(*shlex.split(first["documents"])[1:]).out
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_the_methods_of_json_rpc_open_what_was_found(home: Home) -> None:
     asked = json.dumps({"query": "echo request tool", "in": sorted(KINDS), "top_k": 60})
     for hit in found(home.run("rpc", "search_everything", "--params", asked).json["results"]):

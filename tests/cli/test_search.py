@@ -111,6 +111,7 @@ def statuses(home: Home) -> set[str]:
     return {row["status"] for row in home.run("jobs", "list", "--json").json["results"]}
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_with_all_indexed_nothing_warns_and_a_restart_embeds_nothing_again(tmp_path: Path) -> None:
     home = with_model(tmp_path)
     with hub(home):

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.cases import cases_beside
 from tests.harness.home import Home, hub
 from tests.servers.raw_http import modern, serving
+
+CASES = cases_beside(__file__)
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -246,25 +249,7 @@ def test_a_url_is_added_with_its_headers(home: Home) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["add"], "Missing argument 'NAME'"),
-        (["add", "a"], "--url URL"),
-        (["add", "a", "--url", "https://x", "--", "run"], "--url URL"),
-        (["add", "a", "--url", "https://x", "--env", "A=b"], "--env and --cwd apply to a command"),
-        (["add", "a", "--header", "A=b", "--", "run"], "--header and --sse apply to --url"),
-        (["add", "a", "--env", "=b", "--", "run"], "--env KEY=VALUE"),
-        (["add", "", "--", "run"], "A server needs a name"),
-        (["add", "there", "--", "run"], "already exists"),
-        (["remove", "ther"], "Did you mean there?"),
-        (["enable", "ther"], "Did you mean there?"),
-        (["disable", "ther"], "Did you mean there?"),
-        (["show", "ther"], "Did you mean there?"),
-        (["list", "--nonsense"], "No such option"),
-        (["nonsense"], "No such command"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "words"), CASES["wrong_usage_says_what_is_right_and_changes_nothing"])
 def test_wrong_usage_says_what_is_right_and_changes_nothing(
     home: Home, arguments: list[str], words: str
 ) -> None:

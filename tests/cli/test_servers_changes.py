@@ -88,6 +88,7 @@ def test_on_a_terminal_a_difference_has_colors(holding: ChangingUser) -> None:
     assert "\x1b[32m+" in shown
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_one_version_is_accepted_by_its_hash(holding: ChangingUser) -> None:
     holding.change(tool("look", "Harmless."), tool("other"))
     (seen,) = holding.json("servers", "diff", "lookup", "look")["results"]

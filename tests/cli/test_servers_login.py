@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.harness.login_site import LoginSite, login_site
 from tests.harness.patience import LONG, until
 from tests.harness.running_hub import configured
@@ -69,6 +71,7 @@ async def _line_with(stream: asyncio.StreamReader | None, words: str) -> str:
     raise AssertionError(f"nothing has {words}")
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 async def test_a_login_in_the_browser_and_a_logout(tmp_path: Path) -> None:
     async with login_site() as site, terminal(tmp_path, site) as user:
         page = user.with_browser()

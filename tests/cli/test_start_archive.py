@@ -56,6 +56,7 @@ def test_the_folders_are_served_as_the_original_served_them(home: Home, flags: l
     assert home.run("rpc", "check_init").json == {"status": "init_completed"}
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_a_second_start_with_the_same_folders_imports_nothing(home: Home, flags: list[str]) -> None:
     home.run("start", *flags)
     assert home.run("restart").status == 0, "the flags are kept"
@@ -143,10 +144,7 @@ def job(done: int, status: str = "running", **more: Any) -> dict[str, Any]:
 
 
 def test_ctrl_c_while_progress_is_shown_leaves_the_hub_to_its_work(home: Home) -> None:
-    with (
-        fake_hub(home.tabane) as hub,
-        on_terminal(home, "start", "-e", "archive/embeddings") as terminal,
-    ):
+    with fake_hub(home.tabane) as hub, on_terminal(home, "start", "-e", "archive/embeddings") as terminal:
         peer = hub.accept()
         for number, result in enumerate(({"pid": 1, "flags": [], "servers_file": "x"}, {}), 1):
             peer.next()
@@ -180,6 +178,7 @@ def test_an_archive_that_is_none_is_said_and_the_hub_runs_on(home: Home, flags: 
     assert home.run("start", "-e", "nowhere").status == 2
 
 
+@pytest.mark.heavy("real commands, a hub and servers")
 def test_a_hub_in_the_foreground_takes_its_archive_too(home: Home, flags: list[str]) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "tabane", "start", "--foreground", *flags],

@@ -6,8 +6,10 @@ import base64
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tabane.cli.terminal_text import cells, fitted
+from tabane.cli.terminal_text import cells, fitted, padded, wrapped
 from tabane.cli.tools import shown
 
 
@@ -57,8 +59,22 @@ def test_a_result_without_content_is_what_else_it_has(result: Any, text: str) ->
         ("longer", 5, "long…"),
         ("束ねる", 6, "束ねる"),
         ("束ねる", 5, "束ね…"),
+        ("束ねる", 1, "…"),
+        ("か\u3099ん", 4, "か\u3099ん"),
+        ("か\u3099んばる", 6, "か\u3099ん…"),
+        ("e\u0301te\u0301", 3, "e\u0301te\u0301"),
+        ("e\u0301te\u0301s", 3, "e\u0301t…"),
+        ("e\u0301\u0323", 1, "e\u0301\u0323"),
     ],
 )
 def test_a_line_is_cut_to_the_columns_that_it_takes(text: str, columns: int, shown: str) -> None:
     assert fitted(text, columns) == shown
     assert cells(shown) <= columns
+    assert cells(padded(text, columns)) == columns
+
+
+@given(st.text("a 束\u3099\u0301ー", max_size=40), st.integers(2, 9))
+def test_a_wrapped_line_keeps_its_characters_and_its_columns(text: str, columns: int) -> None:
+    lines = list(wrapped(text, columns))
+    assert all(cells(line) <= columns for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")

@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.cases import cases_beside
 from tests.harness.home import LIMIT, Home, hub
+
+CASES = cases_beside(__file__)
 
 
 @pytest.fixture(scope="module")
@@ -77,15 +80,7 @@ def test_parameters_are_shown_short_or_whole(home: Home) -> None:
     assert [result["tool"]["name"] for result in several["results"]] == ["old__wait", "new__echo"]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["show", "old__ecko"],
-        ["call", "old__ecko"],
-        ["call", "old__ecko", "text=a"],
-        ["list", "--server", "odl"],
-    ],
-)
+@pytest.mark.parametrize("arguments", CASES["a_wrong_name_is_wrong_usage_and_names_the_nearest"])
 def test_a_wrong_name_is_wrong_usage_and_names_the_nearest(home: Home, arguments: list[str]) -> None:
     failed = home.run("tools", *arguments)
     assert (failed.status, failed.out) == (2, "")
@@ -96,18 +91,7 @@ def test_a_wrong_name_is_wrong_usage_and_names_the_nearest(home: Home, arguments
 
 
 @pytest.mark.parametrize("server", ["old", "new"])
-@pytest.mark.parametrize(
-    ("arguments", "stdin", "received"),
-    [
-        ([], "", {}),
-        (["text=5"], "", {"text": "5"}),
-        (["text=日本語 =x"], "", {"text": "日本語 =x"}),
-        (["--args", '{"text": "a"}'], "", {"text": "a"}),
-        (["--args", '{"text": "a", "n": 1}', "text=b"], "", {"text": "b", "n": 1}),
-        (["--args", "-"], '{"text": "a"}', {"text": "a"}),
-        (["-"], '{"text": "a", "n": [1.5]}', {"text": "a", "n": [1.5]}),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "stdin", "received"), CASES["arguments_reach_the_tool"])
 def test_arguments_reach_the_tool(
     home: Home, server: str, arguments: list[str], stdin: str, received: dict[str, object]
 ) -> None:
@@ -148,18 +132,7 @@ def test_a_tool_that_fails_is_told_on_stderr_with_status_1(home: Home) -> None:
     assert as_json.json["isError"] is True
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "words"),
-    [
-        (["old__refuse"], 1, "it does not want to"),
-        (["old__echo", "text"], 2, "key=value"),
-        (["old__echo", "--args", "{"], 2, "--args: not JSON"),
-        (["old__echo", "--args", "[1]"], 2, "--args: expected a JSON object"),
-        (["old__echo", "--args", '{"text": 5}'], 2, "text"),
-        (["old__echo", "-"], 2, "not JSON"),
-        ([], 2, "Missing argument 'NAME'"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "status", "words"), CASES["a_call_that_cannot_be_made_says_why"])
 def test_a_call_that_cannot_be_made_says_why(
     home: Home, arguments: list[str], status: int, words: str
 ) -> None:

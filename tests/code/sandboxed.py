@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -88,7 +88,7 @@ class ScriptTrial:
 
 
 @asynccontextmanager
-async def trial(limits: ScriptLimits | None = None) -> AsyncIterator[ScriptTrial]:
+async def script_trial(limits: ScriptLimits | None = None) -> AsyncIterator[ScriptTrial]:
     """Open a sandbox of one worker."""
     sandbox = MontySandbox(limits or ScriptLimits(workers=1))
     try:
@@ -97,21 +97,11 @@ async def trial(limits: ScriptLimits | None = None) -> AsyncIterator[ScriptTrial
         await sandbox.close()
 
 
-def tried(work: Callable[[ScriptTrial], Coroutine[Any, Any, None]]) -> None:
-    """Do work with a sandbox, in an event loop of its own."""
-
-    async def inside() -> None:
-        async with trial() as found:
-            await work(found)
-
-    asyncio.run(inside())
-
-
 def ran(code: str, **options: Any) -> tuple[ScriptEnd, list[tuple[str, dict[str, Any]]]]:
     """Run one script, and return how it ended with the calls that reached a tool."""
 
     async def inside() -> tuple[ScriptEnd, list[tuple[str, dict[str, Any]]]]:
-        async with trial() as found:
+        async with script_trial() as found:
             end = await found.run(code, **options)
             return end, found.calls
 

@@ -6,7 +6,7 @@ import pytest
 
 from tabane.code.limits import MIB, ScriptLimits
 from tabane.code.script_values import NoJson, as_json
-from tests.code.sandboxed import ScriptTrial, tried
+from tests.code.sandboxed import script_trial
 
 LIMITS = ScriptLimits(seconds=0.5, memory=16 * MIB, output=MIB, recursion=200, workers=1)
 
@@ -129,27 +129,24 @@ DEEP = "x = []\nfor i in range(50_000):\n    x = [x]\n"
 
 
 @pytest.mark.parametrize("kind", [FILES, SYSTEM, IMPORTS, WALKS], ids=["files", "system", "imports", "walks"])
-def test_nothing_outside_can_be_reached(kind: tuple[str, ...]) -> None:
-    async def work(trial: ScriptTrial) -> None:
+async def test_nothing_outside_can_be_reached(kind: tuple[str, ...]) -> None:
+    async with script_trial() as trial:
         reached = [code for code in kind if not (await trial.run(code, limits=LIMITS)).failure]
         assert reached == []
         assert trial.calls == []
         assert (await trial.run("6 * 7", limits=LIMITS)).value == 42
 
-    tried(work)
 
-
-def test_a_bomb_fails_alone() -> None:
-    async def work(trial: ScriptTrial) -> None:
+@pytest.mark.heavy("real sandboxes")
+async def test_a_bomb_fails_alone() -> None:
+    async with script_trial() as trial:
         for code in BOMBS:
             assert (await trial.run(code, limits=LIMITS)).failure, code[:60]
             assert (await trial.run("6 * 7", limits=LIMITS)).value == 42, code[:60]
 
-    tried(work)
 
-
-def test_a_deeply_nested_value_harms_nobody() -> None:
-    async def work(trial: ScriptTrial) -> None:
+async def test_a_deeply_nested_value_harms_nobody() -> None:
+    async with script_trial() as trial:
         found = await trial.run(DEEP + "x", limits=LIMITS)
         with pytest.raises(NoJson):
             as_json(found.value)
@@ -159,5 +156,3 @@ def test_a_deeply_nested_value_harms_nobody() -> None:
             nested = [nested]
         await trial.run("given", inputs={"given": nested}, limits=LIMITS)
         assert (await trial.run("6 * 7", limits=LIMITS)).value == 42
-
-    tried(work)

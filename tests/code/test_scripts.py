@@ -17,7 +17,7 @@ from tabane.code.limits import ScriptLimits
 from tabane.code.monty_sandbox import MontySandbox
 from tabane.code.sandbox import Returned, Settled
 from tabane.code.signatures import ScriptTool
-from tests.code.sandboxed import ScriptTrial, ran, tried
+from tests.code.sandboxed import ScriptTrial, ran, script_trial
 from tests.harness.patience import LONG, until
 
 
@@ -35,8 +35,8 @@ def test_tools_are_functions_and_the_last_expression_is_the_result() -> None:
     assert (end.calls, calls) == (2, [("github__search", {"q": "bugs"}), ("read_page", {"q": "x"})])
 
 
-def test_gathered_calls_run_at_the_same_time() -> None:
-    async def work(trial: ScriptTrial) -> None:
+async def test_gathered_calls_run_at_the_same_time() -> None:
+    async with script_trial() as trial:
         together = asyncio.Barrier(3)
 
         async def answer(tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
@@ -49,8 +49,6 @@ def test_gathered_calls_run_at_the_same_time() -> None:
             answer=answer,
         )
         assert (end.value, end.failure) == ([0, 1, 2], "")
-
-    tried(work)
 
 
 def test_a_failure_of_a_tool_is_an_exception_with_its_text() -> None:
@@ -143,8 +141,8 @@ def test_a_script_has_only_the_tools_of_its_caller() -> None:
     assert end.value == {"tool": "github__search", "q": 1}
 
 
-def test_a_timeout_stops_the_script_and_its_calls() -> None:
-    async def work(trial: ScriptTrial) -> None:
+async def test_a_timeout_stops_the_script_and_its_calls() -> None:
+    async with script_trial() as trial:
         cancelled = asyncio.Event()
 
         async def answer(tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
@@ -163,11 +161,9 @@ def test_a_timeout_stops_the_script_and_its_calls() -> None:
         assert end.printed == "begun\n"
         assert cancelled.is_set()
 
-    tried(work)
 
-
-def test_cancelling_stops_the_script_and_its_calls() -> None:
-    async def work(trial: ScriptTrial) -> None:
+async def test_cancelling_stops_the_script_and_its_calls() -> None:
+    async with script_trial() as trial:
         begun, cancelled = asyncio.Event(), asyncio.Event()
 
         async def answer(tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
@@ -188,11 +184,10 @@ def test_cancelling_stops_the_script_and_its_calls() -> None:
         assert cancelled.is_set()
         assert (await trial.run("1 + 1")).value == 2
 
-    tried(work)
 
+async def test_a_killed_worker_fails_its_script_alone() -> None:
+    async with script_trial() as trial:
 
-def test_a_killed_worker_fails_its_script_alone() -> None:
-    async def work(trial: ScriptTrial) -> None:
         async def answer(tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
             assert trial.seen is not None
             assert trial.seen.worker is not None
@@ -203,8 +198,6 @@ def test_a_killed_worker_fails_its_script_alone() -> None:
         assert "ended unexpectedly" in end.failure
         assert end.calls == 1
         assert (await trial.run("6 * 7")).value == 42
-
-    tried(work)
 
 
 @pytest.mark.parametrize(
@@ -218,12 +211,10 @@ def test_arguments_are_json_of_limited_size(argument: str, text: str) -> None:
     assert len(calls) == (not text)
 
 
-def test_scripts_share_nothing() -> None:
-    async def work(trial: ScriptTrial) -> None:
+async def test_scripts_share_nothing() -> None:
+    async with script_trial() as trial:
         assert (await trial.run("secret = 1\nsecret")).value == 1
         assert "NameError" in (await trial.run("secret")).failure
-
-    tried(work)
 
 
 async def test_workers_end_after_a_while_without_scripts_and_start_again() -> None:
@@ -278,6 +269,7 @@ def _exists(process: int | None) -> bool:
         return False
 
 
+@pytest.mark.heavy("real sandboxes")
 def test_a_process_that_ends_right_after_its_scripts_ends_well(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(ENDING)

@@ -21,7 +21,7 @@ from tabane.code.snapshots import (
     signed_by,
     unpacked,
 )
-from tests.code.sandboxed import ScriptTrial, ran, tried
+from tests.code.sandboxed import ran, script_trial
 
 GITHUB = "import asyncio\nfrom tools import github, notes\n"
 SIGN = signed_by(b"k" * 32)
@@ -59,8 +59,8 @@ def test_a_paused_script_goes_on_in_another_session_with_all_of_its_state() -> N
     assert len(answer.sent) == len(set(answer.sent)) == end.calls == 7
 
 
-def test_what_a_script_made_before_a_pause_is_in_its_state_and_is_not_made_again() -> None:
-    async def work(trial: ScriptTrial) -> None:
+async def test_what_a_script_made_before_a_pause_is_in_its_state_and_is_not_made_again() -> None:
+    async with script_trial() as trial:
         answer = Approver()
         end = await trial.run(
             GITHUB + "first = await notes.search(q=1)\nawait github.search(q=first)", answer=answer
@@ -70,8 +70,6 @@ def test_what_a_script_made_before_a_pause_is_in_its_state_and_is_not_made_again
         (paused,) = trial.paused
         assert [(call.path, call.arguments) for call in paused.asked] == [("github.search", b'{"q":1}')]
         assert (paused.made, paused.over) == (2, 1)
-
-    tried(work)
 
 
 def test_a_call_that_nobody_approves_raises_and_the_script_goes_on() -> None:
@@ -100,8 +98,8 @@ def test_limits_go_on_after_a_pause(rest: str, limits: ScriptLimits, said: str) 
     assert end.printed.startswith("y" * 60)
 
 
-def test_time_in_which_a_script_is_paused_does_not_count_and_no_worker_is_held() -> None:
-    async def work(trial: ScriptTrial) -> None:  # of one worker
+async def test_time_in_which_a_script_is_paused_does_not_count_and_no_worker_is_held() -> None:
+    async with script_trial() as trial:
         answer, code = Approver(), GITHUB + "await github.search(q=1)"
         paused = await trial.pause(code, answer=answer, seconds=30)
         assert 0 < paused.left <= 30
@@ -111,8 +109,6 @@ def test_time_in_which_a_script_is_paused_does_not_count_and_no_worker_is_held()
         used_up = await trial.go_on(structs.replace(paused, left=0.0), answer=answer)
         assert isinstance(used_up, ScriptEnd)
         assert "did not end within" in used_up.failure
-
-    tried(work)
 
 
 def snapshot(**changed: Any) -> ScriptSnapshot:

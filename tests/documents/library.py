@@ -204,24 +204,16 @@ class Asked:
 
 
 @asynccontextmanager
-async def opened(folder: str, models: Models | None = None, **more: Any) -> AsyncIterator[Asked]:
-    """Documents in a folder; with a model of letters where none is given."""
-    store = await Store.open(folder, document.DOMAIN, lexical=open_lexical)
-    try:
-        yield Asked(await store.collection(SHAPE), models or Models(Letters()), **more)
-    finally:
-        await store.close()
-
-
-def run(work: Callable[[Asked], Awaitable[T]], models: Models | None = None, **more: Any) -> T:
-    """What ``work`` gives, asking a new store of documents."""
-
-    async def inside() -> T:
-        with tempfile.TemporaryDirectory() as folder:
-            async with opened(folder, models, **more) as asked:
-                return await work(asked)
-
-    return asyncio.run(inside())
+async def opened(
+    models: Models | None = None, *, folder: str | None = None, **more: Any
+) -> AsyncIterator[Asked]:
+    """Open the documents in a folder, or in a new one; with a model of letters if none is given."""
+    with tempfile.TemporaryDirectory() as other:
+        store = await Store.open(folder or other, document.DOMAIN, lexical=open_lexical)
+        try:
+            yield Asked(await store.collection(SHAPE), models or Models(Letters()), **more)
+        finally:
+            await store.close()
 
 
 VERSIONS = tuple("\n\n".join(f"# {name} {part}\n\n" + f"{name} words {part} " * 30 for part in range(40))
@@ -229,7 +221,7 @@ VERSIONS = tuple("\n\n".join(f"# {name} {part}\n\n" + f"{name} words {part} " * 
 
 
 async def _put_until_killed(home: str) -> None:
-    async with opened(home) as asked:
+    async with opened(folder=home) as asked:
         for turn in range(1_000_000):
             await asked.put("notes/dying.md", VERSIONS[turn % 2])
             print(turn, flush=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tabane.documents.document import CHUNKS
 from tests.documents.library import VERSIONS, opened
@@ -15,11 +16,14 @@ from tests.documents.library import VERSIONS, opened
 _ROUNDS = 6
 
 
-def test_a_document_and_its_chunks_come_and_go_together_whenever_the_process_dies(tmp_path: Path) -> None:
+@pytest.mark.heavy("many files")
+async def test_a_document_and_its_chunks_come_and_go_together_whenever_the_process_dies(
+    tmp_path: Path,
+) -> None:
     chance = random.Random(8)
     for _ in range(_ROUNDS):
         _killed(tmp_path, chance.randint(1, 4))
-        asyncio.run(_whole(tmp_path))
+        await _whole(tmp_path)
 
 
 def _killed(home: Path, said: int) -> None:
@@ -33,7 +37,7 @@ def _killed(home: Path, said: int) -> None:
 
 
 async def _whole(home: Path) -> None:
-    async with opened(str(home)) as asked:
+    async with opened(folder=str(home)) as asked:
         found = await asked.documents.text("notes/dying.md")
         assert found is not None
         document, text = found

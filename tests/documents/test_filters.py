@@ -16,7 +16,7 @@ from tabane.documents import filtering, metadata
 from tabane.documents.document import SHAPE, ChunkText, Document, head_record
 from tabane.errors import BadArguments
 from tabane.search.filters import checked, matches
-from tests.documents.library import Asked, opened, run
+from tests.documents.library import opened
 
 Own = Mapping[str, Any]
 
@@ -129,6 +129,7 @@ def _ordered(operator: str, one: Any, other: Any) -> bool:
     return bool({"gt": one > other, "gte": one >= other, "lt": one < other, "lte": one <= other}[operator])
 
 
+@pytest.mark.heavy("many files")
 @settings(max_examples=120)
 @given(documents(), FILTERS)
 def test_a_filter_means_what_it_says(case: tuple[Document, Own], filters: Mapping[str, Any]) -> None:
@@ -138,13 +139,14 @@ def test_a_filter_means_what_it_says(case: tuple[Document, Own], filters: Mappin
     assert matches(where, record) is holds(filters, own), (filters, own)
 
 
+@pytest.mark.heavy("many files")
 @settings(max_examples=15)
 @given(st.lists(OWN, min_size=1, max_size=6), st.lists(FILTERS, min_size=1, max_size=5))
 async def test_searches_and_lists_keep_to_the_filter(
     owns: list[Own], several: list[Mapping[str, Any]]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        async with opened(folder) as asked:
+        async with opened(folder=folder) as asked:
             await asked.documents.put([])
             there = {f"d{place}": metadata.checked(own) for place, own in enumerate(owns)}
             for name, own in there.items():
@@ -191,13 +193,11 @@ def test_a_filter_that_makes_no_sense_is_refused_by_its_path(filters: Mapping[st
     assert raised.value.parameter == path
 
 
-def test_a_filter_that_is_too_deep_or_too_long_is_an_answer_too() -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_filter_that_is_too_deep_or_too_long_is_an_answer_too() -> None:
+    async with opened() as asked:
         deep: dict[str, Any] = {"a": 1}
         for _ in range(200):
             deep = {"$not": deep}
         for filters in (deep, {"a": [str(number) for number in range(100_001)]}):
             found = await asked.call("search_documents", query="a", filters=filters)
             assert (found["status"], found["error_type"]) == ("error", "ValidationError")
-
-    run(work)

@@ -15,14 +15,14 @@ from tabane.documents.document_reader import covering, joined
 from tabane.errors import BadArguments
 from tabane.operations import Caller, Face
 from tabane.search.source import SearchAnswer, SearchRequest, shown
-from tests.documents.library import ASSISTANT, CALLER, Asked, Letters, Models, opened, run
+from tests.documents.library import ASSISTANT, CALLER, opened
 from tests.documents.test_putting import GUIDE
 
 ENGLISH = Caller("local", Face.RPC, "test", "en")
 
 
-def test_a_search_answers_with_the_originals_envelope_and_the_passages() -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_search_answers_with_the_originals_envelope_and_the_passages() -> None:
+    async with opened() as asked:
         await asked.put("guide.md", GUIDE, file_type="spec", metadata={"year": 2020})
         await asked.put("other.txt", "Nothing of the kind.")
         found = await asked.call("search", query="bananas", top_k=1)
@@ -60,11 +60,9 @@ def test_a_search_answers_with_the_originals_envelope_and_the_passages() -> None
         assert scores == sorted(scores, reverse=True)
         assert all(0 <= each <= 1 for each in scores)
 
-    run(work)
 
-
-def test_an_assistant_gets_the_passage_and_asks_for_more() -> None:
-    async def work(asked: Asked) -> None:
+async def test_an_assistant_gets_the_passage_and_asks_for_more() -> None:
+    async with opened() as asked:
         long = "# Fruit\n\n" + " ".join(f"word{number}" for number in range(400)) + " bananas at the end"
         asked.models.measured = _Long()
         await asked.put("fruit.md", long)
@@ -88,8 +86,6 @@ def test_an_assistant_gets_the_passage_and_asks_for_more() -> None:
         cut = await asked.call("search_documents", query="bananas", max_content_length=5)
         assert (cut["results"][0]["document"], cut["results"][0]["truncated"]) == ("# Fru", True)
 
-    run(work)
-
 
 class _Long:
     capacity, name = 1_000, "long"
@@ -98,8 +94,8 @@ class _Long:
         return len(text.split())
 
 
-def test_documents_are_many_though_one_has_all_the_best_passages() -> None:
-    async def work(asked: Asked) -> None:
+async def test_documents_are_many_though_one_has_all_the_best_passages() -> None:
+    async with opened() as asked:
         asked.models.measured = _Lines()
         many = "\n\n".join(f"apple apple apple {number}" for number in range(1_300))
         await asked.put("many.txt", many)
@@ -111,8 +107,6 @@ def test_documents_are_many_though_one_has_all_the_best_passages() -> None:
         assert len(await asked.found("apple", mode="lexical", top_k=100)) == 5
         assert len(set(await asked.found("apple", top_k=5))) == 5
 
-    run(work)
-
 
 class _Lines:
     """So small that each line is a chunk."""
@@ -123,8 +117,8 @@ class _Lines:
         return len(text.split())
 
 
-def test_modes_look_by_words_by_meaning_or_by_both() -> None:
-    async def work(asked: Asked) -> None:
+async def test_modes_look_by_words_by_meaning_or_by_both() -> None:
+    async with opened() as asked:
         await asked.put("a.txt", "tac act")
         await asked.put("b.txt", "zebra")
         assert await asked.found("cat", mode="lexical") == []
@@ -137,11 +131,9 @@ def test_modes_look_by_words_by_meaning_or_by_both() -> None:
         with pytest.raises(BadArguments):
             await asked.call("search_documents", query="a", top_k=101)
 
-    run(work)
 
-
-def test_a_document_is_read_in_parts_of_one_text() -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_document_is_read_in_parts_of_one_text() -> None:
+    async with opened() as asked:
         text = "".join(f"第{number}章。\n\nりんごとなし🍎。" for number in range(30))
         await asked.put("章.txt", text)
         assert await asked.whole("章.txt") == text
@@ -162,11 +154,9 @@ def test_a_document_is_read_in_parts_of_one_text() -> None:
         assert shown.startswith(text[:10] + "\n\n[全")
         assert await asked.text("get_document", filepath="章.txt") == text + "New."
 
-    run(work)
 
-
-def test_deleted_documents_are_gone_with_all_of_their_chunks() -> None:
-    async def work(asked: Asked) -> None:
+async def test_deleted_documents_are_gone_with_all_of_their_chunks() -> None:
+    async with opened() as asked:
         await asked.put("guide.md", GUIDE)
         await asked.put("other.txt", "bananas")
         found = await asked.call("delete_document", filepath="guide.md")
@@ -179,11 +169,9 @@ def test_deleted_documents_are_gone_with_all_of_their_chunks() -> None:
         refused = await asked.call("delete_document", filepath="../a")
         assert refused["error_type"] == "ValidationError"
 
-    run(work)
 
-
-def test_documents_are_listed_in_pages_and_by_their_beginnings() -> None:
-    async def work(asked: Asked) -> None:
+async def test_documents_are_listed_in_pages_and_by_their_beginnings() -> None:
+    async with opened() as asked:
         names = sorted(f"{folder}/{number:02}.txt" for folder in ("a", "b_", "b") for number in range(5))
         for name in names:
             await asked.put(name, f"text of {name}", file_type=name[0], metadata={"n": int(name[-6:-4])})
@@ -230,11 +218,9 @@ def test_documents_are_listed_in_pages_and_by_their_beginnings() -> None:
         assert await documents.text("none") is None
         assert await documents.beginning("b", 6) == names[5:11]
 
-    run(work)
 
-
-def test_statistics_count_documents_chunks_and_vectors() -> None:
-    async def work(asked: Asked) -> None:
+async def test_statistics_count_documents_chunks_and_vectors() -> None:
+    async with opened() as asked:
         empty = await asked.call("get_document_stats")
         assert (empty["documents"], empty["chunks"], empty["vector_dimension"]) == (0, 0, None)
         await asked.put("guide.md", GUIDE, file_type="spec")
@@ -251,11 +237,9 @@ def test_statistics_count_documents_chunks_and_vectors() -> None:
         assert hello["message"] == "Hello, Tabane!"
         assert await asked.text("hello") == "Hello, World!"
 
-    run(work)
 
-
-def test_times_filter_by_moments_and_by_days() -> None:
-    async def work(asked: Asked) -> None:
+async def test_times_filter_by_moments_and_by_days() -> None:
+    async with opened() as asked:
         for day in range(3):
             await asked.put(f"{day}.txt", f"apples {day}")
             asked.now += 86_400
@@ -275,11 +259,9 @@ def test_times_filter_by_moments_and_by_days() -> None:
             listed = await asked.call("list_documents", filters=filters)
             assert {each["filepath"] for each in listed["documents"]} == expected
 
-    run(work)
 
-
-def test_documents_are_found_among_other_things() -> None:
-    async def work(asked: Asked) -> None:
+async def test_documents_are_found_among_other_things() -> None:
+    async with opened() as asked:
         await asked.put("guide.md", GUIDE)
         source = asked.documents.searching
         answer = await shown(source, CALLER, SearchRequest("bananas", 5))
@@ -289,11 +271,10 @@ def test_documents_are_found_among_other_things() -> None:
         assert [passage.text[start:end] for start, end in passage.marks] == ["bananas"]
         assert await source.search(CALLER, SearchRequest(" ", 5)) == SearchAnswer()
 
-    run(work)
 
-
-def test_a_search_during_puts_shows_documents_as_they_were_at_one_moment() -> None:
-    async def work(asked: Asked) -> None:
+@pytest.mark.heavy("many files")
+async def test_a_search_during_puts_shows_documents_as_they_were_at_one_moment() -> None:
+    async with opened() as asked:
         texts = [GUIDE, GUIDE.replace("\n\n", "\n\nOne more paragraph of apples here.\n\n")]
         await asked.put("guide.md", texts[0])
         done = asyncio.Event()
@@ -315,13 +296,11 @@ def test_a_search_during_puts_shows_documents_as_they_were_at_one_moment() -> No
             assert whole[1] in texts
         await writing
 
-    run(work)
-
 
 async def test_everything_is_there_after_the_store_was_closed(tmp_path: Path) -> None:
-    async with opened(str(tmp_path), Models(Letters())) as asked:
+    async with opened(folder=str(tmp_path)) as asked:
         await asked.put("guide.md", GUIDE)
-    async with opened(str(tmp_path), Models(Letters())) as asked:
+    async with opened(folder=str(tmp_path)) as asked:
         assert (await asked.put("guide.md", GUIDE))["unchanged"] is True
         assert await asked.found("bananas") == ["guide.md"]
         assert await asked.whole("guide.md") == GUIDE

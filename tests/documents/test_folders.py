@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from tests.documents.library import Asked, Models, run
+from tests.documents.library import Asked, Models, opened
 
 NAMES = (
     "a.md", "notes/one.md", "notes/2026/01/x.md", "notes/2026/01/y.md", "notes/2026/02/z.md", "日記/一.md",
@@ -41,8 +41,8 @@ async def level(asked: Asked, prefix: str = "", **params: Any) -> tuple[dict[str
             return folders, documents
 
 
-def test_a_level_shows_folders_with_counts_and_documents() -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_level_shows_folders_with_counts_and_documents() -> None:
+    async with opened(Models()) as asked:
         assert await level(asked) == ({}, [])
         await put(asked, NAMES)
         folders = {"/home/ann/": 2, "https://": 2, "notes/": 4, "日記/": 1}
@@ -54,34 +54,28 @@ def test_a_level_shows_folders_with_counts_and_documents() -> None:
         assert await level(asked, "https://example.org/") == ({}, ["https://example.org/"])
         assert await level(asked, "/home/ann/", file_type="none") == ({}, [])
 
-    run(work, Models())
 
-
-def test_changes_are_seen_at_once() -> None:
-    async def work(asked: Asked) -> None:
+async def test_changes_are_seen_at_once() -> None:
+    async with opened(Models()) as asked:
         await put(asked, NAMES)
         await level(asked, "notes/")
         await asked.call("delete_document", filepath="notes/one.md")
         await put(asked, ["notes/b.md", "notes/a/b.md"])
         assert await level(asked, "notes/") == ({"notes/2026/": 3, "notes/a/": 1}, ["notes/b.md"])
 
-    run(work, Models())
 
-
-def test_a_cursor_of_another_list_is_refused() -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_cursor_of_another_list_is_refused() -> None:
+    async with opened(Models()) as asked:
         await put(asked, NAMES)
         listed = await asked.call("list_documents", limit=1)
         refused = await asked.call("list_document_folders", cursor=listed["next_cursor"])
         assert (refused["status"], refused["error_type"]) == ("error", "ValidationError")
 
-    run(work, Models())
-
 
 @settings(max_examples=25, deadline=None)
 @given(some.sets(some.text("ab/", min_size=1, max_size=8), min_size=1, max_size=12), some.integers(1, 3))
-def test_every_document_is_reached_once_from_the_top(names: set[str], limit: int) -> None:
-    async def work(asked: Asked) -> None:
+async def test_every_document_is_reached_once_from_the_top(names: set[str], limit: int) -> None:
+    async with opened(Models()) as asked:
         await put(asked, names)
         found: list[str] = []
         waiting = [""]
@@ -92,5 +86,3 @@ def test_every_document_is_reached_once_from_the_top(names: set[str], limit: int
             waiting += folders
             found += documents
         assert sorted(found) == sorted(names)
-
-    run(work, Models())

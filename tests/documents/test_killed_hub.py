@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tabane.cli.hub_process import approach
 from tabane.errors import HubError
 from tabane.hub.local.client import HubClient, connect
@@ -67,6 +69,7 @@ class Writer:
         return self.acknowledged[-1]
 
 
+@pytest.mark.heavy("kills real processes, many times")
 def test_each_document_is_whole_after_the_hub_was_killed_and_what_was_acknowledged_is_there(
     tmp_path: Path,
 ) -> None:

@@ -27,7 +27,7 @@ from tabane.operations import Caller, Face, input_schema
 from tabane.search.chunking import Chunk
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import EmbeddingSpace
-from tests.documents.library import ASSISTANT, CALLER, Asked, Letters, Models, Words, run
+from tests.documents.library import ASSISTANT, CALLER, Asked, Letters, Models, Words, opened
 
 ENGLISH = Caller("local", Face.RPC, "test", "en")
 
@@ -45,8 +45,8 @@ Eat oranges daily, or lemons where there are none.
 """
 
 
-def test_a_put_answers_with_the_json_of_the_document_store() -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_put_answers_with_the_json_of_the_document_store() -> None:
+    async with opened() as asked:
         assert await asked.call("put_document", text="apples and pears", filepath="/docs/spec.txt") == {
             "status": "success",
             "message": "ドキュメントを登録しました",
@@ -67,11 +67,9 @@ def test_a_put_answers_with_the_json_of_the_document_store() -> None:
         assert text.startswith('{\n  "status": "success",\n  "message": "ドキュメントを登録しました",\n')
         assert '"normalized": true' in text
 
-    run(work)
 
-
-def test_what_is_no_document_is_refused_with_the_json_of_an_error() -> None:
-    async def work(asked: Asked) -> None:
+async def test_what_is_no_document_is_refused_with_the_json_of_an_error() -> None:
+    async with opened(largest=100) as asked:
         for text, filepath, kind, message in (
             ("", "a", "EmbeddingError", "埋め込み生成に失敗しました: テキストが空です。"),
             (" \n\u3000", "a", "EmbeddingError", "埋め込み生成に失敗しました: テキストが空です。"),
@@ -88,16 +86,12 @@ def test_what_is_no_document_is_refused_with_the_json_of_an_error() -> None:
         assert await asked.collection.count(EVERYTHING) == 0
         assert asked.models.known["letters#1"].embedded == []
 
-    run(work, largest=100)
 
-
-def test_half_a_character_is_refused() -> None:
-    async def work(asked: Asked) -> None:
+async def test_half_a_character_is_refused() -> None:
+    async with opened() as asked:
         params = b'{"filepath": "a", "text": "half \\ud83d"}'
         found = await asked.door.invoke(ENGLISH, "put_document", params)
         assert (found["status"], found["error_type"]) == ("error", "ValidationError")
-
-    run(work)
 
 
 @pytest.mark.parametrize(
@@ -111,15 +105,13 @@ def test_half_a_character_is_refused() -> None:
         ({"filepath": "a", "text": "a", "colour": "red"}, "colour"),
     ],
 )
-def test_what_is_missing_or_mistyped_is_refused_at_the_door(
+async def test_what_is_missing_or_mistyped_is_refused_at_the_door(
     params: Mapping[str, Any], parameter: str
 ) -> None:
-    async def work(asked: Asked) -> None:
+    async with opened() as asked:
         with pytest.raises(BadArguments) as raised:
             await asked.call("put_document", **params)
         assert raised.value.parameter == parameter
-
-    run(work)
 
 
 @pytest.mark.parametrize(
@@ -140,18 +132,16 @@ def test_what_is_missing_or_mistyped_is_refused_at_the_door(
         {f"k{number}": "x" * 2_900 for number in range(10)},
     ],
 )
-def test_metadata_that_cannot_be_filtered_by_is_refused(metadata: Mapping[str, Any]) -> None:
-    async def work(asked: Asked) -> None:
+async def test_metadata_that_cannot_be_filtered_by_is_refused(metadata: Mapping[str, Any]) -> None:
+    async with opened() as asked:
         found = await asked.call("put_document", text="a", filepath="a", metadata=metadata)
         assert (found["status"], found["error_type"]) == ("error", "ValidationError")
         assert "metadata" in found["message"]
         assert await asked.collection.count(EVERYTHING) == 0
 
-    run(work)
 
-
-def test_unchanged_text_is_neither_written_nor_embedded_again() -> None:
-    async def work(asked: Asked) -> None:
+async def test_unchanged_text_is_neither_written_nor_embedded_again() -> None:
+    async with opened() as asked:
         model = asked.models.known["letters#1"]
         await asked.put("guide.md", GUIDE, metadata={"a": 1})
         changes, embedded = asked.collection.changes, len(model.embedded)
@@ -163,11 +153,9 @@ def test_unchanged_text_is_neither_written_nor_embedded_again() -> None:
         (document,) = (await asked.call("list_documents"))["documents"]
         assert document["updated_at"] == "2025-11-13T02:13:20Z"
 
-    run(work)
 
-
-def test_an_edit_embeds_the_chunks_that_changed_alone() -> None:
-    async def work(asked: Asked) -> None:
+async def test_an_edit_embeds_the_chunks_that_changed_alone() -> None:
+    async with opened() as asked:
         model = asked.models.known["letters#1"]
         await asked.put("guide.md", GUIDE)
         rows = {each.record.key: each.row for each in (await asked.collection.select(CHUNKS)).records}
@@ -182,11 +170,9 @@ def test_an_edit_embeds_the_chunks_that_changed_alone() -> None:
         assert await asked.found("cherries", mode="lexical") == ["guide.md"]
         assert asked.heard == [("guide.md", "created"), ("guide.md", "updated")]
 
-    run(work)
 
-
-def test_what_is_put_before_the_others_embeds_itself_alone() -> None:
-    async def work(asked: Asked) -> None:
+async def test_what_is_put_before_the_others_embeds_itself_alone() -> None:
+    async with opened() as asked:
         model = asked.models.known["letters#1"]
         fruits = [
             f"{fruit} " + "grow on trees in the old garden behind the house." for fruit in ("Apples", "Figs")
@@ -203,11 +189,9 @@ def test_what_is_put_before_the_others_embeds_itself_alone() -> None:
         await asked.put("fruit.txt", "\n\n".join(fruits))
         assert len(model.embedded) == 2
 
-    run(work)
 
-
-def test_changed_metadata_alone_carries_the_vectors_over() -> None:
-    async def work(asked: Asked) -> None:
+async def test_changed_metadata_alone_carries_the_vectors_over() -> None:
+    async with opened() as asked:
         model = asked.models.known["letters#1"]
         await asked.put("guide.md", GUIDE, metadata={"year": 2020})
         before = {each.record.key: each for each in (await asked.collection.select(CHUNKS)).records}
@@ -219,11 +203,9 @@ def test_changed_metadata_alone_carries_the_vectors_over() -> None:
         assert await asked.found("bananas", filters={"year": 2021}, file_type="spec") == ["guide.md"]
         assert await asked.found("bananas", filters={"year": 2020}) == []
 
-    run(work)
 
-
-def test_another_measure_cuts_the_text_again() -> None:
-    async def work(asked: Asked) -> None:
+async def test_another_measure_cuts_the_text_again() -> None:
+    async with opened() as asked:
         text = " ".join(f"word{number}." for number in range(100))
         first = (await asked.put("a.txt", text))["chunks"]
         asked.models.measured = Words(50, "longer")
@@ -234,11 +216,9 @@ def test_another_measure_cuts_the_text_again() -> None:
         assert await asked.chunks() == again["chunks"]
         assert await asked.whole("a.txt") == text
 
-    run(work)
 
-
-def test_without_a_model_documents_are_found_by_their_words_and_embedded_later() -> None:
-    async def work(asked: Asked) -> None:
+async def test_without_a_model_documents_are_found_by_their_words_and_embedded_later() -> None:
+    async with opened(Models()) as asked:
         details = await asked.put("guide.md", GUIDE)
         assert (details["embedded"], details["vector_dimension"]) == (False, None)
         assert details["warning"] == "There is no model here."
@@ -259,11 +239,9 @@ def test_without_a_model_documents_are_found_by_their_words_and_embedded_later()
         assert (await asked.put("guide.md", GUIDE))["embedded"] is True
         assert (await asked.call("get_document_stats"))["embedded_chunks"] == await asked.chunks()
 
-    run(work, Models())
 
-
-def test_nobody_waits_for_a_model_that_is_being_opened() -> None:
-    async def work(asked: Asked) -> None:
+async def test_nobody_waits_for_a_model_that_is_being_opened() -> None:
+    async with opened(patience=0.05) as asked:
         asked.models.loading = asyncio.Event()
         details = await asked.put("guide.md", GUIDE)
         assert (details["embedded"], asked.woken) == (False, 1)
@@ -274,12 +252,10 @@ def test_nobody_waits_for_a_model_that_is_being_opened() -> None:
         assert (slow["embedded"], slow["vector_dimension"]) == (False, 26)
         assert sorted(await asked.found("bananas", mode="lexical")) == ["guide.md", "slow.md"]
 
-    run(work, patience=0.05)
-
 
 @pytest.mark.parametrize("trouble", ["none", "away", "bad"])
-def test_a_named_model_that_fails_stores_nothing(trouble: str) -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_named_model_that_fails_stores_nothing(trouble: str) -> None:
+    async with opened(named=True) as asked:
         await asked.put("guide.md", GUIDE)
         model = asked.models.known["letters#1"]
         if trouble == "none":
@@ -291,20 +267,16 @@ def test_a_named_model_that_fails_stores_nothing(trouble: str) -> None:
         assert await asked.whole("guide.md") == GUIDE
         assert asked.heard == [("guide.md", "created")]
 
-    run(work, named=True)
 
-
-def test_a_model_that_was_only_looked_for_may_be_away() -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_model_that_was_only_looked_for_may_be_away() -> None:
+    async with opened() as asked:
         asked.models.known["letters#1"].away = True
         assert (await asked.put("guide.md", GUIDE))["embedded"] is False
         assert await asked.whole("guide.md") == GUIDE
 
-    run(work)
 
-
-def test_of_many_documents_one_that_fails_takes_no_other_along() -> None:
-    async def work(asked: Asked) -> None:
+async def test_of_many_documents_one_that_fails_takes_no_other_along() -> None:
+    async with opened() as asked:
         asked.models.known["letters#1"].bad = "poison"
         documents = [
             {"filepath": "a.txt", "text": "apples"},
@@ -329,22 +301,18 @@ def test_of_many_documents_one_that_fails_takes_no_other_along() -> None:
             with pytest.raises(BadArguments):
                 await asked.call("put_documents", documents=wrong)
 
-    run(work)
 
-
-def test_the_chunks_of_a_batch_are_embedded_together() -> None:
-    async def work(asked: Asked) -> None:
+async def test_the_chunks_of_a_batch_are_embedded_together() -> None:
+    async with opened() as asked:
         documents = [{"filepath": f"{number}.md", "text": GUIDE} for number in range(5)]
         found = await asked.call("put_documents", documents=documents)
         assert (found["status"], found["failed"]) == ("success", 0)
         (texts,) = asked.models.known["letters#1"].embedded
         assert len(texts) == await asked.chunks() == 5 * found["results"][0]["details"]["chunks"]
 
-    run(work)
 
-
-def test_who_puts_much_does_not_wait_for_its_vectors() -> None:
-    async def work(asked: Asked) -> None:
+async def test_who_puts_much_does_not_wait_for_its_vectors() -> None:
+    async with opened() as asked:
         await asked.put("first.md", "The first.")  # so that there is a space
         documents = [{"filepath": f"{number}.md", "text": f"Text {number}."} for number in range(MOST + 1)]
         found = await asked.call("put_documents", documents=documents)
@@ -355,22 +323,18 @@ def test_who_puts_much_does_not_wait_for_its_vectors() -> None:
         await asked.fill()
         assert not await asked.collection.lacking("text")
 
-    run(work)
 
-
-def test_puts_of_one_document_at_once_leave_it_whole() -> None:
-    async def work(asked: Asked) -> None:
+async def test_puts_of_one_document_at_once_leave_it_whole() -> None:
+    async with opened() as asked:
         texts = [f"{GUIDE}\n\nVersion {number}." for number in range(20)]
         await asyncio.gather(*(asked.put("guide.md", text) for text in texts))
         assert await asked.whole("guide.md") in texts
         (document,) = (await asked.call("list_documents"))["documents"]
         assert await asked.chunks() == document["chunks"]
 
-    run(work)
 
-
-def test_a_put_whose_caller_left_is_done_before_the_next_one() -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_put_whose_caller_left_is_done_before_the_next_one() -> None:
+    async with opened() as asked:
         await asked.put("guide.md", GUIDE)
         late = _Late(asked.collection)
         asked.collection = late  # type: ignore[assignment]
@@ -387,11 +351,9 @@ def test_a_put_whose_caller_left_is_done_before_the_next_one() -> None:
         assert [each.record.key for each in records] == document.keys
         assert await asked.whole("guide.md") == "Nothing of all that."
 
-    run(work)
 
-
-def test_a_model_that_takes_the_place_of_another_embeds_what_was_put_meanwhile() -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_model_that_takes_the_place_of_another_embeds_what_was_put_meanwhile() -> None:
+    async with opened() as asked:
         await asked.put("first.md", GUIDE)
         old, new = asked.models.known["letters#1"], Letters("letters#2")
         asked.models.known[new.fingerprint] = new
@@ -409,11 +371,11 @@ def test_a_model_that_takes_the_place_of_another_embeds_what_was_put_meanwhile()
         )
         assert await asked.collection.vectors([chunk.key], "text") == [new.vector(meaning(chunk))]
 
-    run(work)
 
-
-def test_a_store_that_fails_is_told_and_nothing_is_half_written(caplog: pytest.LogCaptureFixture) -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_store_that_fails_is_told_and_nothing_is_half_written(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with opened() as asked:
         await asked.put("guide.md", GUIDE)
         failing = _Failing(asked.collection, deque([True]))
         asked.collection = failing  # type: ignore[assignment]
@@ -431,16 +393,14 @@ def test_a_store_that_fails_is_told_and_nothing_is_half_written(caplog: pytest.L
         assert await asked.whole("guide.md") == GUIDE
         assert (await asked.put("guide.md", "New."))["updated"] is True
 
-    run(work)
 
-
-def test_a_file_is_read_by_who_may_and_put_under_its_path() -> None:
+async def test_a_file_is_read_by_who_may_and_put_under_its_path() -> None:
     async def files(path: str) -> FileText:
         if path == "/secret":
             raise BadArguments(say("{name}: {detail}", name=path, detail="not allowed"), "path")
         return FileText("<b>bold</b> move", "text", "A title")
 
-    async def work(asked: Asked) -> None:
+    async with opened(files=files) as asked:
         found = await asked.call("put_file", path="/home/a.html", file_type="html", metadata={"n": 1})
         assert found["details"]["filepath"] == "/home/a.html"
         assert await asked.whole("/home/a.html") == "<b>bold</b> move"
@@ -449,17 +409,16 @@ def test_a_file_is_read_by_who_may_and_put_under_its_path() -> None:
         assert listed["title"] == "A title"
         refused = await asked.call("put_file", path="/secret")
         assert (refused["status"], refused["error_type"]) == ("error", "ValidationError")
-
-    run(work, files=files)
-    run(_no_files)
+    async with opened() as collection:
+        await _no_files(collection)
 
 
 async def _no_files(asked: Asked) -> None:
     assert "put_file" not in {operation.name for operation in asked.table}
 
 
-def test_a_file_that_is_sent_becomes_a_document() -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_file_that_is_sent_becomes_a_document() -> None:
+    async with opened(uploads=FileTextReader()) as asked:
         for content, encoding in (("# 議事録\n".encode(), None), ("# 議事録\n".encode("euc_jp"), "euc_jp")):
             sent = {"content": base64.b64encode(content).decode(), "encoding": encoding}
             found = await asked.call("put_upload", filepath="notes/a.md", metadata={"n": 1}, **sent)
@@ -472,11 +431,9 @@ def test_a_file_that_is_sent_becomes_a_document() -> None:
             assert refused["error_type"] == "ValidationError"
             assert named in refused["message"]
 
-    run(work, uploads=FileTextReader())
 
-
-def test_an_edit_does_not_replace_a_text_that_its_author_has_not_seen() -> None:
-    async def work(asked: Asked) -> None:
+async def test_an_edit_does_not_replace_a_text_that_its_author_has_not_seen() -> None:
+    async with opened() as asked:
         await asked.put("notes.txt", "# one", replaces="")
         seen = await asked.call("get_document", filepath="notes.txt")
         assert seen["kind"] == "text"
@@ -491,11 +448,9 @@ def test_an_edit_does_not_replace_a_text_that_its_author_has_not_seen() -> None:
         assert refused["error_type"] == "ConflictError"
         assert await asked.whole("notes.txt") is None
 
-    run(work)
 
-
-def test_what_every_client_is_shown_costs_few_tokens() -> None:
-    async def work(asked: Asked) -> None:
+async def test_what_every_client_is_shown_costs_few_tokens() -> None:
+    async with opened() as asked:
         operation = asked.door.operation(ASSISTANT, "put_document")
         shown = msgspec.json.encode([operation.description, input_schema(operation.params)])
         assert len(shown) < 700
@@ -505,11 +460,9 @@ def test_what_every_client_is_shown_costs_few_tokens() -> None:
         for each in asked.table:
             assert input_schema(each.params)
 
-    run(work)
 
-
-def test_a_source_is_kept_and_is_no_change_to_a_reader() -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_source_is_kept_and_is_no_change_to_a_reader() -> None:
+    async with opened() as asked:
         await asked.documents.put([Draft("a.txt", "apples", source="one")])
         (stored,) = await asked.documents.put([Draft("a.txt", "apples", source="two")])
         assert not isinstance(stored, StoreError)
@@ -518,8 +471,6 @@ def test_a_source_is_kept_and_is_no_change_to_a_reader() -> None:
         assert known.source == "two"
         assert asked.heard == [("a.txt", "created")]
         assert "two" not in str(await asked.call("list_documents", CALLER))
-
-    run(work)
 
 
 class _Failing:
@@ -568,13 +519,11 @@ def test_too_many_chunks_are_joined_as_evenly_as_may_be(count: int, most: int) -
     assert max(sizes) - min(sizes) <= 10
 
 
-def test_a_text_that_grows_where_it_is_stored_is_refused_in_words_of_its_own() -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_text_that_grows_where_it_is_stored_is_refused_in_words_of_its_own() -> None:
+    async with opened(Models()) as asked:
         await asked.put("a", "what was there")
         answer = await asked.call("put_document", filepath="a", text='"\\x01' * 1_300_000)
         assert answer["error_type"] == "ValidationError"
         assert answer["message"].startswith("text: ")
         assert "分割して" in answer["message"]
         assert await asked.whole("a") == "what was there"
-
-    run(work, Models())

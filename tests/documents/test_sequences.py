@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.documents.document import CHUNKS, SPACE, meaning
-from tests.documents.library import Asked, Letters, Models, opened
+from tests.documents.library import Asked, opened
 
 NAMES = st.sampled_from(["a.md", "b.txt", "c.py", "が.md", "dir/a.md"])
 PARTS = st.sampled_from(
@@ -37,11 +38,12 @@ PUTS = st.builds(Put, NAMES, TEXTS, st.sampled_from([None, "spec"]), OWN)
 STEPS = st.lists(st.one_of(PUTS, st.lists(PUTS, max_size=4), NAMES), max_size=8)
 
 
+@pytest.mark.heavy("many files")
 @settings(max_examples=60)
 @given(STEPS)
 async def test_documents_are_those_of_a_dictionary(steps: list[Put | list[Put] | str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        async with opened(folder, Models(Letters())) as asked:
+        async with opened(folder=folder) as asked:
             model: dict[str, Put] = {}
             for step in steps:
                 await _taken(asked, model, step)

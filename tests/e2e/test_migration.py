@@ -20,6 +20,8 @@ from tests.harness.patience import wait_until
 from tests.harness.postgres_server import PostgresServer, postgres_server
 from tests.harness.stored_collections import DOCUMENTS, POSTS, contents, documents, fill, posts
 
+pytestmark = pytest.mark.heavy("moves archives between real engines")
+
 ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "3"))
 MANY = 14_000  # records: several batches
 

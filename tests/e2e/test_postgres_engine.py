@@ -40,6 +40,7 @@ def home(tmp_path: Path, server: PostgresServer) -> Home:
     return found
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 def test_documents_are_kept_and_found_in_the_database(home: Home) -> None:
     (home.folder / "note.md").write_text("# Cats\n\nThe cat sleeps. 猫は寝ている。\n")
     for turn in range(2):
@@ -59,6 +60,7 @@ def test_documents_are_kept_and_found_in_the_database(home: Home) -> None:
     assert not (home.tabane / "store" / "documents.db").exists()
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 def test_a_hub_searches_its_own_copy_which_follows_the_database(home: Home) -> None:
     home.environment["TABANE_LOCAL_REPLICA"] = "true"
     (home.folder / "note.md").write_text("# Cats\n\nThe cat sleeps. 猫は寝ている。\n")
@@ -149,6 +151,7 @@ def test_a_database_that_is_silent_is_given_up_and_the_rest_of_the_hub_works(
             assert "note.md" in str(home.json("docs", "search", "cat"))
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 def test_an_index_that_is_away_is_named_and_searches_go_on(home: Home) -> None:
     (home.folder / "note.md").write_text("# Cats\n\nThe cat sleeps.\n")
     home.environment["TABANE_VECTOR_INDEX"] = "milvus://me:${PG_SECRET}@127.0.0.1:1/archive"
@@ -164,6 +167,7 @@ def test_an_index_that_is_away_is_named_and_searches_go_on(home: Home) -> None:
         assert "Searches go on in PostgreSQL" in home.run("status").succeeded.out
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 def test_an_index_on_milvus_follows_the_database(home: Home) -> None:
     if not is_installed():
         absent("Milvus (make milvus)")
@@ -171,6 +175,7 @@ def test_an_index_on_milvus_follows_the_database(home: Home) -> None:
         check_followed(home, milvus.url(), "Milvus 2", f"milvus://127.0.0.1:{milvus.port}")
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 def test_an_index_on_chroma_follows_the_database(home: Home) -> None:
     if not chroma_is_installed():
         absent("Chroma (make chroma)")

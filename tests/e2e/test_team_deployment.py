@@ -102,6 +102,7 @@ async def _ready(client: ClientSession, url: str) -> bool:
         return False
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 async def test_the_balancer_sends_a_session_to_its_hub_and_goes_on_with_the_other_one(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

@@ -85,10 +85,7 @@ HOSTILE: dict[str, tuple[Json, Json]] = {
     ),
     "unevaluated_tree": (_uneven(9), nested(60, {"y": {}})),
     "unevaluated_doubled": (
-        doubled(
-            lambda r: {"allOf": [r, r], "unevaluatedProperties": r},
-            {"properties": {"a": True}},
-        ),
+        doubled(lambda r: {"allOf": [r, r], "unevaluatedProperties": r}, {"properties": {"a": True}}),
         {f"p{n}": 1 for n in range(20)},
     ),
     "recursive": (_RECURSIVE, nested(120, {})),

@@ -15,6 +15,9 @@ from tabane.gateway.servers.secrets_file import parse_secrets
 from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.server_keys import KEYS, ToolHints
 from tabane.gateway.servers.variables import Variables
+from tests.harness.cases import cases_beside
+
+CASES = cases_beside(__file__)
 
 PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("servers.md", "servers.ja.md")]
 
@@ -196,75 +199,10 @@ def test_a_missing_variable_disables_only_its_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("definition", "why"),
-    [
-        ("{}", "1 it has no command."),
-        ('{"type": "http", "command": "x"}', "1 it has no url."),
-        ('{"type": "stdio", "url": "https://x"}', "1 it has no command."),
-        (
-            '{"command": "x",\n "url": "https://x"}',
-            '2 it has both command and url; set "type" to choose one.',
-        ),
-        ('"npx"', "1 expected an object with command or url."),
-        ('{"command": ["npx"]}', '1 "command" must be a text in quotes.'),
-        ('{"command": "x\\u0000"}', '1 "command" must be a text in quotes.'),
-        ('{"command": "x",\n"args": "-y"}', '2 "args" must be a list of texts.'),
-        ('{"command": "x",\n\n"args": ["a", 1]}', '3 "args[1]" must be a text in quotes.'),
-        ('{"command": "x", "env": {"PORT": 80}}', '1 "env.PORT" must be a text in quotes.'),
-        (
-            '{"command": "x", "env": {"A=B": "c"}}',
-            '1 "env" must be an object whose names are not empty and hold no =.',
-        ),
-        ('{"command": "x", "env": ["A=b"]}', '1 "env" must be an object of texts.'),
-        ('{"command": "x", "enabled": "no"}', '1 "enabled" must be true or false.'),
-        ('{"command": "x", "timeout": "30"}', '1 "timeout" must be a number of seconds greater than 0.'),
-        ('{"command": "x", "timeout": 0}', '1 "timeout" must be a number of seconds greater than 0.'),
-        ('{"command": "x", "timeout": NaN}', '1 "timeout" must be a number of seconds greater than 0.'),
-        ('{"command": "x", "timeout": true}', '1 "timeout" must be a number of seconds greater than 0.'),
-        (
-            '{"command": "x", "maxConcurrency": 0}',
-            '1 "maxConcurrency" must be a whole number from 1 to 1024.',
-        ),
-        (
-            '{"command": "x", "maxConcurrency": 1.5}',
-            '1 "maxConcurrency" must be a whole number from 1 to 1024.',
-        ),
-        ('{"command": "x", "run": "once"}', '1 "run" must be one of hub, group.'),
-        ('{"command": "x", "share": "all"}', '1 "share" must be one of hub, roots, client.'),
-        (
-            '{"type": "ws", "url": "x"}',
-            '1 "type" must be one of stdio, http, streamable-http, streamable_http, streamableHttp, sse.',
-        ),
-        ('{"command": "x", "args": ["${a b}"]}', None),
-        (
-            '{"command": "x", "sandbox": {"net": false}}',
-            '1 "sandbox.net" must be an object with preset, write, read, hide, network, memory, cpu, '
-            "processes, unixSockets.",
-        ),
-        (
-            '{"url": "https://x",\n"sandbox": true}',
-            "2 sandbox is for servers that Tabane starts, and this one is at a URL. Remove it.",
-        ),
-        ('{"url": "ftp://x"}', "1 its URL must start with http:// or https://."),
-        ('{"url": "http:///x"}', "1 its URL must start with http:// or https://."),
-        ('{"url": "https://x",\n"headers": {"A B": "c"}}', '2 "A B" is not a valid header name.'),
-        (
-            '{"url": "https://x",\n"headers": {"A": "b\\r\\nC: d"}}',
-            "2 the header A has more than one line. Remove the line break; "
-            "it may have been copied with the value.",
-        ),
-        (
-            '{"url": "https://x", "headers": {"Mcp-Name": "c"}}',
-            "1 the header Mcp-Name is set by Tabane.",
-        ),
-        (
-            '{"url": "https://x", "proxy": "socks5://y"}',
-            "1 the proxy URL must start with http:// or https://; other proxies are not supported.",
-        ),
-    ],
+    ("definition", "why"), CASES["a_definition_that_is_wrong_disables_its_server_with_line_and_reason"]
 )
 def test_a_definition_that_is_wrong_disables_its_server_with_line_and_reason(
-    tmp_path: Path, definition: str, why: str | None
+    tmp_path: Path, definition: str, why: str
 ) -> None:
     found = why_disabled(tmp_path, definition)
     assert found == why if why else "${a b} is not a variable" in found

@@ -10,44 +10,17 @@ from msgspec import Raw
 from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.reply_delivery import LOOK, MOST_AT_ONCE, ROOM, SMALL, ReplyDelivery
-from tabane.wire.era import Era
+from tests.gateway.silent_transport import SilentTransport
 from tests.harness.patience import until
 
 LONG = 60.0
 
 
-class Wire:
-    """A transport that keeps what it is given."""
-
-    exact = mirrors_arguments = closed = False
-
-    def __init__(self) -> None:
-        self.cancelled: list[int] = []
-
-    def request(self, call: Call, line: bytes, era: Era) -> None:
-        return
-
-    def tell(self, line: bytes, about: int | None = None) -> None:
-        return
-
-    def cancel(self, call: Call, line: bytes) -> None:
-        self.cancelled.append(call.number)
-
-    def position_of(self, call: Call) -> None:
-        return None
-
-    def end_input(self) -> None:
-        return
-
-    def close(self, why: str) -> None:
-        return
-
-
-def conversation() -> tuple[Conversation, Wire]:
+def conversation() -> tuple[Conversation, SilentTransport]:
     made = Conversation(
         "s", asyncio.get_running_loop(), on_notice=lambda *_: None, on_closed=lambda why: None
     )
-    made.transport = wire = Wire()
+    made.transport = wire = SilentTransport()
     return made, wire
 
 

@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from tabane.gateway.tools.disclosure import describe, light_definition, search_text, signature
 from tabane.gateway.tools.tool import Tool
 from tests.gateway.tools import corpus, tool
+from tests.harness.cases import cases_beside
+
+CASES = cases_beside(__file__)
 
 STRING = {"type": "string"}
 TOOLS = [tool for tools in corpus()[0].values() for tool in tools]
@@ -75,44 +78,12 @@ def test_a_tool_without_description_shows_its_title_or_nothing() -> None:
     assert signature(tool("t")) == "files__t()"
 
 
-@pytest.mark.parametrize(
-    ("hints", "mark"),
-    [
-        ({"readOnlyHint": True}, " [read-only]"),
-        ({"destructiveHint": True}, " [destructive]"),
-        ({"readOnlyHint": True, "destructiveHint": True}, " [read-only]"),
-        ({"readOnlyHint": False}, ""),
-        ({"readOnlyHint": "yes", "destructiveHint": 1}, ""),
-        ([], ""),
-    ],
-)
+@pytest.mark.parametrize(("hints", "mark"), CASES["what_a_caller_must_know_is_marked"])
 def test_what_a_caller_must_know_is_marked(hints: Any, mark: str) -> None:
     assert signature(tool("t", "Does it.", annotations=hints)) == f"files__t(){mark}: Does it."
 
 
-@pytest.mark.parametrize(
-    ("schema", "kind"),
-    [
-        ({"type": "string"}, "string"),
-        ({"type": ["string", "null"]}, "string"),
-        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "integer"),
-        ({"oneOf": [{"type": "integer"}, {"type": "string"}]}, "integer|string"),
-        ({"enum": ["a", "b"]}, '"a"|"b"'),
-        ({"enum": ["a", "b", "c", "d", "e"]}, '"a"|"b"|"c"|"d"|…'),
-        ({"const": 5}, "5"),
-        ({"type": "array", "items": {"type": "string"}}, "string[]"),
-        ({"type": "array", "items": {"enum": [1, 2]}}, "(1|2)[]"),
-        ({"type": "array"}, "any[]"),
-        ({"type": "object"}, "object"),
-        ({"type": "object", "properties": {"a": STRING}}, "{…}"),
-        ({"$ref": "#/$defs/Mode"}, '"r"|"w"'),
-        ({"allOf": [{"$ref": "#/$defs/Mode"}], "description": "x"}, '"r"|"w"'),
-        ({"$ref": "http://example.com/x"}, "any"),
-        ({"$ref": "#/$defs/Loop"}, "any"),
-        ({}, "any"),
-        (True, "any"),
-    ],
-)
+@pytest.mark.parametrize(("schema", "kind"), CASES["a_type_is_written_briefly"])
 def test_a_type_is_written_briefly(schema: Any, kind: str) -> None:
     defs = {"Mode": {"enum": ["r", "w"]}, "Loop": {"$ref": "#/$defs/Loop"}}
     assert arguments({"a": schema}, ("a",), **{"$defs": defs}) == f"a: {kind}"

@@ -17,6 +17,9 @@ from hypothesis import strategies as st
 from tabane.gateway.launchers.failure_causes import FailedStart, cause_in, failed_start, failure_cause
 from tabane.gateway.launchers.stderr_reading import MOST_CHARACTERS
 from tabane.messages import say
+from tests.harness.cases import cases_beside
+
+CASES = cases_beside(__file__)
 
 STARTS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "failed_starts.json").read_text("utf-8"))
 ENDED = say("it ended with exit status {code}", code=1)
@@ -43,18 +46,7 @@ def test_a_missing_variable_is_named_with_the_commands_that_set_it() -> None:
     assert '"env": {"NOTES_API_KEY": "${NOTES_API_KEY}"}' in fix
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "GITHUB_PERSONAL_ACCESS_TOKEN not set",
-        "Error: GITHUB_PERSONAL_ACCESS_TOKEN is undefined",
-        "Missing required environment variable: GITHUB_PERSONAL_ACCESS_TOKEN",
-        "fatal: please provide GITHUB_PERSONAL_ACCESS_TOKEN",
-        "You must set GITHUB_PERSONAL_ACCESS_TOKEN",
-        "environment variable 'GITHUB_PERSONAL_ACCESS_TOKEN' not found",
-        "❌ GITHUB_PERSONAL_ACCESS_TOKEN is missing",
-    ],
-)
+@pytest.mark.parametrize("line", CASES["many_ways_to_ask_for_a_variable_are_understood"])
 def test_many_ways_to_ask_for_a_variable_are_understood(line: str) -> None:
     kind, _, fix = told("Starting", line)
     assert kind == "variable"
@@ -76,15 +68,7 @@ def test_a_field_of_pydantic_settings_is_a_variable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "line", "variable"),
-    [
-        ("npx", "npm error code UNABLE_TO_VERIFY_LEAF_SIGNATURE", "NODE_EXTRA_CA_CERTS"),
-        ("uvx", "  Caused by: invalid peer certificate: UnknownIssuer", "SSL_CERT_FILE"),
-        ("python", "ssl.SSLCertVerificationError: [SSL: CERTIFICATE_VERIFY_FAILED] failed", "SSL_CERT_FILE"),
-        ("python", "requests.exceptions.SSLError: CERTIFICATE_VERIFY_FAILED", "REQUESTS_CA_BUNDLE"),
-        ("notes", "x509: certificate signed by unknown authority", "SSL_CERT_FILE"),
-        ("curl", "curl: (60) SSL certificate problem: unable to get local issuer", "CURL_CA_BUNDLE"),
-    ],
+    ("command", "line", "variable"), CASES["an_unknown_authority_names_the_variable_of_that_program"]
 )
 def test_an_unknown_authority_names_the_variable_of_that_program(
     command: str, line: str, variable: str
@@ -94,20 +78,7 @@ def test_an_unknown_authority_names_the_variable_of_that_program(
     assert variable in fix
 
 
-@pytest.mark.parametrize(
-    ("line", "kind"),
-    [
-        ("docker: Error response from daemon: pull access denied for acme/notes, repository", "package"),
-        (
-            "docker: Error response from daemon: manifest for acme/notes:9 not found: manifest unknown",
-            "package",
-        ),
-        ("docker: Error response from daemon: toomanyrequests: You have reached your limit", "sign-in"),
-        ("docker: permission denied while trying to connect to the Docker daemon socket", "docker"),
-        ("failed to connect to the docker API at unix:///var/run/docker.sock", "docker"),
-        ("exec /app/notes: exec format error", "machine"),
-    ],
-)
+@pytest.mark.parametrize(("line", "kind"), CASES["failures_of_docker_are_told_apart"])
 def test_failures_of_docker_are_told_apart(line: str, kind: str) -> None:
     assert told(line, command="docker", args=("run", "-i", "acme/notes"))[0] == kind
 

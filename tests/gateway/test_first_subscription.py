@@ -6,43 +6,13 @@ import asyncio
 
 from msgspec import Raw
 
-from tabane.gateway.upstreams.call import Call
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.handshake import Peer
 from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
 from tabane.gateway.upstreams.upstream_offers import UpstreamOffers
 from tabane.wire.era import META_SUBSCRIPTION, Era
+from tests.gateway.silent_transport import SilentTransport
 from tests.harness.patience import until
-
-
-class ModernServer:
-    """A transport to a server that is answered by hand. ``asked`` has the numbers of requests by method."""
-
-    exact = mirrors_arguments = closed = False
-
-    def __init__(self) -> None:
-        self.asked: dict[str, list[int]] = {}
-
-    def request(self, call: Call, line: bytes, era: Era) -> None:
-        self.asked.setdefault(call.method.decode(), []).append(call.number)
-
-    def tell(self, line: bytes, about: int | None = None) -> None:
-        return
-
-    def cancel(self, call: Call, line: bytes) -> None:
-        return
-
-    def position_of(self, call: Call) -> None:
-        return None
-
-    def end_input(self) -> None:
-        return
-
-    def close(self, why: str) -> None:
-        return
-
-    def count(self, method: str) -> int:
-        return len(self.asked.get(method, ()))
 
 
 def answer(conversation: Conversation, number: int, tool: str) -> None:
@@ -67,7 +37,7 @@ async def test_a_change_before_the_first_subscription_is_open_is_not_missed() ->
         "s", loop, UpstreamLimits, listed, lambda fault: None, lambda method: None, lambda params: None
     )
     conversation = Conversation("s", loop, on_notice=offers.noticed, on_closed=lambda why: None)
-    conversation.transport = server = ModernServer()
+    conversation.transport = server = SilentTransport()
     capabilities = {"tools": Raw(b'{"listChanged":true}')}
     conversation.peer = Peer(Era.MODERN, "2026-07-28", "s", capabilities)
     offers.open(conversation)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -25,13 +25,6 @@ from tests.harness.running_hub import Json, SocketClient, child, running_hub, te
 
 LONG = 200.0
 ENOUGH = Budget(seconds=1.0, deadline=60, patience=60)
-
-
-def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    async def limited() -> None:
-        await asyncio.wait_for(scenario(), LONG)
-
-    asyncio.run(limited())
 
 
 def servers(folder: Path, *names: str) -> dict[str, Json]:
@@ -53,81 +46,71 @@ def forwarded(result: Json, arguments: Json) -> bool:
     return not result.get("isError") and json.loads(text(result)) == arguments
 
 
-def test_every_hostile_schema_lets_others_be_served_and_its_call_pass(
+@pytest.mark.heavy("input that is expensive on purpose")
+async def test_every_hostile_schema_lets_others_be_served_and_its_call_pass(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers(tmp_path, *HOSTILE), max_line=1 << 24) as here:
-            hostile, other = await here.connect(), await here.connect()
-            await called(other, "good__echo", {"text": "up"})
-            await called(hostile, "bad__echo", {"text": "up"})
-            pending = {
-                name: asyncio.ensure_future(called(hostile, f"bad__{name}", arguments))
-                for name, (_, arguments) in HOSTILE.items()
-            }
-            served = 0
-            while not all(task.done() for task in pending.values()):
-                assert forwarded(
-                    await called(other, "good__echo", {"text": str(served)}), {"text": str(served)}
-                )
-                assert not forwarded(await called(other, "good__echo", {"text": 5}), {"text": 5})
-                served += 1
-            assert served > 0
-            for name in ENDLESS:
-                assert forwarded(pending[name].result(), HOSTILE[name][1]), name
-
-    run(scenario)
+    async with running_hub(tmp_path, servers(tmp_path, *HOSTILE), max_line=1 << 24) as here:
+        hostile, other = await here.connect(), await here.connect()
+        await called(other, "good__echo", {"text": "up"})
+        await called(hostile, "bad__echo", {"text": "up"})
+        pending = {
+            name: asyncio.ensure_future(called(hostile, f"bad__{name}", arguments))
+            for name, (_, arguments) in HOSTILE.items()
+        }
+        served = 0
+        while not all(task.done() for task in pending.values()):
+            assert forwarded(await called(other, "good__echo", {"text": str(served)}), {"text": str(served)})
+            assert not forwarded(await called(other, "good__echo", {"text": 5}), {"text": 5})
+            served += 1
+        assert served > 0
+        for name in ENDLESS:
+            assert forwarded(pending[name].result(), HOSTILE[name][1]), name
     for name in ENDLESS:
         assert sum(f"bad__{name}:" in record.message for record in caplog.records) == 1
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 @pytest.mark.parametrize("name", ENDLESS)
-def test_others_complete_while_a_judgment_is_pending(tmp_path: Path, name: str) -> None:
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers(tmp_path, name, "endless_enum")) as here:
-            await here.hub.gateway.validator.close()
-            judging = ValidationPool(dict(os.environ), budget=Budget(seconds=600, deadline=600, patience=600))
-            here.hub.gateway.validator = ArgumentValidator(judging)
-            hostile, other = await here.connect(), await here.connect()
-            await called(hostile, "bad__echo", {"text": "up"})
-            pending = asyncio.ensure_future(called(hostile, f"bad__{name}", HOSTILE[name][1]))
-            while not judging.pool.busy:  # noqa: ASYNC110  (the state of a process; the test has a limit)
-                await asyncio.sleep(0.005)
-            for line in (hostile, other):
-                for server in ("bad", "good"):
-                    assert forwarded(await called(line, f"{server}__echo", {"text": "x"}), {"text": "x"})
-                    result = await called(line, f"{server}__echo", {"text": 5})
-                    assert text(result).startswith("text: 5 is not of type string.")
-            # Another tool of that server that needs a process too is judged beside it.
-            result = await called(other, "bad__endless_enum", {"a": [{"k": [5]}, {"k": ["no"]}]})
-            assert "is not one of" in text(result)
-            assert not pending.done()
-
-    run(scenario)
+async def test_others_complete_while_a_judgment_is_pending(tmp_path: Path, name: str) -> None:
+    async with running_hub(tmp_path, servers(tmp_path, name, "endless_enum")) as here:
+        await here.hub.gateway.validator.close()
+        judging = ValidationPool(dict(os.environ), budget=Budget(seconds=600, deadline=600, patience=600))
+        here.hub.gateway.validator = ArgumentValidator(judging)
+        hostile, other = await here.connect(), await here.connect()
+        await called(hostile, "bad__echo", {"text": "up"})
+        pending = asyncio.ensure_future(called(hostile, f"bad__{name}", HOSTILE[name][1]))
+        while not judging.pool.busy:  # noqa: ASYNC110  (the state of a process; the test has a limit)
+            await asyncio.sleep(0.005)
+        for line in (hostile, other):
+            for server in ("bad", "good"):
+                assert forwarded(await called(line, f"{server}__echo", {"text": "x"}), {"text": "x"})
+                result = await called(line, f"{server}__echo", {"text": 5})
+                assert text(result).startswith("text: 5 is not of type string.")
+        # Another tool of that server that needs a process too is judged beside it.
+        result = await called(other, "bad__endless_enum", {"a": [{"k": [5]}, {"k": ["no"]}]})
+        assert "is not one of" in text(result)
+        assert not pending.done()
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 @pytest.mark.parametrize("way", ["call_tool", "call_readonly_tool", "execute_parallel"])
-def test_programs_are_served_too(tmp_path: Path, way: str) -> None:
+async def test_programs_are_served_too(tmp_path: Path, way: str) -> None:
     """Check that operations of programs use the same judgment."""
 
-    async def scenario() -> None:
-        async with running_hub(tmp_path, servers(tmp_path, "any_of_doubled")) as here:
-            someone = await user(here)
-            outcome = await CALLS[f"rpc {way}"](someone, "bad__any_of_doubled", a=1)
-            assert outcome.ok
-
-    run(scenario)
+    async with running_hub(tmp_path, servers(tmp_path, "any_of_doubled")) as here:
+        someone = await user(here)
+        outcome = await CALLS[f"rpc {way}"](someone, "bad__any_of_doubled", a=1)
+        assert outcome.ok
 
 
-def judged(script: Callable[[ArgumentValidator], Awaitable[None]], budget: Budget = ENOUGH) -> None:
-    async def whole() -> None:
-        validator = ArgumentValidator(ValidationPool(dict(os.environ), budget=budget))
-        try:
-            await script(validator)
-        finally:
-            await validator.close()
-
-    run(whole)
+@asynccontextmanager
+async def pool_validator(budget: Budget = ENOUGH) -> AsyncIterator[ArgumentValidator]:
+    validator = ArgumentValidator(ValidationPool(dict(os.environ), budget=budget))
+    try:
+        yield validator
+    finally:
+        await validator.close()
 
 
 async def check(validator: ArgumentValidator, tool: Tool, arguments: Json) -> None:
@@ -147,23 +130,21 @@ class Refusing(ValidationPool):
         self.asked.append(tool.name)
 
 
-def test_what_no_machine_finishes_is_not_begun_in_the_hub() -> None:
-    async def script() -> None:
-        judging = Refusing()
-        validator = ArgumentValidator(judging)
-        for name, (schema, arguments) in HOSTILE.items():
-            with suppress(BadArguments):
-                await check(validator, tool(name, inputSchema=schema), arguments)
-        assert len(judging.asked) > 20
-        assert set(ENDLESS) <= set(judging.asked)
-
-    run(script)
+async def test_what_no_machine_finishes_is_not_begun_in_the_hub() -> None:
+    judging = Refusing()
+    validator = ArgumentValidator(judging)
+    for name, (schema, arguments) in HOSTILE.items():
+        with suppress(BadArguments):
+            await check(validator, tool(name, inputSchema=schema), arguments)
+    assert len(judging.asked) > 20
+    assert set(ENDLESS) <= set(judging.asked)
 
 
-def test_a_schema_that_was_given_up_is_not_judged_again_until_it_changes(
+@pytest.mark.heavy("input that is expensive on purpose")
+async def test_a_schema_that_was_given_up_is_not_judged_again_until_it_changes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def script(validator: ArgumentValidator) -> None:
+    async with pool_validator() as validator:
         schema, arguments = HOSTILE["any_of_doubled"]
         bad = tool("t", inputSchema=schema)
         await check(validator, bad, arguments)
@@ -176,10 +157,8 @@ def test_a_schema_that_was_given_up_is_not_judged_again_until_it_changes(
         with pytest.raises(BadArguments):
             await check(validator, better, {"a": 1})
 
-    judged(script)
 
-
-def test_what_is_wrong_is_said_in_the_same_words_by_the_other_process() -> None:
+async def test_what_is_wrong_is_said_in_the_same_words_by_the_other_process() -> None:
     cases: list[Json] = [
         {"path": "x", "limit": 5000, "mode": "no", "zzz": 1},
         {"path": "x", "edits": [{"old": "a"}, {"old": 2}], "when": 5},
@@ -190,7 +169,7 @@ def test_what_is_wrong_is_said_in_the_same_words_by_the_other_process() -> None:
         "unevaluatedItems": True,
     }
 
-    async def script(validator: ArgumentValidator) -> None:
+    async with pool_validator() as validator:
         for arguments in cases:
             raw = json.dumps(arguments).encode()
             with pytest.raises(BadArguments) as here:
@@ -204,32 +183,26 @@ def test_what_is_wrong_is_said_in_the_same_words_by_the_other_process() -> None:
             assert there.value.text("ja") == here.value.text("ja")
             assert there.value.parameter == here.value.parameter
 
-    judged(script)
 
-
-def test_recursive_schemas_and_long_arguments_are_still_checked() -> None:
+async def test_recursive_schemas_and_long_arguments_are_still_checked() -> None:
     tree = {"type": "object", "properties": {"v": {"type": "integer"}, "next": {"$ref": "#"}}}
 
-    async def script(validator: ArgumentValidator) -> None:
+    async with pool_validator() as validator:
         await check(validator, tool("t", inputSchema=tree), {"v": 1, "next": {"v": 2, "next": {}}})
         with pytest.raises(BadArguments, match=r'next\.next\.v: "x" is not of type integer'):
             await check(validator, tool("t", inputSchema=tree), {"next": {"next": {"v": "x"}}})
         with pytest.raises(BadArguments, match="is not of type integer"):
             await check(validator, tool("t", inputSchema=tree), {"v": "x" * 3_000_000})
 
-    judged(script)
 
-
-def test_a_process_that_cannot_run_lets_calls_pass_with_one_line_in_the_log(
+async def test_a_process_that_cannot_run_lets_calls_pass_with_one_line_in_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def script(validator: ArgumentValidator) -> None:
+    async with pool_validator() as validator:
         await validator.close()
         for _ in range(10):
             await check(validator, tool("t", inputSchema=HOSTILE["recursive"][0]), {"x": {}})
         assert sum("files__t:" in record.message for record in caplog.records) == 1
-
-    judged(script)
 
 
 def test_the_bound_on_a_schema_is_found_in_few_steps() -> None:

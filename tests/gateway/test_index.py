@@ -15,6 +15,9 @@ from msgspec import structs
 from tabane.gateway.tools.index import Match, ToolIndex, ToolQuery
 from tabane.gateway.tools.tool import Tool
 from tests.gateway.tools import corpus, tool
+from tests.harness.cases import cases_beside
+
+CASES = cases_beside(__file__)
 
 FILES = [
     tool("read_file", "Read the contents of a file.", {"path": {"type": "string"}}, tags=("local",)),
@@ -139,24 +142,7 @@ def test_filters_hold_for_names_too(index: ToolIndex) -> None:
 # -- names ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("match", "query", "expected"),
-    [
-        ("exact", "read_file", ["files__read_file"]),
-        ("exact", "FILES__READ_FILE", ["files__read_file"]),
-        ("exact", "files.read_file", ["files__read_file"]),
-        ("exact", "read", []),
-        ("prefix", "read", ["files__read_file"]),
-        ("prefix", "slack__", ["slack__post_message", "slack__list_channels"]),
-        ("prefix", "file", ["files__read_file", "files__write_file", "files__delete_file"]),
-        ("partial", "_fil", ["files__read_file", "files__write_file", "files__delete_file"]),
-        ("partial", "zzz", []),
-        ("fuzzy", "raed_fiel", ["files__read_file"]),
-        ("fuzzy", "posst_mesage", ["slack__post_message"]),
-        ("fuzzy", "zzz", []),
-        ("exact", " ", []),
-    ],
-)
+@pytest.mark.parametrize(("match", "query", "expected"), CASES["match_by_name"])
 def test_match_by_name(index: ToolIndex, match: Match, query: str, expected: list[str]) -> None:
     assert found(index, query, match=match, limit=50) == expected
 

@@ -10,6 +10,9 @@ from tabane.gateway.tools.index import ToolIndex, ToolQuery
 from tabane.search.analysis import cjk_runs
 from tabane.search.glossary import glossary
 from tests.gateway.tools import tool
+from tests.harness.cases import cases_beside
+
+CASES = cases_beside(__file__)
 
 CHINESE = {
     "weather": "查询指定城市的天气预报和气温。",
@@ -56,20 +59,7 @@ def alias(server: str, tools: dict[str, str], name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("query", "name"),
-    [
-        ("天気予報", "weather"),
-        ("weather forecast", "weather"),
-        ("地図", "map"),
-        ("map", "map"),
-        ("翻訳したい", "translate"),
-        ("translate a text", "translate"),
-        ("音楽を再生", "music"),
-        ("play music", "music"),
-        ("news", "news"),
-        ("获取股票价格", "stocks"),
-        ("读取文件", "files"),
-    ],
+    ("query", "name"), CASES["a_chinese_description_is_found_where_the_words_are_written_alike"]
 )
 def test_a_chinese_description_is_found_where_the_words_are_written_alike(
     index: ToolIndex, query: str, name: str
@@ -77,20 +67,7 @@ def test_a_chinese_description_is_found_where_the_words_are_written_alike(
     assert best(index, query) == alias("zh", CHINESE, name)
 
 
-@pytest.mark.parametrize(
-    ("query", "name"),
-    [
-        ("円グラフを作って", "render"),
-        ("折れ線グラフにして", "render"),
-        ("フローチャートを描いて", "flow"),
-        ("乱数がほしい", "dice"),
-        ("民泊を探して", "stays"),
-        ("住みやすさを比べたい", "cities"),
-        ("家計簿をつけたい", "ledger"),
-        ("夕飯の献立を考えて", "meals"),
-        ("名刺を読み取って", "cards"),
-    ],
-)
+@pytest.mark.parametrize(("query", "name"), CASES["an_english_description_is_found_by_everyday_japanese"])
 def test_an_english_description_is_found_by_everyday_japanese(
     index: ToolIndex, query: str, name: str
 ) -> None:
@@ -98,16 +75,7 @@ def test_an_english_description_is_found_by_everyday_japanese(
 
 
 @pytest.mark.parametrize(
-    ("query", "headwords"),
-    [
-        ("查询天气预报", []),
-        ("发送邮件给同事", []),
-        ("播放音乐", []),
-        ("信用卡账单", []),
-        ("帮我写代码", []),
-        ("分析数据", ["分析"]),
-        ("语音转文字", ["文字"]),
-    ],
+    ("query", "headwords"), CASES["chinese_is_not_taken_for_japanese_but_for_words_that_both_have"]
 )
 def test_chinese_is_not_taken_for_japanese_but_for_words_that_both_have(
     query: str, headwords: list[str]

@@ -80,41 +80,36 @@ def test_servers_do_not_survive_a_hub_and_a_keeper_that_are_killed_together(tmp_
 
 
 @linux
-def test_a_keeper_that_fails_takes_everything_with_it(tmp_path: Path) -> None:
+async def test_a_keeper_that_fails_takes_everything_with_it(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     flags = ["--ignore-eof", "--stubborn", "--grandchildren", "group,session", "--pids", str(pids)]
 
-    async def run() -> None:
-        reports: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        lost = asyncio.Event()
-        link = KeeperLink(asyncio.get_running_loop(), reports.put_nowait, lost.set)
-        (child_in, hub_in), (hub_out, child_out) = os.pipe(), os.pipe()
-        argv = [os.fsencode(part) for part in (sys.executable, CHILD, *flags)]
-        request = {
-            "do": "spawn",
-            "key": 7,
-            "argv": argv,
-            "env": {},
-            "cwd": None,
-            "cage": None,
-            "marker": b"X=1\0",
-        }
-        link.send(request, [child_in, child_out, os.dup(2)])
-        started = await asyncio.wait_for(reports.get(), SOON)
-        assert (started["is"], started["key"]) == ("spawned", 7)
-        os.write(hub_in, b'{"jsonrpc": "2.0", "id": 0, "method": "ping"}\n')
-        os.set_blocking(hub_out, False)
-        await heard(hub_out)
-        link.send({"do": "something else"})
-        await asyncio.wait_for(lost.wait(), SOON)
-        assert ended([pid for group in noted(pids).values() for pid in group])
-        for fd in (hub_in, hub_out):
-            os.close(fd)
-        keeper.append(link.pid)
-
-    keeper: list[int] = []
-    asyncio.run(run())
-    assert os.waitpid(keeper[0], 0)[1] != 0
+    reports: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    lost = asyncio.Event()
+    link = KeeperLink(asyncio.get_running_loop(), reports.put_nowait, lost.set)
+    (child_in, hub_in), (hub_out, child_out) = os.pipe(), os.pipe()
+    argv = [os.fsencode(part) for part in (sys.executable, CHILD, *flags)]
+    request = {
+        "do": "spawn",
+        "key": 7,
+        "argv": argv,
+        "env": {},
+        "cwd": None,
+        "cage": None,
+        "marker": b"X=1\0",
+    }
+    link.send(request, [child_in, child_out, os.dup(2)])
+    started = await asyncio.wait_for(reports.get(), SOON)
+    assert (started["is"], started["key"]) == ("spawned", 7)
+    os.write(hub_in, b'{"jsonrpc": "2.0", "id": 0, "method": "ping"}\n')
+    os.set_blocking(hub_out, False)
+    await heard(hub_out)
+    link.send({"do": "something else"})
+    await asyncio.wait_for(lost.wait(), SOON)
+    assert ended([pid for group in noted(pids).values() for pid in group])
+    for fd in (hub_in, hub_out):
+        os.close(fd)
+    assert (await asyncio.to_thread(os.waitpid, link.pid, 0))[1] != 0
 
 
 # Small
@@ -149,15 +144,12 @@ def test_the_keeper_imports_next_to_nothing() -> None:
 
 
 @linux
-def test_the_keeper_stays_small_with_children_under_it() -> None:
-    async def run() -> int:
-        async with keeping() as processes:
-            for _ in range(3):
-                await misbehaving(processes)
-            rss: int = psutil.Process(processes.keeper_pid).memory_info().rss
-            return rss
-
-    assert asyncio.run(run()) < 12 << 20  # 9.8 MB where this was written
+async def test_the_keeper_stays_small_with_children_under_it() -> None:
+    async with keeping() as processes:
+        for _ in range(3):
+            await misbehaving(processes)
+        rss = psutil.Process(processes.keeper_pid).memory_info().rss
+        assert rss < 12 << 20  # 9.8 MB where this was written
 
 
 # Frames
@@ -170,6 +162,7 @@ values = st.recursive(
 messages = st.dictionaries(st.text(max_size=8), values, max_size=5)
 
 
+@pytest.mark.heavy("real servers as processes")
 @given(st.lists(messages, max_size=5), st.data())
 def test_messages_come_out_of_frames_as_they_went_in_however_they_are_cut(
     sent: list[dict[str, Any]], data: st.DataObject

@@ -7,41 +7,14 @@ from collections.abc import Awaitable
 
 from msgspec import Raw
 
-from tabane.gateway.upstreams.call import Call
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.handshake import Peer
 from tabane.gateway.upstreams.lists import UpstreamLists
 from tabane.wire.era import Era
+from tests.gateway.silent_transport import SilentTransport
 from tests.harness.patience import until
 
 LONG = 60.0
-
-
-class Asked:
-    """A transport that notes the numbers of requests."""
-
-    exact = mirrors_arguments = closed = False
-
-    def __init__(self) -> None:
-        self.numbers: list[int] = []
-
-    def request(self, call: Call, line: bytes, era: Era) -> None:
-        self.numbers.append(call.number)
-
-    def tell(self, line: bytes, about: int | None = None) -> None:
-        return
-
-    def cancel(self, call: Call, line: bytes) -> None:
-        return
-
-    def position_of(self, call: Call) -> None:
-        return None
-
-    def end_input(self) -> None:
-        return
-
-    def close(self, why: str) -> None:
-        return
 
 
 async def test_a_list_that_takes_long_to_read_does_not_replace_a_later_one() -> None:
@@ -61,7 +34,7 @@ async def test_a_list_that_takes_long_to_read_does_not_replace_a_later_one() -> 
         return None
 
     conversation = Conversation("s", loop, on_notice=lambda *_: None, on_closed=lambda why: None)
-    conversation.transport = transport = Asked()
+    conversation.transport = transport = SilentTransport()
     conversation.peer = Peer(Era.LEGACY, "2025-06-18", "s", {"tools": Raw(b"{}")})
     lists = UpstreamLists("s", loop, listed, lambda fault: None)
     lists.open(conversation)

@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 
 from tabane.gateway.tools.aliases import MOST, AliasMap, alias, is_alias, other_names
 from tabane.gateway.tools.host_names import HOSTS, HostNaming
+from tests.harness.cases import cases_beside
+
+CASES = cases_beside(__file__)
 
 PARTS = st.text(st.sampled_from("ab_-.1Z 日本") | st.characters(), max_size=70)
 TOOLS = st.lists(st.tuples(PARTS, PARTS), unique=True, max_size=12)
@@ -26,14 +29,7 @@ def test_a_plain_name_is_used_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("namespace", "original", "begin"),
-    [
-        ("github.com", "list issues", "github_com__list_issues_"),
-        ("社内wiki", "検索_page", "wiki__page_"),
-        ("社内", "検索", "server__tool_"),
-        ("", "検索", "tool_"),
-        ("1password", "get", "t_1password__get_"),
-    ],
+    ("namespace", "original", "begin"), CASES["an_odd_name_stays_readable_and_gets_a_hash"]
 )
 def test_an_odd_name_stays_readable_and_gets_a_hash(namespace: str, original: str, begin: str) -> None:
     name = alias(namespace, original, ())
@@ -43,24 +39,7 @@ def test_an_odd_name_stays_readable_and_gets_a_hash(namespace: str, original: st
 
 
 @pytest.mark.parametrize(
-    ("server", "original", "name"),
-    [
-        (
-            "mcp-github-trending",
-            "get_github_trending_repositories",
-            "github-1adc__get_github_trending_repositories",
-        ),
-        (
-            "mcp-server-weather-japan",
-            "get_the_forecast_of_the_next_days",
-            "weat-jap-30d3__get_the_forecast_of_the_next_days",
-        ),
-        (
-            "modelcontextprotocol-server-filesystem",
-            "read_multiple_files_with_metadata",
-            "filesyst-7bb7__read_multiple_files_with_metadata",
-        ),
-    ],
+    ("server", "original", "name"), CASES["of_a_long_name_the_server_is_abbreviated_and_the_tool_is_not"]
 )
 def test_of_a_long_name_the_server_is_abbreviated_and_the_tool_is_not(
     server: str, original: str, name: str

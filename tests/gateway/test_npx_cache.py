@@ -11,14 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tabane.gateway.launchers.npx_cache import (
-    NPM_LOCK,
-    broken_entries,
-    in_use,
-    is_whole,
-    npx_entry,
-    remove,
-)
+from tabane.gateway.launchers.npx_cache import NPM_LOCK, broken_entries, in_use, is_whole, npx_entry, remove
 from tabane.gateway.launchers.package_run import PackageRun, package_run
 
 HASH = "a3241bba59c344f5"

@@ -22,7 +22,10 @@ from tabane.gateway.tools.aliases import AliasMap, is_alias
 from tabane.gateway.tools.host_names import LONGEST
 from tabane.gateway.tools.listings import ListingsFile, listing_of
 from tabane.wire.era import Era
+from tests.harness.cases import cases_beside
 from tests.harness.patience import steps
+
+CASES = cases_beside(__file__)
 
 TEXT = st.text(st.characters(), max_size=40)
 """Any characters, half surrogate pairs too: servers write what they like."""
@@ -146,29 +149,7 @@ def test_a_template_matches_whatever_it_expands_to(made: tuple[str, str]) -> Non
     assert UriTemplate(template).matches(uri)
 
 
-@pytest.mark.parametrize(
-    ("template", "uri", "matches"),
-    [
-        ("memo://{n}", "memo://5", True),
-        ("memo://{n}", "memo://5/6", False),
-        ("memo://{n}", "other://5", False),
-        ("memo://{n}/data", "memo://5/data", True),
-        ("memo://{n}/data", "memo://5/date", False),
-        ("file:///{+path}", "file:///a/b/c", True),
-        ("repo://{owner}/{name}/{+path}", "repo://me/it/a/b", True),
-        ("repo://{owner}/{name}/{+path}", "repo://me/it", False),
-        ("f://x{/path*}", "f://x/a/b", True),
-        ("f://x{?q,lang}", "f://x?q=1&lang=ja", True),
-        ("f://x{?q,lang}", "f://x", True),
-        ("f://x{?q}", "f://xq=1", False),
-        ("{+a}b{c}", "xb/yb", True),
-        ("plain://one", "plain://one", True),
-        ("plain://one", "plain://ones", False),
-        ("broken://{n", "broken://{n", False),
-        ("broken://{n!}", "broken://1", False),
-        ("", "", True),
-    ],
-)
+@pytest.mark.parametrize(("template", "uri", "matches"), CASES["templates_and_uris"])
 def test_templates_and_uris(template: str, uri: str, matches: bool) -> None:
     assert UriTemplate(template).matches(uri) is matches
 

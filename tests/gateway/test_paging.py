@@ -79,6 +79,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.heavy("real servers as processes")
 @given(
     st.lists(json_values, min_size=1) | st.dictionaries(st.text(max_size=8), json_values, min_size=1),
     st.integers(16, 200),

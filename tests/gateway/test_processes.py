@@ -81,11 +81,11 @@ async def test_a_childs_environment_is_what_it_was_given_and_the_marker() -> Non
         assert pairs == given
 
 
-def test_a_child_has_its_three_pipes_and_no_other_descriptor() -> None:
+async def test_a_child_has_its_three_pipes_and_no_other_descriptor() -> None:
     leaked = os.open("/dev/null", os.O_RDONLY)
     os.set_inheritable(leaked, True)
 
-    async def run() -> None:
+    try:
         async with keeping() as processes:
             for _ in range(3):
                 await processes.spawn(["sleep", "100"], PATH)
@@ -98,15 +98,13 @@ def test_a_child_has_its_three_pipes_and_no_other_descriptor() -> None:
                 "2": "pipe",
             }
             assert len(targets) == 4  # and the one of the listing
-
-    try:
-        asyncio.run(run())
     finally:
         os.close(leaked)
 
 
-def test_a_child_leads_a_session_of_its_own_with_every_signal_at_its_default() -> None:
-    async def run() -> None:
+async def test_a_child_leads_a_session_of_its_own_with_every_signal_at_its_default() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
         async with keeping() as processes:
             child = await processes.spawn(["cat", "/proc/self/stat", "/proc/self/status"], PATH)
             shown = (await everything(child.stdout_fd)).decode()
@@ -115,10 +113,6 @@ def test_a_child_leads_a_session_of_its_own_with_every_signal_at_its_default() -
             status = dict(line.split(":\t") for line in shown.splitlines()[1:] if ":\t" in line)
             assert int(status["SigBlk"], 16) == 0
             assert int(status["SigIgn"], 16) & 0x7FFFFFFF == 0  # 32 and 33 are the C library's own
-
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        asyncio.run(run())
     finally:
         signal.signal(signal.SIGHUP, before)
 
@@ -165,9 +159,7 @@ async def test_a_start_that_fails_says_what_is_missing(
         before = descriptors()
         with pytest.raises(UpstreamUnavailable) as refused:
             await processes.spawn(
-                [command.format(tmp=tmp_path)],
-                {"PATH": "/nowhere:/bin"},
-                cwd and cwd.format(tmp=tmp_path),
+                [command.format(tmp=tmp_path)], {"PATH": "/nowhere:/bin"}, cwd and cwd.format(tmp=tmp_path)
             )
         assert said.format(tmp=tmp_path) in refused.value.text()
         assert descriptors() == before
@@ -190,28 +182,20 @@ async def test_arguments_that_are_too_long_are_refused() -> None:
         ("kill -9 $$", ChildExit(signal=9), "it was killed by SIGKILL"),
     ],
 )
-def test_how_a_child_ended_is_told(script: str, how: ChildExit, said: str) -> None:
-    async def run() -> ChildExit:
-        async with keeping() as processes:
-            child = await processes.spawn(["sh", "-c", script], PATH)
-            return await asyncio.wait_for(child.exited, SOON)
-
-    assert asyncio.run(run()) == how
+async def test_how_a_child_ended_is_told(script: str, how: ChildExit, said: str) -> None:
+    async with keeping() as processes:
+        child = await processes.spawn(["sh", "-c", script], PATH)
+        assert await asyncio.wait_for(child.exited, SOON) == how
     assert str(how) == said
 
 
-def test_a_child_that_heeds_end_of_file_is_sent_no_signal() -> None:
-    async def run() -> tuple[ChildExit, float]:
-        async with keeping() as processes:
-            child = await misbehaving(processes)
-            end_input(child)
-            start = time.monotonic()
-            how = await child.stop(SOON)
-            return how, time.monotonic() - start
-
-    how, seconds = asyncio.run(run())
-    assert how == ChildExit(code=0)
-    assert seconds < SOON / 2
+async def test_a_child_that_heeds_end_of_file_is_sent_no_signal() -> None:
+    async with keeping() as processes:
+        child = await misbehaving(processes)
+        end_input(child)
+        start = time.monotonic()
+        assert await child.stop(SOON) == ChildExit(code=0)
+        assert time.monotonic() - start < SOON / 2
 
 
 @pytest.mark.parametrize(
@@ -221,21 +205,18 @@ def test_a_child_that_heeds_end_of_file_is_sent_no_signal() -> None:
         (["--ignore-eof", "--ignore-term"], ChildExit(signal=signal.SIGKILL), 2),
     ],
 )
-def test_a_child_that_ignores_its_end_is_ended_in_time(flags: list[str], how: ChildExit, rounds: int) -> None:
+async def test_a_child_that_ignores_its_end_is_ended_in_time(
+    flags: list[str], how: ChildExit, rounds: int
+) -> None:
     grace = 0.3
 
-    async def run() -> tuple[ChildExit, float, int]:
-        async with keeping() as processes:
-            child = await misbehaving(processes, *flags)
-            end_input(child)
-            start = time.monotonic()
-            stopped = await child.stop(grace)
-            return stopped, time.monotonic() - start, child.pid
-
-    stopped, seconds, pid = asyncio.run(run())
-    assert stopped == how
-    assert rounds * grace <= seconds < SOON
-    assert not in_process_table(pid)
+    async with keeping() as processes:
+        child = await misbehaving(processes, *flags)
+        end_input(child)
+        start = time.monotonic()
+        assert await child.stop(grace) == how
+        assert rounds * grace <= time.monotonic() - start < SOON
+    assert not in_process_table(child.pid)
 
 
 KINDS = ["group", "session", "nameless", "group,session,nameless,session"]
@@ -309,29 +290,24 @@ async def test_a_grandchild_that_holds_the_pipes_does_not_hide_the_childs_death(
 # Many
 
 
-def test_a_hundred_starts_leave_no_descriptor_and_no_zombie() -> None:
-    async def run() -> None:
-        async with keeping() as processes:
-            first = await processes.spawn(["true"], PATH)
-            let_go(first)
-            await asyncio.wait_for(first.gone, SOON)
-            keeper = processes.keeper_pid
-            assert keeper is not None
-            before = descriptors(), descriptors(keeper)
-            for number in range(100):
-                child = await processes.spawn(
-                    ["sh", "-c", "exit 0" if number % 2 else "exec sleep 100"], PATH
-                )
-                let_go(child)
-                child.kill()
-                await asyncio.wait_for(child.gone, SOON)
-                assert not in_process_table(child.pid)
-            assert (descriptors(), descriptors(keeper)) == before
-            assert processes.keeper_pid == keeper
-        assert not zombies()
-
+async def test_a_hundred_starts_leave_no_descriptor_and_no_zombie() -> None:
     before = descriptors()
-    asyncio.run(run())
+    async with keeping() as processes:
+        first = await processes.spawn(["true"], PATH)
+        let_go(first)
+        await asyncio.wait_for(first.gone, SOON)
+        keeper = processes.keeper_pid
+        assert keeper is not None
+        held = descriptors(), descriptors(keeper)
+        for number in range(100):
+            child = await processes.spawn(["sh", "-c", "exit 0" if number % 2 else "exec sleep 100"], PATH)
+            let_go(child)
+            child.kill()
+            await asyncio.wait_for(child.gone, SOON)
+            assert not in_process_table(child.pid)
+        assert (descriptors(), descriptors(keeper)) == held
+        assert processes.keeper_pid == keeper
+    assert not zombies()
     assert descriptors() == before
 
 
@@ -382,61 +358,52 @@ async def test_stopping_a_child_twice_and_after_its_end_is_no_error() -> None:
         child.kill()
 
 
-def test_closing_ends_all_in_bounded_time_and_nothing_starts_afterwards(tmp_path: Path) -> None:
-    async def run() -> None:
-        processes = ChildProcesses()
-        flags = ["--ignore-eof", "--ignore-term", "--stubborn", "--grandchildren", "group,session"]
-        pids = tmp_path / "pids"
-        children = [await misbehaving(processes, *flags, "--pids", str(pids)) for _ in range(3)]
-        keeper = processes.keeper_pid
-        assert keeper is not None
-        await asyncio.wait_for(processes.close(0.2), SOON)
-        assert all(child.gone.done() for child in children)
-        assert not [pid for group in noted(pids).values() for pid in group if in_process_table(pid)]
-        assert not in_process_table(keeper)
-        with pytest.raises(UpstreamUnavailable, match="shutting down"):
-            await processes.spawn(["true"], PATH)
-        await processes.close()
-        for child in children:
-            let_go(child)
-
+async def test_closing_ends_all_in_bounded_time_and_nothing_starts_afterwards(tmp_path: Path) -> None:
     before = descriptors()
-    asyncio.run(run())
+    processes = ChildProcesses()
+    flags = ["--ignore-eof", "--ignore-term", "--stubborn", "--grandchildren", "group,session"]
+    pids = tmp_path / "pids"
+    children = [await misbehaving(processes, *flags, "--pids", str(pids)) for _ in range(3)]
+    keeper = processes.keeper_pid
+    assert keeper is not None
+    await asyncio.wait_for(processes.close(0.2), SOON)
+    assert all(child.gone.done() for child in children)
+    assert not [pid for group in noted(pids).values() for pid in group if in_process_table(pid)]
+    assert not in_process_table(keeper)
+    with pytest.raises(UpstreamUnavailable, match="shutting down"):
+        await processes.spawn(["true"], PATH)
+    await processes.close()
+    for child in children:
+        let_go(child)
     assert descriptors() == before
 
 
-def test_orphans_of_other_programs_are_not_adopted_once_it_is_closed() -> None:
+async def test_orphans_of_other_programs_are_not_adopted_once_it_is_closed() -> None:
     def adopting() -> int:
         value = ctypes.c_int()
         launch.prctl()(launch.GET_SUBREAPER, ctypes.byref(value))
         return value.value
 
-    async def run() -> None:
-        assert adopting() == 0
-        async with keeping() as processes:
-            await processes.spawn(["true"], PATH)
-            assert adopting() == 1
-
-    asyncio.run(run())
+    assert adopting() == 0
+    async with keeping() as processes:
+        await processes.spawn(["true"], PATH)
+        assert adopting() == 1
     assert adopting() == 0
 
 
-def test_closing_while_starting_answers_the_start(tmp_path: Path) -> None:
-    async def run() -> None:
-        processes = ChildProcesses()
-        starts = [asyncio.create_task(processes.spawn(["sleep", "100"], PATH)) for _ in range(5)]
-        await asyncio.sleep(0)
-        await processes.close(0.1)
-        for start in starts:
-            outcome = (await asyncio.wait_for(asyncio.gather(start, return_exceptions=True), SOON))[0]
-            if isinstance(outcome, ChildProcess):
-                assert outcome.gone.done()
-                let_go(outcome)
-            else:
-                assert isinstance(outcome, UpstreamUnavailable)
-
+async def test_closing_while_starting_answers_the_start(tmp_path: Path) -> None:
     before = descriptors()
-    asyncio.run(run())
+    processes = ChildProcesses()
+    starts = [asyncio.create_task(processes.spawn(["sleep", "100"], PATH)) for _ in range(5)]
+    await asyncio.sleep(0)
+    await processes.close(0.1)
+    for start in starts:
+        outcome = (await asyncio.wait_for(asyncio.gather(start, return_exceptions=True), SOON))[0]
+        if isinstance(outcome, ChildProcess):
+            assert outcome.gone.done()
+            let_go(outcome)
+        else:
+            assert isinstance(outcome, UpstreamUnavailable)
     assert descriptors() == before
     assert not zombies()
 
@@ -508,11 +475,11 @@ async def test_children_outlive_the_signals_that_end_a_session() -> None:
         assert processes.keeper_pid == keeper
 
 
-def test_the_keeper_holds_nothing_of_the_hubs() -> None:
+async def test_the_keeper_holds_nothing_of_the_hubs() -> None:
     leaked = os.open("/dev/zero", os.O_RDONLY)
     os.set_inheritable(leaked, True)
 
-    async def run() -> None:
+    try:
         processes = ChildProcesses()
         try:
             await processes.spawn(["true"], PATH)
@@ -527,8 +494,5 @@ def test_the_keeper_holds_nothing_of_the_hubs() -> None:
             assert sorted(target.split(":")[0] for target in others) == ["pipe", "pipe", "socket"]
         finally:
             await processes.close(0.1)
-
-    try:
-        asyncio.run(run())
     finally:
         os.close(leaked)

@@ -71,6 +71,7 @@ def documents(draw: st.DrawFn) -> Json:
 arguments = st.dictionaries(st.sampled_from(["q", "r"]), VALUES, max_size=2)
 
 
+@pytest.mark.heavy("real servers as processes")
 @given(documents(), VALUES, st.lists(arguments, min_size=1, max_size=4))
 def test_what_the_server_accepts_with_the_fixed_value_is_accepted_without_it(
     schema: Json, value: Any, calls: list[Json]
@@ -85,6 +86,7 @@ def test_what_the_server_accepts_with_the_fixed_value_is_accepted_without_it(
             assert jsonschema_rs.is_valid(changed, call), (changed, call)
 
 
+@pytest.mark.heavy("real servers as processes")
 @given(documents(), st.lists(arguments, min_size=1, max_size=4))
 def test_a_schema_without_a_parameter_that_is_never_sent_accepts_exactly_the_calls_without_it(
     schema: Json, calls: list[Json]
@@ -97,6 +99,7 @@ def test_a_schema_without_a_parameter_that_is_never_sent_accepts_exactly_the_cal
         assert jsonschema_rs.is_valid(schema, call) == jsonschema_rs.is_valid(changed, call), (changed, call)
 
 
+@pytest.mark.heavy("real servers as processes")
 @given(documents())
 @example({"type": "object", "then": {"properties": {"p": {"const": "a"}}}})
 def test_a_withheld_parameter_is_not_described_any_more(schema: Json) -> None:

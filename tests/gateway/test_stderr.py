@@ -7,7 +7,8 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -33,22 +34,19 @@ def kept(text: str) -> str:
     return text
 
 
-def logged(
-    test: Callable[[StderrLog, int], Awaitable[None]], folder: Path, redact: Callable[[str], str] = kept
-) -> None:
-    """Run ``test`` with a log of the server ``s`` and the descriptor that feeds it."""
-
-    async def run() -> None:
-        fd, feed = os.pipe()
-        os.set_blocking(fd, False)
-        log = StderrLog(asyncio.get_running_loop(), fd, folder, "s", redact)
-        try:
-            await test(log, feed)
-        finally:
-            log.close()
-            os.close(feed)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def server_log(
+    folder: Path, redact: Callable[[str], str] = kept
+) -> AsyncIterator[tuple[StderrLog, int]]:
+    """A log of the server ``s``, and the descriptor that feeds it."""
+    fd, feed = os.pipe()
+    os.set_blocking(fd, False)
+    log = StderrLog(asyncio.get_running_loop(), fd, folder, "s", redact)
+    try:
+        yield log, feed
+    finally:
+        log.close()
+        os.close(feed)
 
 
 def written(folder: Path) -> list[str]:
@@ -59,8 +57,8 @@ def written(folder: Path) -> list[str]:
 # What is kept
 
 
-def test_the_last_words_are_those_written_up_to_now_without_waiting(tmp_path: Path) -> None:
-    async def test(log: StderrLog, feed: int) -> None:
+async def test_the_last_words_are_those_written_up_to_now_without_waiting(tmp_path: Path) -> None:
+    async with server_log(tmp_path) as (log, feed):
         assert log.last_words() == ""
         os.write(feed, "起動中\n\nFailed: no such file\n".encode())
         assert log.last_words() == "起動中\nFailed: no such file"
@@ -69,18 +67,14 @@ def test_the_last_words_are_those_written_up_to_now_without_waiting(tmp_path: Pa
         assert log.last_words() == "起動中\nFailed: no such file"
         assert written(tmp_path) == ["起動中", "", "Failed: no such file"]
 
-    logged(test, tmp_path)
 
-
-def test_a_question_without_an_end_is_shown_once_it_is_waiting_for_its_answer(tmp_path: Path) -> None:
-    async def test(log: StderrLog, feed: int) -> None:
+async def test_a_question_without_an_end_is_shown_once_it_is_waiting_for_its_answer(tmp_path: Path) -> None:
+    async with server_log(tmp_path) as (log, feed):
         os.write(feed, b"API key: ")
         await until(log.last_words)
         assert log.last_words() == "API key: "
         log.close()
         assert log.lines() == ["API key: "]
-
-    logged(test, tmp_path)
 
 
 async def test_what_a_dead_child_wrote_last_is_there(tmp_path: Path) -> None:
@@ -93,43 +87,37 @@ async def test_what_a_dead_child_wrote_last_is_there(tmp_path: Path) -> None:
         log.close()
 
 
-def test_memory_holds_the_last_lines_and_last_words_are_few(tmp_path: Path) -> None:
-    async def test(log: StderrLog, feed: int) -> None:
+async def test_memory_holds_the_last_lines_and_last_words_are_few(tmp_path: Path) -> None:
+    async with server_log(tmp_path) as (log, feed):
         os.write(feed, b"".join(b"line %d\n" % n for n in range(200)))
         assert log.lines() == [f"line {n}" for n in range(100, 200)]
         assert log.last_words().splitlines() == [f"line {n}" for n in range(190, 200)]
         os.write(feed, b"y" * 3000 + b"\n")
         assert log.last_words() == "y" * 1000
 
-    logged(test, tmp_path)
 
-
-def test_a_log_is_the_users_alone_and_made_when_there_is_something_to_log(tmp_path: Path) -> None:
+async def test_a_log_is_the_users_alone_and_made_when_there_is_something_to_log(tmp_path: Path) -> None:
     folder = tmp_path / "logs" / "servers"
 
-    async def test(log: StderrLog, feed: int) -> None:
+    async with server_log(folder) as (log, feed):
         assert not folder.exists()
         os.write(feed, b"hello\n")
         log.lines()
         assert stat.S_IMODE((folder / "s.log").stat().st_mode) == 0o600
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
-    logged(test, folder)
 
-
-def test_a_log_that_cannot_be_written_is_said_once_and_memory_goes_on(
+async def test_a_log_that_cannot_be_written_is_said_once_and_memory_goes_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "target").write_text("untouched")
     (tmp_path / "s.log").symlink_to(tmp_path / "target")
 
-    async def test(log: StderrLog, feed: int) -> None:
+    async with server_log(tmp_path) as (log, feed):
         for n in range(3):
             os.write(feed, b"line %d\n" % n)
             log.lines()
         assert log.lines() == ["line 0", "line 1", "line 2"]
-
-    logged(test, tmp_path)
     assert (tmp_path / "target").read_text() == "untouched"
     assert len([record for record in caplog.records if "s.log" in record.getMessage()]) == 1
 
@@ -270,8 +258,8 @@ def hidden(text: str) -> str:
     return text.replace("s3cret-value", "***").replace("-----KEY\nBODY\nEND-----", "***")
 
 
-def test_a_secret_is_hidden_in_memory_and_file_even_if_it_comes_in_two_pieces(tmp_path: Path) -> None:
-    async def test(log: StderrLog, feed: int) -> None:
+async def test_a_secret_is_hidden_in_memory_and_file_even_if_it_comes_in_two_pieces(tmp_path: Path) -> None:
+    async with server_log(tmp_path, hidden) as (log, feed):
         os.write(feed, b"token=s3cret")
         assert log.lines() == []
         os.write(feed, b"-value\nthen s3cret-value again\n")
@@ -281,20 +269,16 @@ def test_a_secret_is_hidden_in_memory_and_file_even_if_it_comes_in_two_pieces(tm
         log.close()
         assert written(tmp_path) == ["token=***", "then *** again", "***", "after"]
 
-    logged(test, tmp_path, hidden)
 
-
-def test_a_secret_is_not_shown_in_part_where_a_flood_is_kept_in_parts(tmp_path: Path) -> None:
+async def test_a_secret_is_not_shown_in_part_where_a_flood_is_kept_in_parts(tmp_path: Path) -> None:
     chunk = b"lue\n" + b"z" * 32_742 + b"\nshort\ntoken=s3cret-va"
     assert len(chunk) == 1 << 15
 
-    async def test(log: StderrLog, feed: int) -> None:
+    async with server_log(tmp_path, hidden) as (log, feed):
         for _ in range(60):
             os.write(feed, chunk)
             assert not [line for line in log.lines() if "s3c" in line]
         os.write(feed, b"lue\n")
-
-    logged(test, tmp_path, hidden)
     assert not [line for line in written(tmp_path) if "s3c" in line]
 
 
@@ -320,28 +304,25 @@ def test_an_allowance_is_used_up_and_grows_again() -> None:
 
 
 @linux
-def test_a_flood_keeps_neither_the_hub_from_working_nor_memory_nor_disk(tmp_path: Path) -> None:
-    async def run() -> float:
-        async with keeping() as processes:
-            command = [sys.executable, CHILD, "--flood-stderr", "0", "--ignore-eof"]
-            child = await processes.spawn(command, PATH)
-            fd, child.stderr_fd = child.stderr_fd, -1
-            began = time.monotonic()
-            log = StderrLog(asyncio.get_running_loop(), fd, tmp_path, "s", kept)
-            written = ServerLogFile(tmp_path, "s")
-            await until(lambda: any("bytes left out" in line for line in written.last(10_000)))
-            assert len(log.lines()) == stderr.KEPT_LINES
-            assert "flood " * 20 in log.lines()
-            log.close()
-            return time.monotonic() - began
-
-    took = asyncio.run(run())
+async def test_a_flood_keeps_neither_the_hub_from_working_nor_memory_nor_disk(tmp_path: Path) -> None:
+    async with keeping() as processes:
+        command = [sys.executable, CHILD, "--flood-stderr", "0", "--ignore-eof"]
+        child = await processes.spawn(command, PATH)
+        fd, child.stderr_fd = child.stderr_fd, -1
+        began = time.monotonic()
+        log = StderrLog(asyncio.get_running_loop(), fd, tmp_path, "s", kept)
+        written = ServerLogFile(tmp_path, "s")
+        await until(lambda: any("bytes left out" in line for line in written.last(10_000)))
+        assert len(log.lines()) == stderr.KEPT_LINES
+        assert "flood " * 20 in log.lines()
+        log.close()
+        took = time.monotonic() - began
     spent = stderr.BURST + (took + 1) * stderr.RATE
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2 * spent
 
 
-def test_after_a_flood_everything_is_kept_again(tmp_path: Path) -> None:
-    async def test(log: StderrLog, feed: int) -> None:
+async def test_after_a_flood_everything_is_kept_again(tmp_path: Path) -> None:
+    async with server_log(tmp_path) as (log, feed):
         os.set_blocking(feed, False)
         for _ in range(60):
             os.write(feed, b"z" * 30_000 + b"\n")
@@ -355,8 +336,6 @@ def test_after_a_flood_everything_is_kept_again(tmp_path: Path) -> None:
         log.close()
         assert "quiet" in written(tmp_path)[-1]
         assert any("bytes left out" in line for line in written(tmp_path))
-
-    logged(test, tmp_path)
 
 
 def test_lines_behind_a_cursor_are_returned_once_also_after_a_rotation(tmp_path: Path) -> None:

@@ -115,10 +115,7 @@ async def test_the_sentences_of_a_query_have_vectors_too() -> None:
 
 async def test_without_a_model_there_is_nothing_to_wait_for() -> None:
     none = Embedding()
-    for meaning in (
-        ToolMeaning(None, Store("one")),
-        ToolMeaning(lambda: none, Store("one"), patience=LONG),
-    ):
+    for meaning in (ToolMeaning(None, Store("one")), ToolMeaning(lambda: none, Store("one"), patience=LONG)):
         found = await meaning.of_query("query")
         assert (found.vectors, found.available) == ({}, False)
         await meaning.close()

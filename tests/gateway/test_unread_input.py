@@ -28,13 +28,7 @@ async def test_a_request_that_does_not_fit_fails_alone() -> None:
     conversation = Conversation("deaf", loop, on_notice=lambda *_: None, on_closed=ended.append)
     fd = ours.detach()
     channel = LineChannel(
-        loop,
-        LineBatch(),
-        fd,
-        fd,
-        on_line=conversation.receive,
-        on_close=conversation.lost,
-        pause_at=None,
+        loop, LineBatch(), fd, fd, on_line=conversation.receive, on_close=conversation.lost, pause_at=None
     )
     conversation.transport = StdioTransport(channel, MOST)
     channel.start()

@@ -20,7 +20,10 @@ from tabane.gateway.tools.validation import MOST_COMPILED, ArgumentValidator, Va
 from tabane.workers.pool import Budget
 from tests.gateway.test_disclosure import JSON, SCHEMAS
 from tests.gateway.tools import tool
+from tests.harness.cases import cases_beside
 from tests.harness.patience import LONG
+
+CASES = cases_beside(__file__)
 
 EDIT = {"type": "object", "properties": {"old": {"type": "string"}}, "required": ["old"]}
 SCHEMA = {
@@ -78,61 +81,7 @@ def test_arguments_that_fit_pass() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "parameter", "message"),
-    [
-        (
-            {"path": "x", "limit": 5000},
-            "limit",
-            "limit: 5000 is greater than the maximum of 1000. "
-            'Schema: "limit": {"type":"integer","minimum":1,"maximum":1000}',
-        ),
-        (
-            {"path": "x", "limit": 0},
-            "limit",
-            "limit: 0 is less than the minimum of 1. "
-            'Schema: "limit": {"type":"integer","minimum":1,"maximum":1000}',
-        ),
-        ({"path": 1}, "path", 'path: 1 is not of type string. Schema: "path": {"type":"string"}'),
-        (
-            {"path": "x", "mode": "append"},
-            "mode",
-            'mode: "append" is not one of "read", "write". Schema: "mode": {"enum":["read","write"]}',
-        ),
-        (
-            {"path": "x", "code": "jp"},
-            "code",
-            'code: "jp" does not match the pattern ^[A-Z]{2}$. '
-            'Schema: "code": {"type":"string","pattern":"^[A-Z]{2}$"}',
-        ),
-        (
-            {"path": "x", "when": 5},
-            "when",
-            "when: 5 matches none of the alternatives. "
-            'Schema: "when": {"anyOf":[{"type":"string"},{"type":"null"}]}',
-        ),
-        (
-            {"path": "x", "edits": [{"old": "a"}, {"old": 2}]},
-            "edits[1].old",
-            'edits[1].old: 2 is not of type string. Schema: "old": {"type":"string"}',
-        ),
-        (
-            {"path": "x", "edits": [{}]},
-            "edits[0].old",
-            'edits[0].old: required, but missing. Schema: "old": {"type":"string"}',
-        ),
-        ({}, "path", 'path: required, but missing. Schema: "path": {"type":"string"}'),
-        (
-            {"path": "x", "lmit": 5},
-            "lmit",
-            "lmit: there is no such parameter. Did you mean limit? "
-            'Schema: "limit": {"type":"integer","minimum":1,"maximum":1000}',
-        ),
-        (
-            {"path": "x", "zzz": 5},
-            "zzz",
-            "zzz: there is no such parameter. Parameters: path, limit, mode, code, name, when, edits, ratio.",
-        ),
-    ],
+    ("arguments", "parameter", "message"), CASES["a_fault_is_named_with_the_schema_line"]
 )
 def test_a_fault_is_named_with_the_schema_line(arguments: Any, parameter: str, message: str) -> None:
     error = fault(arguments)
@@ -140,16 +89,7 @@ def test_a_fault_is_named_with_the_schema_line(arguments: Any, parameter: str, m
     assert error.code == -32602
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("name", "abcde", "is longer than 4 characters"),
-        ("name", "a", "is shorter than 2 characters"),
-        ("edits", [{"old": ""}] * 3, "has more than 2 items"),
-        ("ratio", 0, "is not above 0"),
-        ("ratio", 1, "is not below 1"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "words"), CASES["every_limit_has_its_words"])
 def test_every_limit_has_its_words(name: str, value: Any, words: str) -> None:
     assert words in str(fault({"path": "x", name: value}))
 
@@ -185,17 +125,7 @@ def test_the_dialect_that_a_schema_names_is_honoured() -> None:
     passes(b'{"a": 5}', limit)  # no schema of 2020-12: what does not compile is not held against anyone
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "nonsense"},
-        {"properties": {"a": {"pattern": "(["}}},
-        {"properties": {"a": {"$ref": "#/$defs/nowhere"}}},
-        {"$schema": "https://example.com/dialect", "type": "string"},
-        {"$ref": "file:///etc/passwd"},
-        {"required": "path"},
-    ],
-)
+@pytest.mark.parametrize("schema", CASES["a_schema_that_does_not_compile_lets_everything_pass"])
 def test_a_schema_that_does_not_compile_lets_everything_pass(schema: Any) -> None:
     passes(b'{"a": 1}', schema)
 
@@ -242,10 +172,7 @@ def test_only_so_many_compiled_schemas_are_kept() -> None:
 
 @pytest.mark.parametrize(
     ("schema", "parameter"),
-    [
-        ({"additionalProperties": False}, "arguments"),
-        ({"properties": {"a": False}}, "a"),
-    ],
+    [({"additionalProperties": False}, "arguments"), ({"properties": {"a": False}}, "a")],
 )
 def test_what_may_not_be_given_at_all_is_said_so(schema: Any, parameter: str) -> None:
     assert str(fault({"a": 1}, schema)) == f"{parameter}: not accepted here."

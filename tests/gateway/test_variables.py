@@ -13,13 +13,10 @@ from hypothesis import strategies as st
 
 from tabane.errors import ConfigurationError
 from tabane.gateway.servers.secrets_file import parse_secrets
-from tabane.gateway.servers.variables import (
-    Variables,
-    escaped,
-    expand,
-    load_variables,
-    with_folder,
-)
+from tabane.gateway.servers.variables import Variables, escaped, expand, load_variables, with_folder
+from tests.harness.cases import cases_beside
+
+CASES = cases_beside(__file__)
 
 NOTHING = Variables({})
 TEXTS = st.text(st.sampled_from("a$}{:-_ 日") | st.characters(codec="utf-8"), max_size=20)
@@ -71,18 +68,7 @@ def test_what_is_missing_is_named_once_for_each_place() -> None:
     assert expansion.missing == ("A", "C", "A")
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("${}", "${}"),
-        ("${a b}", "${a b}"),
-        ("x ${1A} y", "${1A}"),
-        ("${config:x}", "${config:x}"),
-        ("${A:=x}", "${A:=x}"),
-        ("${A", "${A"),
-        ("${A:-${B}}", "${A"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), CASES["what_is_no_variable_is_a_fault_that_shows_it"])
 def test_what_is_no_variable_is_a_fault_that_shows_it(text: str, shown: str) -> None:
     (fault,) = expand(text, Variables({"A": "1", "B": "2"})).faults
     assert str(fault).startswith(f"{shown} is not a variable. Write variables as ${{NAME}}")
@@ -170,16 +156,7 @@ def test_the_secrets_file_is_read_as_people_write_it() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("A=1\nsk-secret\n", 2),
-        ("=sk-secret", 1),
-        ("A='sk-secret", 1),
-        ('A="x" sk-secret', 1),
-        ("A B=sk-secret", 1),
-    ],
-)
+@pytest.mark.parametrize(("text", "line"), CASES["a_line_that_cannot_be_read_is_named_and_not_shown"])
 def test_a_line_that_cannot_be_read_is_named_and_not_shown(text: str, line: int) -> None:
     with pytest.raises(ConfigurationError) as raised:
         parse_secrets(text, "/home/secrets.env")

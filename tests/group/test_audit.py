@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pytest
+
 from tabane.audit.group_entries import next_part
 from tabane.group.shared_audit import LARGEST_ENTRY
 from tests.group.asking import ask, call_tool, refused
 from tests.harness.hub_group import hubs_in_group
-from tests.harness.patience import run, until
+from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer
 from tests.harness.running_hub import child
 from tests.web.visitor import text, visitor
@@ -23,52 +25,8 @@ def names(found: dict[str, Any]) -> list[tuple[str, str]]:
     return [(row["hub"], row["name"]) for row in found["results"]]
 
 
-def test_each_hub_finds_the_entries_of_all(tmp_path: Path, postgres: PostgresServer) -> None:
-    async def scenario() -> None:
-        async with hubs_in_group(tmp_path, postgres, "audit", SERVERS) as group:
-            first, second = group.hubs
-            here, there = (group.group(number).me.address for number in (0, 1))
-            await call_tool(first, "c__echo", word="Größe 50 %")
-            await call_tool(second, "c__echo", word="other")
-
-            async def both() -> bool:
-                return len((await ask(first, "query_audit_logs", tool="c__echo"))["results"]) == 2
-
-            await until(both, "the entries of the other hub are there")
-            found = await ask(first, "query_audit_logs", tool="c__ec*")
-            assert names(found) == [(there, "c__echo"), (here, "c__echo")]
-            assert (found["total"], found["exact"], "problem" in found) == (2, True, False)
-            # Pages go over the entries of all hubs.
-            page = await ask(second, "query_audit_logs", tool="c__echo", limit=1)
-            assert names(page) == [(there, "c__echo")]
-            page = await ask(second, "query_audit_logs", tool="c__echo", limit=1, cursor=page["next_cursor"])
-            assert (names(page), page["next_cursor"]) == ([(here, "c__echo")], None)
-            # One hub, one entry, a text.
-            assert names(await ask(second, "query_audit_logs", tool="c__echo", hub=here)) == [
-                (here, "c__echo")
-            ]
-            mine = await ask(second, "query_audit_logs", tool="c__echo", hub="this")
-            assert names(mine) == [(there, "c__echo")]
-            seq = found["results"][1]["seq"]
-            (one,) = (await ask(second, "query_audit_logs", seq=seq, hub=here))["results"]
-            assert one["arguments"] == {"word": "Größe 50 %"}
-            assert "mac" not in one
-            found = await ask(second, "query_audit_logs", text="GRößE 50 %")
-            assert names(found) == [(here, "c__echo")]
-            assert names(await ask(second, "query_audit_logs", text="grÖße 50 %")) == []
-            counts = await ask(second, "get_audit_stats")
-            assert {"name": "c__echo", "count": 2} in counts["by_name"]
-            assert {row["name"] for row in counts["by_hub"]} == {here, there}
-            assert counts["earliest"] <= counts["latest"]
-            person = await visitor(second)
-            assert (await person.sign_in()).status == 200
-            shown = text(await person.content("/audit?tool=c__echo"))
-            assert f"/audit/{seq}?hub={quote(here, safe='')}" in shown
-            entry = text(await person.content(f"/audit/{seq}?hub={quote(here, safe='')}"))
-            assert here in entry
-            assert "Größe" in entry
-            await until_away(group, postgres)
-
+@pytest.mark.heavy("a real PostgreSQL")
+async def test_each_hub_finds_the_entries_of_all(tmp_path: Path, postgres: PostgresServer) -> None:
     async def until_away(group: Any, postgres: PostgresServer) -> None:
         """Without its tables in the database, a hub answers for itself and says so."""
         first = group.hubs[0]
@@ -86,7 +44,47 @@ def test_each_hub_finds_the_entries_of_all(tmp_path: Path, postgres: PostgresSer
 
         await until(three)
 
-    run(scenario)
+    async with hubs_in_group(tmp_path, postgres, "audit", SERVERS) as group:
+        first, second = group.hubs
+        here, there = (group.group(number).me.address for number in (0, 1))
+        await call_tool(first, "c__echo", word="Größe 50 %")
+        await call_tool(second, "c__echo", word="other")
+
+        async def both() -> bool:
+            return len((await ask(first, "query_audit_logs", tool="c__echo"))["results"]) == 2
+
+        await until(both, "the entries of the other hub are there")
+        found = await ask(first, "query_audit_logs", tool="c__ec*")
+        assert names(found) == [(there, "c__echo"), (here, "c__echo")]
+        assert (found["total"], found["exact"], "problem" in found) == (2, True, False)
+        # Pages go over the entries of all hubs.
+        page = await ask(second, "query_audit_logs", tool="c__echo", limit=1)
+        assert names(page) == [(there, "c__echo")]
+        page = await ask(second, "query_audit_logs", tool="c__echo", limit=1, cursor=page["next_cursor"])
+        assert (names(page), page["next_cursor"]) == ([(here, "c__echo")], None)
+        # One hub, one entry, a text.
+        assert names(await ask(second, "query_audit_logs", tool="c__echo", hub=here)) == [(here, "c__echo")]
+        mine = await ask(second, "query_audit_logs", tool="c__echo", hub="this")
+        assert names(mine) == [(there, "c__echo")]
+        seq = found["results"][1]["seq"]
+        (one,) = (await ask(second, "query_audit_logs", seq=seq, hub=here))["results"]
+        assert one["arguments"] == {"word": "Größe 50 %"}
+        assert "mac" not in one
+        found = await ask(second, "query_audit_logs", text="GRößE 50 %")
+        assert names(found) == [(here, "c__echo")]
+        assert names(await ask(second, "query_audit_logs", text="grÖße 50 %")) == []
+        counts = await ask(second, "get_audit_stats")
+        assert {"name": "c__echo", "count": 2} in counts["by_name"]
+        assert {row["name"] for row in counts["by_hub"]} == {here, there}
+        assert counts["earliest"] <= counts["latest"]
+        person = await visitor(second)
+        assert (await person.sign_in()).status == 200
+        shown = text(await person.content("/audit?tool=c__echo"))
+        assert f"/audit/{seq}?hub={quote(here, safe='')}" in shown
+        entry = text(await person.content(f"/audit/{seq}?hub={quote(here, safe='')}"))
+        assert here in entry
+        assert "Größe" in entry
+        await until_away(group, postgres)
 
 
 def line(seq: int, **members: Any) -> bytes:

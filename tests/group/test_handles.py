@@ -83,6 +83,7 @@ def test_the_state_of_a_server_has_the_mark_of_its_hub_outside_and_not_inside() 
         assert without_mark(line, {MARK}) == line
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 async def test_any_hub_continues_a_parked_call_and_reads_a_long_result(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

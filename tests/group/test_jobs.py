@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tabane.hub.job import Job
 from tabane.messages import say
 from tabane.operations import Progress
@@ -45,6 +47,7 @@ async def seen(hub: HttpHub, job: Job, status: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 async def test_jobs_are_seen_followed_and_cancelled_at_every_hub(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

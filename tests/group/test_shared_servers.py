@@ -26,6 +26,7 @@ async def said(peer: HttpClient, name: str, **arguments: object) -> str:
     return _text((await peer.post(sent, **headers)).json)
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 async def test_all_hubs_use_the_process_of_one(tmp_path: Path, postgres: PostgresServer) -> None:
     modern_one = child("--era", "modern", "--offers", run="group")
     servers = {"c": child("--offers", run="group"), "own": child(), "m": modern_one}
@@ -92,6 +93,7 @@ async def _call_with_everything(peer: HttpClient, session: dict[str, str]) -> No
     assert refused.json["error"]["code"] == -31000
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 async def test_another_hub_takes_a_server_over(tmp_path: Path, postgres: PostgresServer) -> None:
     counted = tmp_path / "pids"
     servers = {"c": child("--pids", str(counted), run="group", timeout=60)}

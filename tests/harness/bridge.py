@@ -63,13 +63,6 @@ class Lines:
         line, _, self._seen = self._seen.partition(b"\n")
         return line
 
-    def quiet(self, seconds: float = 0.3) -> bool:
-        """Whether nothing comes for so long: for what must not happen."""
-        if b"\n" in self._seen:
-            return False
-        ready, _, _ = select.select([self.fd], [], [], seconds)
-        return not ready or not os.read(self.fd, 1)
-
     def rest(self) -> list[bytes]:
         found = []
         with contextlib.suppress(EOFError):

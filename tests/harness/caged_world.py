@@ -133,14 +133,7 @@ def caged_world(root: Path) -> Iterator[CagedWorld]:
         os.chmod(program, 0o4755)
     abstract = f"@tabane-{os.getpid()}-{root.name}"
     victim = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            _VICTIM,
-            f"--token={SECRET}",
-        ],
-        env={"SECRET": SECRET},
-        stdout=subprocess.PIPE,
+        [sys.executable, "-c", _VICTIM, f"--token={SECRET}"], env={"SECRET": SECRET}, stdout=subprocess.PIPE
     )
     assert victim.stdout is not None
     victim.stdout.readline()

@@ -334,3 +334,12 @@ async def http_hub(
             yield served
         finally:
             await served.close()
+
+
+@asynccontextmanager
+async def http_peer(
+    folder: Path, servers: Mapping[str, Json] | None = None, **given: Any
+) -> AsyncIterator[tuple[HttpHub, HttpClient]]:
+    """Run a hub as :func:`http_hub` does, with a client that is connected to it."""
+    async with http_hub(folder, servers, **given) as here:
+        yield here, await here.peer()

@@ -8,11 +8,11 @@ import hashlib
 import io
 import json
 import tarfile
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+from tests.harness.package_registry import PackageRegistry
 
 SERVER = """#!/usr/bin/env node
 const parts = require('npm-parts-of-it');
@@ -43,7 +43,7 @@ def _tarball(name: str, about: dict[str, object], files: dict[str, str]) -> byte
     return gzip.compress(out.getvalue(), 1)
 
 
-class NpmRegistry:
+class NpmRegistry(PackageRegistry):
     """Serves ``npm-server-of-it``, an MCP server, and its dependency ``npm-parts-of-it``.
 
     Each answer takes ``delay`` seconds, and tarballs ``slowness`` more in ten pieces. ``stalls`` holds every
@@ -51,8 +51,7 @@ class NpmRegistry:
     """
 
     def __init__(self, *, delay: float = 0.0, slowness: float = 0.0) -> None:
-        self.delay, self.slowness = delay, slowness
-        self.stalls = threading.Event()
+        super().__init__(delay=delay, slowness=slowness)
         self.requests: list[str] = []
         self.authorized: list[str | None] = []
         parts = {f"part{n}.js": f"module.exports = {n};\n" for n in range(PARTS)}
@@ -68,21 +67,6 @@ class NpmRegistry:
             ),
             "npm-server-of-it": (program, _tarball("npm-server-of-it", program, {"cli.js": SERVER})),
         }  # fmt: skip
-        registry = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                registry.answer(self)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/"
 
     @property
     def server(self) -> dict[str, Any]:
@@ -103,28 +87,12 @@ class NpmRegistry:
             if not about:
                 request.send_error(404)
             elif request.path.endswith(".tgz"):
-                self._send_slowly(request, tarball)
+                self.send_slowly(request, tarball)
             else:
                 body = json.dumps(self._document(name, about, tarball)).encode()
-                request.send_response(200)
-                request.send_header("Content-Type", "application/json")
-                request.send_header("Content-Length", str(len(body)))
-                request.end_headers()
-                request.wfile.write(body)
+                self.send(request, body, "application/json")
         except OSError:
             pass  # the client was killed
-
-    def _send_slowly(self, request: BaseHTTPRequestHandler, data: bytes) -> None:
-        request.send_response(200)
-        request.send_header("Content-Length", str(len(data)))
-        request.end_headers()
-        step = len(data) // 10 + 1
-        for at in range(0, len(data), step):
-            while self.stalls.is_set():
-                time.sleep(0.05)
-            request.wfile.write(data[at : at + step])
-            request.wfile.flush()
-            time.sleep(self.slowness / 10)
 
     def _document(self, name: str, about: dict[str, object], tarball: bytes) -> dict[str, object]:
         sums = base64.b64encode(hashlib.sha512(tarball).digest()).decode()
@@ -132,14 +100,3 @@ class NpmRegistry:
         bins = {"bin": {name: about["bin"]}} if "bin" in about else {}
         version = {"name": name, **about, **bins, "dist": dist}
         return {"name": name, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stalls.clear()
-        self._server.shutdown()
-        self._server.server_close()

@@ -44,10 +44,7 @@ async def until(
 
 
 def wait_until(
-    condition: Callable[[], T | None],
-    what: str = "the condition",
-    seconds: float = LONG,
-    pause: float = 0.01,
+    condition: Callable[[], T | None], what: str = "the condition", seconds: float = LONG, pause: float = 0.01
 ) -> T:
     """Wait, without an event loop, until a condition is true, and return its value.
 

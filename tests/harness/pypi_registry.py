@@ -6,12 +6,12 @@ import base64
 import hashlib
 import io
 import sys
-import threading
 import time
 import zipfile
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+from tests.harness.package_registry import PackageRegistry
 
 SERVER = """import json
 import sys
@@ -74,14 +74,14 @@ def _metadata(name: str, *needs: str) -> str:
     return f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0.0\n{wanted}"
 
 
-class PypiRegistry:
+class PypiRegistry(PackageRegistry):
     """Serves ``server-of-it``, an MCP server, and its dependency ``parts-of-it``, as wheels.
 
     Each answer takes ``delay`` seconds, and wheels ``slowness`` more in ten pieces.
     """
 
     def __init__(self, *, delay: float = 0.0, slowness: float = 0.0) -> None:
-        self.delay, self.slowness = delay, slowness
+        super().__init__(delay=delay, slowness=slowness)
         parts = {f"parts_of_it/part{n}.py": f"VALUE = {n}\n" for n in range(PARTS)}
         wanted = "".join(f"from parts_of_it import part{n}\n" for n in range(PARTS))
         entry = "server_of_it-1.0.0.dist-info/entry_points.txt"
@@ -97,21 +97,6 @@ class PypiRegistry:
             },
         }
         self._wheels = {name: _wheel(name, self._metadata[name], files) for name, files in code.items()}
-        registry = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                registry.answer(self)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/"
 
     @property
     def server(self) -> dict[str, Any]:
@@ -135,11 +120,11 @@ class PypiRegistry:
             if name not in self._wheels:
                 request.send_error(404)
             elif parts[0] == "simple":
-                self._send(request, self._page(name), "text/html")
+                self.send(request, self._page(name), "text/html")
             elif parts[1].endswith(".metadata"):
-                self._send(request, self._metadata[name].encode(), "application/octet-stream")
+                self.send(request, self._metadata[name].encode(), "application/octet-stream")
             else:
-                self._send_slowly(request, self._wheels[name])
+                self.send_slowly(request, self._wheels[name])
         except OSError:
             pass  # the client was killed
 
@@ -149,30 +134,3 @@ class PypiRegistry:
         metadata = hashlib.sha256(self._metadata[name].encode()).hexdigest()
         link = f'<a href="/files/{file}#sha256={wheel}" data-core-metadata="sha256={metadata}">{file}</a>'
         return f"<!DOCTYPE html><html><body>{link}</body></html>".encode()
-
-    def _send(self, request: BaseHTTPRequestHandler, body: bytes, kind: str) -> None:
-        request.send_response(200)
-        request.send_header("Content-Type", kind)
-        request.send_header("Content-Length", str(len(body)))
-        request.end_headers()
-        request.wfile.write(body)
-
-    def _send_slowly(self, request: BaseHTTPRequestHandler, data: bytes) -> None:
-        request.send_response(200)
-        request.send_header("Content-Length", str(len(data)))
-        request.end_headers()
-        step = len(data) // 10 + 1
-        for at in range(0, len(data), step):
-            request.wfile.write(data[at : at + step])
-            request.wfile.flush()
-            time.sleep(self.slowness / 10)
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()

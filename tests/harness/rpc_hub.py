@@ -17,10 +17,10 @@ from tabane.errors import TabaneError
 from tabane.hub.http.door import HttpDoor, HttpWaits
 from tabane.hub.hub import Hub
 from tabane.messages import Message
-from tabane.operations import Caller, Face, Operation, OperationTable, Privilege, StreamPart
+from tabane.operations import Caller, Face, Operation, OperationTable, Privilege, Progress, StreamPart
 from tabane.wire import websocket
 from tabane.wire.websocket import Event, WebSocketDecoder
-from tests.harness.http_hub import HttpHub, open_door, request
+from tests.harness.http_hub import HttpClient, HttpHub, open_door, request
 from tests.harness.running_hub import SOON, Json, RunningHub
 
 RPC = frozenset({Face.RPC})
@@ -94,6 +94,9 @@ class FakeOperations:
         finally:
             self.left += 1
 
+    async def work(self, caller: Caller, params: Echo, progress: Progress) -> str:
+        return await self.wait(caller, params)
+
     async def stop(self, caller: Caller, params: Echo) -> dict[str, str]:
         self.stopped = True
         return {"status": "stopping"}
@@ -109,6 +112,7 @@ class FakeOperations:
             Operation("loading", "", Echo, self.loading, RPC, read, public=True),
             Operation("count", "", Count, self.count, RPC, read, kind="stream", public=True),
             Operation("secret", "", Echo, self.echo, RPC, read),
+            Operation("work", "", Echo, self.work, RPC, read, kind="job"),
             Operation("stop_server", "", Echo, self.stop, RPC, Privilege.ADMIN),
             Operation("assistants_only", "", Echo, self.echo, frozenset({Face.MCP}), read, public=True),
         ]
@@ -201,7 +205,7 @@ async def rpc_hub(folder: Path, *, waits: HttpWaits | None = None, **settings: A
     works = FakeOperations()
 
     def table(hub: Hub) -> OperationTable:
-        return OperationTable(works.table())
+        return OperationTable([*works.table(), *hub.jobs.table()])
 
     async with open_door(folder, {}, table, waits, **settings) as (running, door):
         served = RpcHub(running, door, works)
@@ -209,3 +213,17 @@ async def rpc_hub(folder: Path, *, waits: HttpWaits | None = None, **settings: A
             yield served
         finally:
             await served.close()
+
+
+@asynccontextmanager
+async def rpc_peer(folder: Path, **given: Any) -> AsyncIterator[tuple[RpcHub, HttpClient]]:
+    """Run a hub as :func:`rpc_hub` does, with a client that is connected to it."""
+    async with rpc_hub(folder, **given) as here:
+        yield here, await here.peer()
+
+
+@asynccontextmanager
+async def rpc_frames(folder: Path, **given: Any) -> AsyncIterator[tuple[RpcHub, WebSocketClient]]:
+    """Run a hub as :func:`rpc_hub` does, with a WebSocket to it."""
+    async with rpc_hub(folder, **given) as here:
+        yield here, await here.frames()

@@ -238,6 +238,20 @@ async def running_hub(
         await here.close()
 
 
+@asynccontextmanager
+async def connected_hub(
+    folder: Path,
+    servers: Mapping[str, Json],
+    version: Client = "2025-06-18",
+    *,
+    capabilities: Json | None = None,
+    **settings: Any,
+) -> AsyncIterator[tuple[RunningHub, SocketClient]]:
+    """A hub as :func:`running_hub` gives it, with a client of that version and capabilities."""
+    async with running_hub(folder, servers, **settings) as here:
+        yield here, await here.connect(version, capabilities=capabilities)
+
+
 async def loop_turns(count: int = 300) -> None:
     """Let everything in this process continue for a number of turns of its loop."""
     for _ in range(count):

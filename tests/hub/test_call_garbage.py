@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.running_hub import ENVELOPE, Json, child, running_hub
+from tests.harness.running_hub import ENVELOPE, Json, child, connected_hub
 
 CALLS = 100
 
@@ -24,8 +24,7 @@ async def test_a_call_is_freed_when_it_is_answered(
         call = {"name": "call_tool", "arguments": call}
     if version == "2026-07-28":
         call["_meta"] = ENVELOPE
-    async with running_hub(tmp_path, {"up": child("--era", upstream)}) as here:
-        line = await here.connect(version)
+    async with connected_hub(tmp_path, {"up": child("--era", upstream)}, version) as (_, line):
         for _ in range(CALLS):
             await line.result("tools/call", call)
         gc.collect()

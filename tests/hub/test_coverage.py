@@ -72,8 +72,7 @@ class Place:
         await collection.upsert(
             [
                 record_of(
-                    post,
-                    {"content": self.model.vector(post.content)} if post.post_id in vectors else {},
+                    post, {"content": self.model.vector(post.content)} if post.post_id in vectors else {}
                 )
                 for post in posts
             ]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.harness.patience import run
-from tests.harness.running_hub import child, running_hub
+from tests.harness.running_hub import child, connected_hub
 from tests.hub.questions.asking import FORM_STEP, answered, answers_to, asked_once, asking, call_of
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC2"
@@ -22,8 +22,7 @@ def echoed(tmp_path: Path, text: str, server: dict[str, Any] | None = None, **se
     got: list[str] = []
 
     async def scenario() -> None:
-        async with running_hub(tmp_path, {"c": {**child(), **(server or {})}}, **settings) as here:
-            client = await here.connect()
+        async with connected_hub(tmp_path, {"c": {**child(), **(server or {})}}, **settings) as (_, client):
             answer = await client.request("tools/call", {"name": "c__echo", "arguments": {"text": text}})
             got.append(json.dumps(answer["result"]))
 
@@ -58,8 +57,10 @@ def test_a_server_can_have_a_setting_of_its_own(tmp_path: Path) -> None:
 
 
 async def test_the_answer_to_a_call_that_was_parked_is_screened_too(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": asking()}, credentials_in_calls="redact") as here:
-        client = await here.connect("2026-07-28")
+    async with connected_hub(tmp_path, {"up": asking()}, "2026-07-28", credentials_in_calls="redact") as (
+        _,
+        client,
+    ):
         request = call_of(FORM_STEP)
         asked = await asked_once(client, request)
         given = {"action": "accept", "content": {"name": TOKEN}}

@@ -210,6 +210,7 @@ class ServedModels(LetterModels):
         return self._served
 
 
+@pytest.mark.heavy("a real embedding model")
 @pytest.mark.parametrize("first", ["a", "new"])
 def test_killed_while_it_embeds_it_goes_on_where_it_stood(tmp_path: Path, first: str) -> None:
     async def write(serving: str) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tabane.errors import BadArguments, HubDraining, HubError, StoreFull, UnknownName
 from tabane.hub import jobs as limits
@@ -64,9 +66,9 @@ class House:
         self.jobs = Jobs(asyncio.get_running_loop(), patience=0.2)
         self.door = Door(OperationTable(self.jobs.table()), self.jobs)
 
-    async def begun(self) -> tuple[Job, Work]:
+    async def begun(self, caller: Caller | None = None) -> tuple[Job, Work]:
         work = Work()
-        job = self.jobs.start("count", TITLE, work)
+        job = self.jobs.start("count", TITLE, work, caller)
         await work.begun.wait()
         return job, work
 
@@ -80,15 +82,13 @@ class House:
         return state
 
 
-def play(scene: Callable[[House], Awaitable[None]]) -> None:
-    async def run() -> None:
-        house = House()
-        try:
-            await asyncio.wait_for(scene(house), LONG)
-        finally:
-            await house.jobs.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def job_house() -> AsyncIterator[House]:
+    house = House()
+    try:
+        yield house
+    finally:
+        await house.jobs.close()
 
 
 async def passed(seconds: float) -> None:
@@ -98,8 +98,8 @@ async def passed(seconds: float) -> None:
     await event.wait()
 
 
-def test_a_job_is_followed_to_its_result() -> None:
-    async def scene(house: House) -> None:
+async def test_a_job_is_followed_to_its_result() -> None:
+    async with job_house() as house:
         before = time.time()
         job, work = await house.begun()
         state = await house.ask("follow_job", job=job.key)
@@ -119,11 +119,9 @@ def test_a_job_is_followed_to_its_result() -> None:
         assert (state["status"], state["result"]) == ("done", {"counted": 3})
         assert state["ended"] >= state["started"]
 
-    play(scene)
 
-
-def test_a_follower_is_answered_when_something_changed_and_not_before() -> None:
-    async def scene(house: House) -> None:
+async def test_a_follower_is_answered_when_something_changed_and_not_before() -> None:
+    async with job_house() as house:
         job, work = await house.begun()
         known = (await house.ask("follow_job", job=job.key))["version"]
         follower = asyncio.ensure_future(house.ask("follow_job", job=job.key, version=known))
@@ -136,30 +134,24 @@ def test_a_follower_is_answered_when_something_changed_and_not_before() -> None:
         # Who knows another version than the present one is answered at once.
         assert (await house.ask("follow_job", job=job.key, version=known))["done"] == 2
 
-    play(scene)
 
-
-def test_a_follower_without_news_is_answered_when_its_time_is_up() -> None:
-    async def scene(house: House) -> None:
+async def test_a_follower_without_news_is_answered_when_its_time_is_up() -> None:
+    async with job_house() as house:
         job, _ = await house.begun()
         state = await house.ask("follow_job", job=job.key, version=job.version, wait=0.05)
         assert (state["status"], state["version"]) == ("running", job.version)
 
-    play(scene)
 
-
-def test_a_job_that_is_over_is_not_waited_for() -> None:
-    async def scene(house: House) -> None:
+async def test_a_job_that_is_over_is_not_waited_for() -> None:
+    async with job_house() as house:
         job, work = await house.begun()
         work.ends()
         state = await house.over(job)
         assert await house.ask("follow_job", job=job.key, version=state["version"], wait=30) == state
 
-    play(scene)
 
-
-def test_a_million_words_of_progress_are_a_few_versions() -> None:
-    async def scene(house: House) -> None:
+async def test_a_million_words_of_progress_are_a_few_versions() -> None:
+    async with job_house() as house:
         job, work = await house.begun()
 
         def tell() -> None:
@@ -178,11 +170,9 @@ def test_a_million_words_of_progress_are_a_few_versions() -> None:
         state = await house.ask("follow_job", job=job.key, version=known)
         assert (state["version"], state["done"]) == (known + 1, 999_999), "the last word is not lost"
 
-    play(scene)
 
-
-def test_the_end_is_told_though_the_last_progress_was_just_told() -> None:
-    async def scene(house: House) -> None:
+async def test_the_end_is_told_though_the_last_progress_was_just_told() -> None:
+    async with job_house() as house:
         job, work = await house.begun()
         work.tell(1, 2)
         work.tell(2, 2)
@@ -193,11 +183,9 @@ def test_the_end_is_told_though_the_last_progress_was_just_told() -> None:
         await passed(2 * BETWEEN_VERSIONS)
         assert await house.ask("follow_job", job=job.key) == state, "what it tells now is not heard"
 
-    play(scene)
 
-
-def test_a_failure_is_told_in_the_language_of_who_asks() -> None:
-    async def scene(house: House) -> None:
+async def test_a_failure_is_told_in_the_language_of_who_asks() -> None:
+    async with job_house() as house:
         job, work = await house.begun()
         work.ends(error=StoreFull(say("Nothing was found.")))
         for caller, words in [(EN, "Nothing was found."), (JA, "何も見つかりませんでした。")]:
@@ -206,37 +194,31 @@ def test_a_failure_is_told_in_the_language_of_who_asks() -> None:
             assert state["error"] == {"code": -32603, "message": words, "reason": "storage"}
         assert "result" not in state
 
-    play(scene)
-
 
 @pytest.mark.parametrize("fault", [ZeroDivisionError("a secret"), asyncio.CancelledError("a secret")])
-def test_a_fault_of_ours_is_logged_and_not_shown(
+async def test_a_fault_of_ours_is_logged_and_not_shown(
     fault: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scene(house: House) -> None:
-        job, work = await house.begun()
-        work.ends(error=fault)
-        state = await house.over(job)
-        assert (state["status"], state["error"]["reason"]) == ("failed", "internal")
-        assert "secret" not in str(state)
-
     with caplog.at_level(logging.ERROR):
-        play(scene)
+        async with job_house() as house:
+            job, work = await house.begun()
+            work.ends(error=fault)
+            state = await house.over(job)
+            assert (state["status"], state["error"]["reason"]) == ("failed", "internal")
+            assert "secret" not in str(state)
     assert "(count) failed" in caplog.text
 
 
-def test_a_result_that_cannot_be_written_fails_its_job_alone() -> None:
-    async def scene(house: House) -> None:
+async def test_a_result_that_cannot_be_written_fails_its_job_alone() -> None:
+    async with job_house() as house:
         job, work = await house.begun()
         work.ends(object())
         assert (await house.over(job))["status"] == "failed"
         assert len((await house.ask("list_jobs"))["results"]) == 1
 
-    play(scene)
 
-
-def test_a_job_is_cancelled_and_what_it_told_stays() -> None:
-    async def scene(house: House) -> None:
+async def test_a_job_is_cancelled_and_what_it_told_stays() -> None:
+    async with job_house() as house:
         job, work = await house.begun()
         work.tell(3, 9)
         state = await house.ask("cancel_job", job=job.key)
@@ -244,19 +226,15 @@ def test_a_job_is_cancelled_and_what_it_told_stays() -> None:
         assert not {"result", "error"} & set(state)
         assert house.jobs.running == 0
 
-    play(scene)
 
-
-def test_a_job_is_cancelled_before_it_did_anything() -> None:
-    async def scene(house: House) -> None:
+async def test_a_job_is_cancelled_before_it_did_anything() -> None:
+    async with job_house() as house:
         job = house.jobs.start("count", TITLE, Work())
         assert (await house.ask("cancel_job", job=job.key))["status"] == "cancelled"
 
-    play(scene)
 
-
-def test_a_job_that_takes_its_time_to_stop_is_said_to_run_on() -> None:
-    async def scene(house: House) -> None:
+async def test_a_job_that_takes_its_time_to_stop_is_said_to_run_on() -> None:
+    async with job_house() as house:
         job, work = await house.begun()
         work.deaf = True
         assert (await house.ask("cancel_job", job=job.key))["status"] == "running"
@@ -264,11 +242,9 @@ def test_a_job_that_takes_its_time_to_stop_is_said_to_run_on() -> None:
         assert (await house.over(job))["result"] == "after all"
         assert (await house.ask("cancel_job", job=job.key))["status"] == "done"
 
-    play(scene)
 
-
-def test_one_job_too_many_is_refused_until_another_is_over() -> None:
-    async def scene(house: House) -> None:
+async def test_one_job_too_many_is_refused_until_another_is_over() -> None:
+    async with job_house() as house:
         begun = [await house.begun() for _ in range(limits.MOST_RUNNING)]
         with pytest.raises(HubError, match="16 jobs are already running"):
             house.jobs.start("count", TITLE, Work())
@@ -276,11 +252,9 @@ def test_one_job_too_many_is_refused_until_another_is_over() -> None:
         await house.over(begun[0][0])
         assert (await house.begun())[0].status == "running"
 
-    play(scene)
 
-
-def test_the_latest_hundred_are_kept_and_whatever_runs() -> None:
-    async def scene(house: House) -> None:
+async def test_the_latest_hundred_are_kept_and_whatever_runs() -> None:
+    async with job_house() as house:
         first, _ = await house.begun()
         over = []
         for _ in range(limits.MOST_KEPT + 5):
@@ -293,22 +267,85 @@ def test_the_latest_hundred_are_kept_and_whatever_runs() -> None:
         with pytest.raises(UnknownName, match="tabane jobs list"):
             await house.ask("follow_job", job=over[0])
 
-    play(scene)
 
-
-def test_large_results_are_kept_up_to_a_limit() -> None:
-    async def scene(house: House) -> None:
-        for _ in range(3):
+@pytest.mark.parametrize(
+    ("sizes", "kept"),
+    [
+        ([8 << 20, 8 << 20], 2),  # exactly the limit
+        ([8 << 20, (8 << 20) + 1], 1),
+        ([8 << 20, 8 << 20, 8 << 20, 1000], 2),
+        ([20 << 20], 1),  # the latest result is kept, whatever its size
+        ([1000, 20 << 20], 1),
+        ([20 << 20, 1000], 1),
+    ],
+)
+async def test_results_are_kept_up_to_a_limit_and_always_the_latest(sizes: list[int], kept: int) -> None:
+    keys = []
+    async with job_house() as house:
+        for size in sizes:
             job, work = await house.begun()
-            work.ends("x" * (limits.MOST_KEPT_BYTES // 2))
-            await house.over(job)
-        assert len((await house.ask("list_jobs"))["results"]) == 1
+            work.ends("x" * (size - 2))  # as JSON, it has two quotation marks
+            await job.changed(job.version, LONG)
+            keys.append(job.key)
+        rows = (await house.ask("list_jobs"))["results"]
+    assert [row["job"] for row in rows] == keys[: -kept - 1 : -1]
+    assert len(rows[0]["result"]) == sizes[-1] - 2
 
-    play(scene)
+
+PROGRAM = structs.replace(EN, session="rpc-1", client="importer", pid=41, connected=True)
 
 
-def test_the_end_of_the_hub_ends_jobs_and_tells_who_follows_them() -> None:
-    async def scene(house: House) -> None:
+@pytest.mark.parametrize(
+    ("caller", "detached", "gone", "status"),
+    [
+        (PROGRAM, False, "rpc-1", "cancelled"),
+        (PROGRAM, False, "rpc-2", "running"),
+        (PROGRAM, True, "rpc-1", "running"),
+        (structs.replace(PROGRAM, connected=False), False, "rpc-1", "running"),
+        (None, False, "rpc-1", "running"),
+    ],
+    ids=["its connection", "another connection", "detached", "begun by a POST", "begun by the hub"],
+)
+async def test_a_job_ends_with_the_connection_that_it_belongs_to(
+    caller: Caller | None, detached: bool, gone: str, status: str
+) -> None:
+    async with job_house() as house:
+        job, work = await house.begun(caller)
+        work.tell(3, 9)
+        if detached:
+            await house.ask("detach_job", job=job.key)
+        known = (await house.ask("list_jobs"))["results"][0]["version"]
+        house.jobs.session_ended(gone)
+        if status == "cancelled":
+            state = await house.ask("follow_job", job=job.key, version=known)
+            assert "The program that started the job ended. Completed work is kept." in str(state["error"])
+            assert state["done"] == 3
+        else:
+            work.ends("all")
+            assert (await house.over(job))["result"] == "all"
+
+
+async def test_a_detached_job_is_news_once_and_keeps_its_owner_in_the_list() -> None:
+    async with job_house() as house:
+        job, work = await house.begun(PROGRAM)
+        owner = {"client": "importer", "pid": 41, "detached": False}
+        assert (await house.ask("list_jobs"))["results"][0]["owner"] == owner
+        known = job.version
+        follower = asyncio.ensure_future(house.ask("follow_job", job=job.key, version=known))
+        await asyncio.sleep(0)
+        state = await house.ask("detach_job", job=job.key)
+        assert (state["owner"], state["version"]) == (owner | {"detached": True}, known + 1)
+        assert await follower == state
+        assert await house.ask("detach_job", job=job.key) == state
+        work.ends()
+        await house.over(job)
+        assert (await house.ask("detach_job", job=job.key))["status"] == "done"
+        with pytest.raises(UnknownName):
+            await house.ask("detach_job", job="none")
+
+
+async def test_the_end_of_the_hub_ends_jobs_and_tells_who_follows_them() -> None:
+    async with job_house() as house:
         job, work = await house.begun()
         follower = asyncio.ensure_future(house.ask("follow_job", job=job.key, version=job.version))
         await asyncio.sleep(0)
@@ -318,19 +355,15 @@ def test_the_end_of_the_hub_ends_jobs_and_tells_who_follows_them() -> None:
         with pytest.raises(HubDraining):
             house.jobs.start("count", TITLE, work)
 
-    play(scene)
 
-
-def test_a_job_that_does_not_stop_does_not_keep_the_hub(caplog: pytest.LogCaptureFixture) -> None:
-    async def scene(house: House) -> None:
-        _, work = await house.begun()
-        work.deaf = True
-        await house.jobs.close()
-        assert house.jobs.running == 1
-        work.ends()
-
+async def test_a_job_that_does_not_stop_does_not_keep_the_hub(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        play(scene)
+        async with job_house() as house:
+            _, work = await house.begun()
+            work.deaf = True
+            await house.jobs.close()
+            assert house.jobs.running == 1
+            work.ends()
     assert "did not stop" in caplog.text
 
 
@@ -345,12 +378,10 @@ def test_a_job_that_does_not_stop_does_not_keep_the_hub(caplog: pytest.LogCaptur
         ("list_jobs", {"all": True}),
     ],
 )
-def test_parameters_that_do_not_fit_are_refused(method: str, params: dict[str, Any]) -> None:
-    async def scene(house: House) -> None:
+async def test_parameters_that_do_not_fit_are_refused(method: str, params: dict[str, Any]) -> None:
+    async with job_house() as house:
         with pytest.raises(BadArguments):
             await house.ask(method, **params)
-
-    play(scene)
 
 
 ACTIONS = st.lists(
@@ -362,10 +393,10 @@ ACTIONS = st.lists(
 
 
 @given(ACTIONS)
-def test_whatever_happens_in_whatever_order_each_job_is_where_it_was_brought(
+async def test_whatever_happens_in_whatever_order_each_job_is_where_it_was_brought(
     actions: list[tuple[str, int, int]],
 ) -> None:
-    async def scene(house: House) -> None:
+    async with job_house() as house:
         begun: list[tuple[Job, Work]] = []
         wanted: list[str] = []
         versions: dict[str, int] = {}
@@ -390,8 +421,6 @@ def test_whatever_happens_in_whatever_order_each_job_is_where_it_was_brought(
         rows = {row["job"]: row for row in (await house.ask("list_jobs"))["results"]}
         assert [rows[job.key]["status"] for job, _ in begun] == wanted
         assert house.jobs.running == wanted.count("running")
-
-    play(scene)
 
 
 async def bring(house: House, what: str, job: Job, work: Work) -> None:
@@ -453,8 +482,8 @@ def test_a_rate_is_never_negative_nor_its_memory_long(steps: list[tuple[float, i
     assert len(pace._steps) <= WINDOW / BETWEEN_VERSIONS + 3
 
 
-def test_time_left_follows_from_the_rate() -> None:
-    async def scene(house: House) -> None:
+async def test_time_left_follows_from_the_rate() -> None:
+    async with job_house() as house:
         job, work = await house.begun()
         work.tell(0, 100)
         await passed(LEAST_SPAN + 0.1)
@@ -462,5 +491,3 @@ def test_time_left_follows_from_the_rate() -> None:
         state = await house.ask("follow_job", job=job.key)
         assert state["left"] == pytest.approx(50 / state["rate"], rel=0.1)
         assert 20 < state["rate"] < 100
-
-    play(scene)

@@ -29,6 +29,7 @@ def user(tmp_path: Path) -> Iterator[User]:
     user.close()
 
 
+@pytest.mark.heavy("a hub with real servers")
 def test_two_bridges_at_once_start_one_hub(user: User) -> None:
     clients = [user.client() for _ in range(4)]
     for client in clients:

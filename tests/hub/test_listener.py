@@ -6,7 +6,8 @@ import asyncio
 import os
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -47,32 +48,25 @@ class Reception:
         self.changed.set()
 
 
-Scene = Callable[[HubListener, Reception, str], Awaitable[None]]
-
-
-def play(
+@asynccontextmanager
+async def open_listener(
     tmp_path: Path,
-    scene: Scene,
     *,
     places: int = 10,
     peer_uid: Callable[[socket.socket], int] | None = None,
     hello_limit: float = 5.0,
-) -> None:
-    """Run a scene before an open door."""
-
-    async def run() -> None:
-        path = str(tmp_path / "hub.sock")
-        reception = Reception(places)
-        listener = HubListener(asyncio.get_running_loop(), path, reception, peer_uid, hello_limit)
-        listener.open()
-        try:
-            await asyncio.wait_for(scene(listener, reception, path), LIMIT)
-        finally:
-            listener.close()
-            for fd, _ in reception.taken:
-                os.close(fd)
-
-    asyncio.run(run())
+) -> AsyncIterator[tuple[HubListener, Reception, str]]:
+    """A listener, who takes its connections, and the path of its socket, which is removed in the end."""
+    path = str(tmp_path / "hub.sock")
+    reception = Reception(places)
+    listener = HubListener(asyncio.get_running_loop(), path, reception, peer_uid, hello_limit)
+    listener.open()
+    try:
+        yield listener, reception, path
+    finally:
+        listener.close()
+        for fd, _ in reception.taken:
+            os.close(fd)
     assert not (tmp_path / "hub.sock").exists()
 
 
@@ -98,8 +92,8 @@ async def greet(path: str, hello: Hello) -> Welcome | HelloRefused:
         writer.close()
 
 
-def test_a_hello_is_answered_and_the_connection_handed_over(tmp_path: Path) -> None:
-    async def scene(listener: HubListener, reception: Reception, path: str) -> None:
+async def test_a_hello_is_answered_and_the_connection_handed_over(tmp_path: Path) -> None:
+    async with open_listener(tmp_path) as (listener, reception, path):
         reader, writer = await enter(path, hellos.encode(HELLO)[:10])
         writer.write(hellos.encode(HELLO)[10:])
         assert hellos.read_answer(await reader.readline()) == Welcome("1.0", 7, "/s.json")
@@ -113,8 +107,6 @@ def test_a_hello_is_answered_and_the_connection_handed_over(tmp_path: Path) -> N
         assert await reader.readline() == b"still\n"
         writer.close()
 
-    play(tmp_path, scene)
-
 
 @pytest.mark.parametrize(
     "line",
@@ -127,28 +119,24 @@ def test_a_hello_is_answered_and_the_connection_handed_over(tmp_path: Path) -> N
         b'{"tabane":"hello"}\n',
     ],
 )
-def test_what_is_no_hello_is_shown_out_and_the_next_one_served(tmp_path: Path, line: bytes) -> None:
-    async def scene(listener: HubListener, reception: Reception, path: str) -> None:
+async def test_what_is_no_hello_is_shown_out_and_the_next_one_served(tmp_path: Path, line: bytes) -> None:
+    async with open_listener(tmp_path) as (_, _, path):
         reader, writer = await enter(path, line)
         assert await remainder(reader) == b""
         writer.close()
         assert isinstance(await greet(path, HELLO), Welcome)
 
-    play(tmp_path, scene)
 
-
-def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
-    async def scene(listener: HubListener, reception: Reception, path: str) -> None:
+async def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
+    async with open_listener(tmp_path, hello_limit=0.05) as (_, _, path):
         reader, writer = await enter(path, b'{"tabane"')
         assert await reader.read() == b""
         writer.close()
         assert isinstance(await greet(path, HELLO), Welcome)
 
-    play(tmp_path, scene, hello_limit=0.05)
 
-
-def test_many_who_say_nothing_leave_room_again(tmp_path: Path) -> None:
-    async def scene(listener: HubListener, reception: Reception, path: str) -> None:
+async def test_many_who_say_nothing_leave_room_again(tmp_path: Path) -> None:
+    async with open_listener(tmp_path) as (_, _, path):
         silent = [await enter(path, b"") for _ in range(door.MOST_GREETINGS)]
         reader, writer = await enter(path, b"")
         assert await remainder(reader) == b""
@@ -158,8 +146,6 @@ def test_many_who_say_nothing_leave_room_again(tmp_path: Path) -> None:
         while not isinstance(await _greeted(path), Welcome):
             pass
 
-    play(tmp_path, scene)
-
 
 async def _greeted(path: str) -> Welcome | HelloRefused | None:
     try:
@@ -168,26 +154,22 @@ async def _greeted(path: str) -> Welcome | HelloRefused | None:
         return None
 
 
-def test_another_user_is_shown_out_before_a_word(tmp_path: Path) -> None:
-    async def scene(listener: HubListener, reception: Reception, path: str) -> None:
+async def test_another_user_is_shown_out_before_a_word(tmp_path: Path) -> None:
+    async with open_listener(tmp_path, peer_uid=lambda _: os.getuid() + 1) as (_, reception, path):
         reader, writer = await enter(path, b"")
         assert await reader.read() == b""
         writer.close()
         assert reception.taken == []
 
-    play(tmp_path, scene, peer_uid=lambda _: os.getuid() + 1)
 
-
-def test_a_peer_whose_user_cannot_be_told_is_shown_out(tmp_path: Path) -> None:
+async def test_a_peer_whose_user_cannot_be_told_is_shown_out(tmp_path: Path) -> None:
     def unknown(peer: socket.socket) -> int:
         raise OSError("no")
 
-    async def scene(listener: HubListener, reception: Reception, path: str) -> None:
+    async with open_listener(tmp_path, peer_uid=unknown) as (_, _, path):
         reader, writer = await enter(path, b"")
         assert await reader.read() == b""
         writer.close()
-
-    play(tmp_path, scene, peer_uid=unknown)
 
 
 def test_the_kernel_tells_the_user_of_a_peer() -> None:
@@ -196,26 +178,22 @@ def test_the_kernel_tells_the_user_of_a_peer() -> None:
         assert door.uid_of(one) == os.getuid()
 
 
-def test_a_full_house_says_so(tmp_path: Path) -> None:
-    async def scene(listener: HubListener, reception: Reception, path: str) -> None:
+async def test_a_full_house_says_so(tmp_path: Path) -> None:
+    async with open_listener(tmp_path, places=1) as (_, _, path):
         assert isinstance(await greet(path, HELLO), Welcome)
         answer = await greet(path, HELLO)
         assert isinstance(answer, HelloRefused)
         assert answer.code == "full"
 
-    play(tmp_path, scene, places=1)
 
-
-def test_a_socket_that_a_dead_hub_left_is_replaced(tmp_path: Path) -> None:
+async def test_a_socket_that_a_dead_hub_left_is_replaced(tmp_path: Path) -> None:
     left = socket.socket(socket.AF_UNIX)
     left.bind(str(tmp_path / "hub.sock"))
     left.close()
 
-    async def scene(listener: HubListener, reception: Reception, path: str) -> None:
+    async with open_listener(tmp_path) as (_, _, path):
         assert isinstance(await greet(path, HELLO), Welcome)
         assert os.stat(path).st_mode & 0o777 == 0o600
-
-    play(tmp_path, scene)
 
 
 @pytest.mark.parametrize(

@@ -25,15 +25,10 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def measured(place: Place, **more: Any) -> Measure:
+async def measured(place: Place, **more: Any) -> Measure:
     """The measure of a home's settings, asked for as a document is put: in a thread."""
-    found: list[Measure] = []
-
-    async def work(models: HubModels) -> None:
-        found.append(await asyncio.to_thread(models.measure))
-
-    place.run(work, **more)
-    return found[0]
+    async with place.opened(**more) as models:
+        return await asyncio.to_thread(models.measure)
 
 
 def packed(hub: ModelHub, kept: str) -> ModelFinder:
@@ -41,10 +36,10 @@ def packed(hub: ModelHub, kept: str) -> ModelFinder:
     return ModelFinder(hub, kept)
 
 
-def test_a_model_in_a_folder_measures_with_its_own_tokenizer_and_is_not_started(place: Place) -> None:
+async def test_a_model_in_a_folder_measures_with_its_own_tokenizer_and_is_not_started(place: Place) -> None:
     place.set(model=place.model("one"))
 
-    async def work(models: HubModels) -> None:
+    async with place.opened() as models:
         measure = await asyncio.to_thread(models.measure)
         assert measure.capacity == 16 - 2 - 1  # what it takes, less what is around a text and its title
         text = "the cat, the unheard-of dog"
@@ -62,47 +57,43 @@ def test_a_model_in_a_folder_measures_with_its_own_tokenizer_and_is_not_started(
             )
             == 1
         )
-
-    place.run(work)
     assert not [child for child in psutil.Process().children() if "counting" in " ".join(command(child))]
 
 
-def test_another_model_or_another_length_is_another_measure(place: Place) -> None:
+async def test_another_model_or_another_length_is_another_measure(place: Place) -> None:
     one, two = place.model("one"), place.model("two", seed=2)
     names = []
     for values in ({"model": one}, {"model": two}, {"model": one, "model_max_tokens": 12}, {"model": "none"}):
         place.set(**values)
-        names.append(measured(place).name)
+        names.append((await measured(place)).name)
     assert len(set(names)) == 4
     place.set(model=one)
-    assert measured(place).name == names[0]
+    assert (await measured(place)).name == names[0]
 
 
-def test_the_installed_model_measures_by_default(place: Place) -> None:
-    measure = measured(place, make_finder=packed)
+async def test_the_installed_model_measures_by_default(place: Place) -> None:
+    measure = await measured(place, make_finder=packed)
     assert measure.capacity == 494
     assert "universal-sentence-encoder" in measure.name
 
 
-def test_the_package_of_minilm_measures_where_it_is_named(place: Place) -> None:
+async def test_the_package_of_minilm_measures_where_it_is_named(place: Place) -> None:
     place.set(model=MINILM)
-    measure = measured(place, make_finder=packed)
+    measure = await measured(place, make_finder=packed)
     assert measure.capacity == 238
     assert "MiniLM" in measure.name
 
 
-def test_the_model_that_is_open_is_the_one_that_texts_are_cut_for(place: Place) -> None:
+async def test_the_model_that_is_open_is_the_one_that_texts_are_cut_for(place: Place) -> None:
     place.set(model=place.model("one"))
 
-    async def work(models: HubModels) -> None:
+    async with place.opened() as models:
         assert not isinstance(await models.wanted(), NoModel)
         (
             place.folder / "one" / "sentence_bert_config.json"
         ).unlink()  # another recipe, once it is opened again
         assert (await asyncio.to_thread(models.measure)).capacity == 13
-
-    place.run(work)
-    assert measured(place).capacity == 494
+    assert (await measured(place)).capacity == 494
 
 
 @pytest.mark.parametrize(
@@ -120,42 +111,36 @@ def test_the_model_that_is_open_is_the_one_that_texts_are_cut_for(place: Place) 
         ({"model": "/nowhere/at/all"}, "2:estimate/494"),
     ],
 )
-def test_what_has_no_tokenizer_here_is_estimated_by_what_is_known_of_its_family(
+async def test_what_has_no_tokenizer_here_is_estimated_by_what_is_known_of_its_family(
     place: Place, values: dict[str, str], name: str
 ) -> None:
     place.set(**values)
-    measure = measured(place)
+    measure = await measured(place)
     assert measure.name == name
     assert measure.count("What is it? 何か") > 4
 
 
-def test_a_model_whose_files_are_broken_is_estimated(place: Place) -> None:
+async def test_a_model_whose_files_are_broken_is_estimated(place: Place) -> None:
     folder = Path(place.model("one"))
     place.set(model=str(folder))
     (folder / "tokenizer.json").write_text("no tokenizer")
 
-    async def work(models: HubModels) -> None:
+    async with place.opened() as models:
         measure = await asyncio.to_thread(models.measure)
         assert await asyncio.to_thread(chunks, "the cat sat. " * 9, "text", measure)
         (folder / "tokenizer.json").unlink()
-
-    place.run(work)
-    assert measured(place).name.startswith("2:estimate/")
+    assert (await measured(place)).name.startswith("2:estimate/")
 
 
-def test_on_an_event_loop_it_answers_all_the_same(place: Place) -> None:
-    async def work(models: HubModels) -> None:
+async def test_on_an_event_loop_it_answers_all_the_same(place: Place) -> None:
+    async with place.opened() as models:
         assert models.measure().name == ESTIMATED
 
-    place.run(work)
 
-
-def test_after_the_end_everything_is_estimated(place: Place) -> None:
+async def test_after_the_end_everything_is_estimated(place: Place) -> None:
     place.set(model=place.model("one"))
     known: list[HubModels] = []
 
-    async def work(models: HubModels) -> None:
+    async with place.opened() as models:
         known.append(models)
-
-    place.run(work)
     assert known[0].measure().name == "2:estimate/13"

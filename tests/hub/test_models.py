@@ -7,7 +7,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,6 @@ from tests.search.embedding.servers import FakeHub, FakeService
 
 LIMIT = LONG
 CALLER = Caller("local", Face.RPC, "1")
-Work = Callable[[HubModels], Awaitable[None]]
 
 
 class Kept:
@@ -96,16 +96,14 @@ class Place:
         more.setdefault("make_finder", _without_packages)
         return HubModels(lambda: self.settings, self.environ, kept, **more)
 
-    def run(self, work: Work, **more: Any) -> None:
-        async def run() -> None:
-            async with asyncio.timeout(LIMIT):
-                models = self.models(**more)
-                try:
-                    await work(models)
-                finally:
-                    await models.close()
-
-        asyncio.run(run())
+    @asynccontextmanager
+    async def opened(self, **more: Any) -> AsyncIterator[HubModels]:
+        """Models of a hub, which leave no process behind."""
+        models = self.models(**more)
+        try:
+            yield models
+        finally:
+            await models.close()
         assert workers() == []
 
 
@@ -164,10 +162,10 @@ async def call(models: HubModels, name: str, **params: Any) -> Any:
 # -- opening -------------------------------------------------------------------------------------
 
 
-def test_a_model_is_opened_once_however_many_want_it_at_once(place: Place) -> None:
+async def test_a_model_is_opened_once_however_many_want_it_at_once(place: Place) -> None:
     place.set(model=place.model("one"))
 
-    async def work(models: HubModels) -> None:
+    async with place.opened() as models:
         assert workers() == []
         found = await asyncio.gather(*(models.wanted() for _ in range(20)))
         assert len({opened(each).fingerprint for each in found}) == 1
@@ -175,36 +173,31 @@ def test_a_model_is_opened_once_however_many_want_it_at_once(place: Place) -> No
         assert len(workers()) == 1
         assert near((await opened(found[0]).embed(["a cat"]))[0], "a cat")
 
-    place.run(work)
 
-
-def test_the_model_that_made_vectors_serves_them_after_the_settings_name_another(place: Place) -> None:
+@pytest.mark.heavy("a real embedding model")
+async def test_the_model_that_made_vectors_serves_them_after_the_settings_name_another(place: Place) -> None:
     one, two = place.model("one"), place.model("two", seed=2)
     names: list[str] = []
 
-    async def before(models: HubModels) -> None:
+    async with place.opened() as models:
         place.set(model=one)
         names.append(opened(await models.wanted()).fingerprint)
         place.set(model=two)  # as a reload does
         names.append(opened(await models.wanted()).fingerprint)
         assert near(await models.query(names[0], "a cat"), "a cat", seed=1)
         assert near(await models.query(names[1], "a cat"), "a cat", seed=2)
-
-    async def after(models: HubModels) -> None:
+    assert len(set(names)) == 2
+    assert (place.home / "models.json").stat().st_mode & 0o777 == 0o600
+    async with place.opened() as models:
         assert near(await models.query(names[0], "a cat"), "a cat", seed=1)
         assert opened(await models.serving(names[0])).fingerprint == names[0]
 
-    place.run(before)
-    assert len(set(names)) == 2
-    assert (place.home / "models.json").stat().st_mode & 0o777 == 0o600
-    place.run(after)
 
-
-def test_a_recipe_that_was_set_comes_back_with_its_fingerprint(place: Place) -> None:
+async def test_a_recipe_that_was_set_comes_back_with_its_fingerprint(place: Place) -> None:
     folder = place.model("one")
     names: list[str] = []
 
-    async def before(models: HubModels) -> None:
+    async with place.opened() as models:
         place.set(
             model=folder,
             model_query_prefix="the\\n",
@@ -215,25 +208,21 @@ def test_a_recipe_that_was_set_comes_back_with_its_fingerprint(place: Place) -> 
             model_quantisation="int8",
         )
         names.append(opened(await models.wanted()).fingerprint)
-
-    async def after(models: HubModels) -> None:
+    async with place.opened() as models:
         place.set(model="none")
         embedder = opened(await models.serving(names[0]))
         assert embedder.dimension == 8
         assert await embedder.embed(["cat"], "query") == await embedder.embed(["the\ncat"])
 
-    place.run(before)
-    place.run(after)
 
-
-def test_a_model_that_is_another_now_is_refused_with_the_command_that_mends_it(place: Place) -> None:
+async def test_a_model_that_is_another_now_is_refused_with_the_command_that_mends_it(place: Place) -> None:
     place.set(model=place.model("one"))
     names: list[str] = []
 
-    async def before(models: HubModels) -> None:
+    async with place.opened() as models:
         names.append(opened(await models.wanted()).fingerprint)
-
-    async def after(models: HubModels) -> None:
+    place.model("one", seed=2)
+    async with place.opened() as models:
         said = reason(await models.serving(names[0]))
         other = opened(await models.wanted()).fingerprint
         assert names[0] in said
@@ -241,47 +230,40 @@ def test_a_model_that_is_another_now_is_refused_with_the_command_that_mends_it(p
         assert "tabane models reembed" in said
         assert names[0] in reason(await models.query(names[0], "a cat"))
 
-    place.run(before)
-    place.model("one", seed=2)
-    place.run(after)
-
 
 @pytest.mark.parametrize("torn", ["", "{", '{"models": {"x#1": 5', "[]", "\0" * 50])
-def test_a_torn_record_of_models_is_put_aside_and_begun_anew(place: Place, torn: str) -> None:
+async def test_a_torn_record_of_models_is_put_aside_and_begun_anew(place: Place, torn: str) -> None:
     place.set(model=place.model("one"))
     file = place.home / "models.json"
     file.write_text(torn)
     file.chmod(0o600)
 
-    async def work(models: HubModels) -> None:
+    async with place.opened() as models:
         assert "tabane models reembed" in reason(await models.serving("one#0123456789abcdef"))
         name = opened(await models.wanted()).fingerprint
         assert list(json.loads(file.read_text())["models"]) == [name]
         assert file.with_suffix(".broken").read_text() == torn
 
-    place.run(work)
 
-
-def test_a_record_that_cannot_be_read_does_not_hide_the_others(place: Place) -> None:
+async def test_a_record_that_cannot_be_read_does_not_hide_the_others(place: Place) -> None:
     place.set(model=place.model("one"))
     names: list[str] = []
 
-    async def before(models: HubModels) -> None:
+    async with place.opened() as models:
         names.append(opened(await models.wanted()).fingerprint)
-
-    async def after(models: HubModels) -> None:
-        assert near(await models.query(names[0], "a cat"), "a cat")
-
-    place.run(before)
     file = place.home / "models.json"
     content = json.loads(file.read_text())
     file.write_text(json.dumps({"models": {"x#1": 5, **content["models"], "y#2": {"model": 1}}}))
     place.set(model="none")
-    place.run(after)
+    async with place.opened() as models:
+        assert near(await models.query(names[0], "a cat"), "a cat")
 
 
-def test_a_limited_number_of_models_is_open_and_one_that_was_closed_is_opened_again(place: Place) -> None:
-    async def work(models: HubModels) -> None:
+@pytest.mark.heavy("a real embedding model")
+async def test_a_limited_number_of_models_is_open_and_one_that_was_closed_is_opened_again(
+    place: Place,
+) -> None:
+    async with place.opened() as models:
         found = []
         for seed in range(1, OPEN + 3):
             place.set(model=place.model(f"m{seed}", seed))
@@ -293,10 +275,9 @@ def test_a_limited_number_of_models_is_open_and_one_that_was_closed_is_opened_ag
             assert near((await embedder.embed(["a dog"]))[0], "a dog", seed)
         assert len(workers()) == OPEN
 
-    place.run(work)
 
-
-def test_models_for_tools_do_not_depend_on_that_of_documents_and_start_with_the_first_text(
+@pytest.mark.heavy("a real embedding model")
+async def test_models_for_tools_do_not_depend_on_that_of_documents_and_start_with_the_first_text(
     place: Place,
 ) -> None:
     package = str(tiny.make(place.folder / "package", seed=2))
@@ -306,7 +287,8 @@ def test_models_for_tools_do_not_depend_on_that_of_documents_and_start_with_the_
 
     fingerprints: list[str] = []
 
-    async def work(models: HubModels) -> None:
+    place.set(model=place.model("documents"))
+    async with place.opened(make_finder=make) as models:
         found = await models.for_tools()
         assert not isinstance(found, NoModel)
         assert [each.fingerprint.partition("#")[0] for each in found] == [USE, MINILM]
@@ -316,33 +298,29 @@ def test_models_for_tools_do_not_depend_on_that_of_documents_and_start_with_the_
         (vector,) = await found[0].embed(["a cat"])
         assert len(vector) == 512 * 4
         assert len(workers()) == 1
-
-    async def after(models: HubModels) -> None:
+    async with place.opened(make_finder=make) as models:
         question = await models.query(fingerprints[0], "a cat")
         assert isinstance(question, bytes), reason(question)
         assert len(question) == 512 * 4
-
-    async def none(models: HubModels) -> None:
+    place.set(model="none")
+    async with place.opened(make_finder=make) as models:
         assert "none" in reason(await models.for_tools())
 
-    place.set(model=place.model("documents"))
-    place.run(work, make_finder=make)
-    place.run(after, make_finder=make)
-    place.set(model="none")
-    place.run(none, make_finder=make)
 
-
-def test_without_an_installed_model_tools_have_none_and_the_reason_says_what_to_do(place: Place) -> None:
-    async def work(models: HubModels) -> None:
+async def test_without_an_installed_model_tools_have_none_and_the_reason_says_what_to_do(
+    place: Place,
+) -> None:
+    async with place.opened() as models:
         assert "Reinstall Tabane" in reason(await models.for_tools())
 
-    place.run(work)
 
-
-def test_other_threads_are_another_process_of_the_same_model(place: Place) -> None:
+async def test_other_threads_are_another_process_of_the_same_model(place: Place) -> None:
     folder = place.model("one")
 
-    async def work(models: HubModels) -> None:
+    async def _one_but(pid: int) -> bool:
+        return [each.pid != pid for each in workers()] == [True]
+
+    async with place.opened() as models:
         place.set(model=folder, model_threads=1)
         first = opened(await models.wanted())
         (before,) = workers()
@@ -351,45 +329,36 @@ def test_other_threads_are_another_process_of_the_same_model(place: Place) -> No
         await until(lambda: _one_but(before.pid))
         assert near((await first.embed(["a dog"]))[0], "a dog")
 
-    async def _one_but(pid: int) -> bool:
-        return [each.pid != pid for each in workers()] == [True]
 
-    place.run(work)
-
-
-def test_what_failed_is_said_for_a_while_and_then_tried_again(place: Place) -> None:
+async def test_what_failed_is_said_for_a_while_and_then_tried_again(place: Place) -> None:
     folder = place.folder / "later"
     place.set(model=str(folder))
 
-    async def work(models: HubModels) -> None:
+    async def _there(models: HubModels) -> bool:
+        return not isinstance(await models.wanted(), NoModel)
+
+    async with place.opened(remembered=0.3) as models:
         said = reason(await models.wanted())
         assert said.startswith("Search matches keywords only. There is no model folder")
         tiny.make(folder)
         assert reason(await models.wanted()) == said
         await until(lambda: _there(models))
 
-    async def _there(models: HubModels) -> bool:
-        return not isinstance(await models.wanted(), NoModel)
 
-    place.run(work, remembered=0.3)
-
-
-def test_none_is_none_and_starts_nothing(place: Place) -> None:
+async def test_none_is_none_and_starts_nothing(place: Place) -> None:
     place.set(model="none", model_url="http://127.0.0.1:9/v1")
 
-    async def work(models: HubModels) -> None:
+    async with place.opened() as models:
         assert "The setting model is none." in reason(await models.wanted())
         assert (await call(models, "model_status"))["state"] == "none"
         with pytest.raises(ModelMissing, match="keywords only"):
             await call(models, "test_model")
 
-    place.run(work)
 
-
-def test_closing_ends_every_process_and_what_is_being_opened(place: Place) -> None:
+async def test_closing_ends_every_process_and_what_is_being_opened(place: Place) -> None:
     place.set(model=place.model("one"))
 
-    async def work(models: HubModels) -> None:
+    async with place.opened() as models:
         embedder = opened(await models.wanted())
         place.set(model=place.model("two", 2))
         opening = asyncio.create_task(models.wanted())
@@ -401,14 +370,12 @@ def test_closing_ends_every_process_and_what_is_being_opened(place: Place) -> No
             await embedder.embed(["a dog"])
         assert workers() == []
 
-    place.run(work)
 
-
-def test_a_storage_that_fails_costs_no_answer(place: Place) -> None:
+async def test_a_storage_that_fails_costs_no_answer(place: Place) -> None:
     place.set(model=place.model("one"))
     place.kept.full = True
 
-    async def work(models: HubModels) -> None:
+    async with place.opened() as models:
         embedder = opened(await models.wanted())
         assert near((await embedder.embed(["a dog"]))[0], "a dog")
         place.kept.full = False
@@ -416,56 +383,53 @@ def test_a_storage_that_fails_costs_no_answer(place: Place) -> None:
         assert len(place.kept.vectors) == 2
         assert (await call(models, "model_status"))["cache"] == {"limit": 1 << 30, "bytes": 2 * 24 * 4}
 
-    place.run(work)
-
 
 # -- models known by their id alone --------------------------------------------------------------
 
 
-def test_an_id_without_a_fingerprint_is_served_by_that_model_at_any_revision(place: Place) -> None:
+async def test_an_id_without_a_fingerprint_is_served_by_that_model_at_any_revision(place: Place) -> None:
     place.set(model=place.model("one"))
 
-    async def work(models: HubModels) -> None:
+    async with place.opened() as models:
         name = opened(await models.wanted()).fingerprint
         place.set(model="none")
         assert opened(await models.serving("one")).fingerprint == name
         assert near(await models.query("one", "a cat"), "a cat")
 
-    place.run(work)
 
-
-def test_a_model_that_only_an_archive_names_is_taken_from_the_cache_and_never_fetched(place: Place) -> None:
+async def test_a_model_that_only_an_archive_names_is_taken_from_the_cache_and_never_fetched(
+    place: Place,
+) -> None:
     fake = FakeHub()
     fake.add("org/tiny", tiny.make(place.folder / "source"))
 
-    async def work(models: HubModels) -> None:
-        async with fake.serving() as url:
-            place.environ |= {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": url}
-            place.set(model="none")
-            assert "tabane models pull org/tiny" in reason(await models.serving("org/tiny"))
-            assert fake.asked == []
-            assert "is not the name" in reason(await models.serving("../../etc"))
-            done = await call(models, "pull_model", model="org/tiny")
-            assert done["status"] == "done", done
-            assert done["done"] == done["total"] > 0
-            assert opened(await models.serving("org/tiny")).fingerprint.startswith("org/tiny#")
-            fake.asked.clear()
-            assert near(await models.query("org/tiny", "a cat"), "a cat")
-            assert fake.asked == []
-
-    place.run(work)
+    async with place.opened() as models, fake.serving() as url:
+        place.environ |= {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": url}
+        place.set(model="none")
+        assert "tabane models pull org/tiny" in reason(await models.serving("org/tiny"))
+        assert fake.asked == []
+        assert "is not the name" in reason(await models.serving("../../etc"))
+        done = await call(models, "pull_model", model="org/tiny")
+        assert done["status"] == "done", done
+        assert done["done"] == done["total"] > 0
+        assert opened(await models.serving("org/tiny")).fingerprint.startswith("org/tiny#")
+        fake.asked.clear()
+        assert near(await models.query("org/tiny", "a cat"), "a cat")
+        assert fake.asked == []
 
 
-def test_vectors_of_a_former_model_are_searched_while_auto_is_another(place: Place) -> None:
+@pytest.mark.heavy("a real embedding model")
+async def test_vectors_of_a_former_model_are_searched_while_auto_is_another(place: Place) -> None:
     package = str(tiny.make(place.folder / "package", seed=2))
 
     def make(hub: Any, kept: str) -> ModelFinder:
         return ModelFinder(hub, kept, package=lambda: (package, "c" * 64))
 
-    async def earlier(models: HubModels) -> None:
+    place.set(model=MINILM)
+    async with place.opened(make_finder=make) as models:
         assert opened(await models.wanted()).fingerprint.startswith(MINILM)
-
-    async def work(models: HubModels) -> None:
+    place.set()
+    async with place.opened(make_finder=make) as models:
         told = await call(models, "model_status")
         assert (told["state"], told["id"], told["source"]) == ("here", USE, "package")
         assert opened(await models.wanted()).fingerprint.startswith(USE)
@@ -478,76 +442,62 @@ def test_vectors_of_a_former_model_are_searched_while_auto_is_another(place: Pla
         ]
         assert near(await models.query(name, "a cat"), "a cat", seed=2)
 
-    place.set(model=MINILM)
-    place.run(earlier, make_finder=make)
-    place.set()
-    place.run(work, make_finder=make)
 
-
-def test_a_model_that_is_to_be_fetched_is_said_to_be_absent_without_asking_anybody(place: Place) -> None:
+async def test_a_model_that_is_to_be_fetched_is_said_to_be_absent_without_asking_anybody(
+    place: Place,
+) -> None:
     fake = FakeHub()
     fake.add("org/tiny", tiny.make(place.folder / "source"))
     place.set(model="org/tiny")
 
-    async def work(models: HubModels) -> None:
-        async with fake.serving() as url:
-            place.environ |= {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": url}
-            told = await call(models, "model_status")
-            assert (told["state"], told["id"]) == ("absent", "org/tiny")
-            assert fake.asked == []
-            place.set(model="org/tiny", model_offline=True)
-            assert (await call(models, "model_status"))["state"] == "none"
-            await models.wanted()
-            assert fake.asked == []
-
-    place.run(work)
+    async with place.opened() as models, fake.serving() as url:
+        place.environ |= {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": url}
+        told = await call(models, "model_status")
+        assert (told["state"], told["id"]) == ("absent", "org/tiny")
+        assert fake.asked == []
+        place.set(model="org/tiny", model_offline=True)
+        assert (await call(models, "model_status"))["state"] == "none"
+        await models.wanted()
+        assert fake.asked == []
 
 
-def test_what_is_no_name_of_a_model_is_not_fetched(place: Place) -> None:
-    async def work(models: HubModels) -> None:
+async def test_what_is_no_name_of_a_model_is_not_fetched(place: Place) -> None:
+    async with place.opened() as models:
         for name in ("../up", "/etc", "a/b/c", "a@../x"):
             done = await call(models, "pull_model", model=name)
             assert done["error"]["code"] == BadArguments.code, done
-
-    place.run(work)
 
 
 # -- questions -----------------------------------------------------------------------------------
 
 
-def test_a_question_that_comes_again_is_not_embedded_again(place: Place) -> None:
+async def test_a_question_that_comes_again_is_not_embedded_again(place: Place) -> None:
     service = FakeService()
 
-    async def work(models: HubModels) -> None:
-        async with service.serving() as url:
-            place.set(model="multilingual-e5-small", model_url=f"{url}/v1")
-            name = opened(await models.wanted()).fingerprint
-            service.asked.clear()
-            found = await asyncio.gather(*(models.query(name, "cats") for _ in range(30)))
-            assert len(set(found)) == 1
-            assert [asked["input"] for asked in service.asked] == [["query: cats"]]
-            await models.query(name, "dogs")
-            await models.query(name, "cats")
-            assert len(service.asked) == 2
-
-    place.run(work)
+    async with place.opened() as models, service.serving() as url:
+        place.set(model="multilingual-e5-small", model_url=f"{url}/v1")
+        name = opened(await models.wanted()).fingerprint
+        service.asked.clear()
+        found = await asyncio.gather(*(models.query(name, "cats") for _ in range(30)))
+        assert len(set(found)) == 1
+        assert [asked["input"] for asked in service.asked] == [["query: cats"]]
+        await models.query(name, "dogs")
+        await models.query(name, "cats")
+        assert len(service.asked) == 2
 
 
-def test_questions_are_bounded_and_the_ones_asked_last_stay() -> None:
+async def test_questions_are_bounded_and_the_ones_asked_last_stay() -> None:
     asked: list[str] = []
 
     async def embed(model: str, text: str) -> bytes | NoModel:
         asked.append(text)
         return text.encode() if text != "none" else NoModel(Message("none"))
 
-    async def run() -> None:
-        questions = QueryVectors(embed, most=3)
-        for text in ("a", "b", "c", "a", "d", "a", "b", "none", "none"):
-            await questions.ask("m#1", text)
-        assert len(questions) == 3
-        assert await questions.ask("m#2", "a") == b"a"
-
-    asyncio.run(run())
+    questions = QueryVectors(embed, most=3)
+    for text in ("a", "b", "c", "a", "d", "a", "b", "none", "none"):
+        await questions.ask("m#1", text)
+    assert len(questions) == 3
+    assert await questions.ask("m#2", "a") == b"a"
     assert asked == ["a", "b", "c", "d", "b", "none", "none", "a"]
 
 
@@ -567,28 +517,25 @@ async def test_one_who_leaves_does_not_take_the_answer_of_others_along() -> None
     assert await second == b"v"
 
 
-def test_a_question_does_not_wait_for_a_model_that_takes_long(place: Place) -> None:
+async def test_a_question_does_not_wait_for_a_model_that_takes_long(place: Place) -> None:
     place.set(model=place.model("one"))
     names: list[str] = []
-
-    async def before(models: HubModels) -> None:
-        names.append(opened(await models.wanted()).fingerprint)
-
-    async def after(models: HubModels) -> None:
-        assert "not ready yet" in reason(await models.query(names[0], "a cat"))
-        await until(lambda: _ready(models))  # it went on meanwhile
 
     async def _ready(models: HubModels) -> bool:
         return isinstance(await models.query(names[0], "a cat"), bytes)
 
-    place.run(before)
-    place.run(after, patience=0.02)
+    async with place.opened() as models:
+        names.append(opened(await models.wanted()).fingerprint)
+    async with place.opened(patience=0.02) as models:
+        assert "not ready yet" in reason(await models.query(names[0], "a cat"))
+        await until(lambda: _ready(models))  # it went on meanwhile
 
 
-def test_a_process_that_is_killed_in_the_middle_loses_no_question(place: Place) -> None:
+@pytest.mark.heavy("a real embedding model")
+async def test_a_process_that_is_killed_in_the_middle_loses_no_question(place: Place) -> None:
     place.set(model=place.model("one"), model_batch_tokens=64)
 
-    async def work(models: HubModels) -> None:
+    async with place.opened() as models:
         embedder = opened(await models.wanted())
         middle: list[bool] = []
         for number in range(3):
@@ -607,52 +554,44 @@ def test_a_process_that_is_killed_in_the_middle_loses_no_question(place: Place) 
             )
         assert any(middle)
 
-    place.run(work)
 
-
-def test_a_server_that_is_away_costs_a_question_its_vector_and_nothing_more(place: Place) -> None:
+async def test_a_server_that_is_away_costs_a_question_its_vector_and_nothing_more(place: Place) -> None:
     service = FakeService()
 
-    async def work(models: HubModels) -> None:
-        async with service.serving() as url:
-            place.set(model="m", model_url=f"{url}/v1")
-            name = opened(await models.wanted()).fingerprint
-            service.faults = [(400, {})]
-            assert "refused" in reason(await models.query(name, "a"))
-            assert isinstance(await models.query(name, "a"), bytes)
-
-    place.run(work)
+    async with place.opened() as models, service.serving() as url:
+        place.set(model="m", model_url=f"{url}/v1")
+        name = opened(await models.wanted()).fingerprint
+        service.faults = [(400, {})]
+        assert "refused" in reason(await models.query(name, "a"))
+        assert isinstance(await models.query(name, "a"), bytes)
 
 
 # -- the key of a server -------------------------------------------------------------------------
 
 
-def test_the_key_of_a_server_comes_from_the_secrets_and_is_never_written_down(place: Place) -> None:
+async def test_the_key_of_a_server_comes_from_the_secrets_and_is_never_written_down(place: Place) -> None:
     service = FakeService()
     secrets = place.home / "secrets.env"
     names: list[str] = []
 
-    async def before(models: HubModels) -> None:
-        async with service.serving() as url:
-            place.set(model="m", model_url=f"{url}/v1", model_key="${MY_KEY}")
-            said = reason(await models.wanted())
-            assert "MY_KEY" in said
-            assert str(secrets) in said
-            secrets.write_text("MY_KEY=sk-geheim\n")
-            secrets.chmod(0o600)
-            names.append(opened(await models.wanted()).fingerprint)
-            told = await call(models, "model_status")
-            assert (told["source"], told["where"]) == ("server", f"{url}/v1")
-            assert "geheim" not in json.dumps(told)
+    async with place.opened() as models, service.serving() as url:
+        place.set(model="m", model_url=f"{url}/v1", model_key="${MY_KEY}")
+        said = reason(await models.wanted())
+        assert "MY_KEY" in said
+        assert str(secrets) in said
+        secrets.write_text("MY_KEY=sk-geheim\n")
+        secrets.chmod(0o600)
+        names.append(opened(await models.wanted()).fingerprint)
+        told = await call(models, "model_status")
+        assert (told["source"], told["where"]) == ("server", f"{url}/v1")
+        assert "geheim" not in json.dumps(told)
 
-            place.set(model="none")
-            again = place.models()
-            try:
-                assert isinstance(await again.query(names[0], "a"), bytes)
-            finally:
-                await again.close()
-
-    place.run(before)
+        place.set(model="none")
+        again = place.models()
+        try:
+            assert isinstance(await again.query(names[0], "a"), bytes)
+        finally:
+            await again.close()
     assert set(service.keys) == {"Bearer sk-geheim"}
     written = (place.home / "models.json").read_text()
     assert "MY_KEY" in written
@@ -668,8 +607,10 @@ def test_a_key_that_is_written_where_its_name_belongs_is_refused_unseen(place: P
 # -- the reranker --------------------------------------------------------------------------------
 
 
-def test_a_reranker_is_none_until_one_is_wanted_and_opened_with_its_first_question(place: Place) -> None:
-    async def work(models: HubModels) -> None:
+async def test_a_reranker_is_none_until_one_is_wanted_and_opened_with_its_first_question(
+    place: Place,
+) -> None:
+    async with place.opened() as models:
         assert models.reranker() is None
         place.set(model="none", reranker=str(crossing.make(place.folder / "judge", seed=2)))
         reranker = models.reranker()
@@ -685,13 +626,11 @@ def test_a_reranker_is_none_until_one_is_wanted_and_opened_with_its_first_questi
         assert scores == pytest.approx(crossing.expected(3, 1, "the dog", ["a cat"]), abs=2e-6)
         assert len(workers()) == 1
 
-    place.run(work)
 
-
-def test_a_reranker_that_cannot_be_had_says_why_and_is_not_tried_each_time(place: Place) -> None:
+async def test_a_reranker_that_cannot_be_had_says_why_and_is_not_tried_each_time(place: Place) -> None:
     place.set(model="none", reranker=str(place.folder / "nowhere"))
 
-    async def work(models: HubModels) -> None:
+    async with place.opened() as models:
         reranker = models.reranker()
         assert reranker is not None
         with pytest.raises(ModelMissing, match="no model folder"):
@@ -700,16 +639,14 @@ def test_a_reranker_that_cannot_be_had_says_why_and_is_not_tried_each_time(place
         with pytest.raises(ModelError, match="no model folder"):
             await reranker.score("a", ["b"])
 
-    place.run(work)
-
 
 # -- operations ----------------------------------------------------------------------------------
 
 
-def test_a_model_is_tested_by_what_it_makes_of_two_texts(place: Place) -> None:
+async def test_a_model_is_tested_by_what_it_makes_of_two_texts(place: Place) -> None:
     place.set(model=place.model("one"), model_query_prefix="the ")
 
-    async def work(models: HubModels) -> None:
+    async with place.opened() as models:
         found = await call(models, "test_model", text="cat", other="dog")
         assert found["dimension"] == 24
         assert found["model"].startswith("one#")
@@ -721,8 +658,6 @@ def test_a_model_is_tested_by_what_it_makes_of_two_texts(place: Place) -> None:
         assert process["pid"] == workers()[0].pid
         assert sys.platform != "linux" or process["memory_mb"] > 10
         assert (told["state"], told["source"], told["where"]) == ("open", "folder", str(place.folder / "one"))
-
-    place.run(work)
 
 
 # -- what is open at the same time ---------------------------------------------------------------
@@ -739,65 +674,59 @@ class Thing:
         self.closed = True
 
 
-def test_what_is_in_use_is_never_closed_and_who_waits_for_its_place_gets_it() -> None:
-    async def run() -> None:
-        things: list[Thing] = []
-        shelf: OpenModels[str, Thing] = OpenModels(2)
+async def test_what_is_in_use_is_never_closed_and_who_waits_for_its_place_gets_it() -> None:
+    things: list[Thing] = []
+    shelf: OpenModels[str, Thing] = OpenModels(2)
 
-        async def use(name: str, free: asyncio.Event) -> None:
-            standing = await shelf.open(name, lambda: started(name), lambda thing: thing.name)
-            async with shelf.using(standing) as thing:
-                await free.wait()
-                assert not thing.closed
+    async def use(name: str, free: asyncio.Event) -> None:
+        standing = await shelf.open(name, lambda: started(name), lambda thing: thing.name)
+        async with shelf.using(standing) as thing:
+            await free.wait()
+            assert not thing.closed
 
-        async def started(name: str) -> Thing:
-            assert len(shelf) < 2
-            return Thing(name, things)
+    async def started(name: str) -> Thing:
+        assert len(shelf) < 2
+        return Thing(name, things)
 
-        def closed() -> list[str]:
-            return [thing.name for thing in things if thing.closed]
+    def closed() -> list[str]:
+        return [thing.name for thing in things if thing.closed]
 
-        free = {name: asyncio.Event() for name in "abc"}
-        tasks = {name: asyncio.create_task(use(name, free[name])) for name in "abc"}
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert [each.name for each in shelf.standing] == ["a", "b"]
-        free["a"].set()
-        await tasks["a"]
-        free["c"].set()
-        await tasks["c"]
-        assert closed() == ["a"]
-        await use("a", free["a"])
-        assert closed() == ["a", "c"]
-        free["b"].set()
-        await tasks["b"]
+    free = {name: asyncio.Event() for name in "abc"}
+    tasks = {name: asyncio.create_task(use(name, free[name])) for name in "abc"}
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert [each.name for each in shelf.standing] == ["a", "b"]
+    free["a"].set()
+    await tasks["a"]
+    free["c"].set()
+    await tasks["c"]
+    assert closed() == ["a"]
+    await use("a", free["a"])
+    assert closed() == ["a", "c"]
+    free["b"].set()
+    await tasks["b"]
+    await shelf.close()
+    assert sorted(closed()) == ["a", "a", "b", "c"]
+
+
+async def test_who_waits_for_a_place_when_all_is_closed_is_told_so() -> None:
+    things: list[Thing] = []
+    shelf: OpenModels[str, Thing] = OpenModels(1)
+
+    async def started(name: str) -> Thing:
+        return Thing(name, things)
+
+    standing = await shelf.open("a", lambda: started("a"), lambda thing: thing.name)
+    async with shelf.using(standing):
+        waiting = asyncio.create_task(shelf.open("b", lambda: started("b"), lambda thing: thing.name))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
         await shelf.close()
-        assert sorted(closed()) == ["a", "a", "b", "c"]
-
-    asyncio.run(asyncio.wait_for(run(), LIMIT))
-
-
-def test_who_waits_for_a_place_when_all_is_closed_is_told_so() -> None:
-    async def run() -> None:
-        things: list[Thing] = []
-        shelf: OpenModels[str, Thing] = OpenModels(1)
-
-        async def started(name: str) -> Thing:
-            return Thing(name, things)
-
-        standing = await shelf.open("a", lambda: started("a"), lambda thing: thing.name)
-        async with shelf.using(standing):
-            waiting = asyncio.create_task(shelf.open("b", lambda: started("b"), lambda thing: thing.name))
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            await shelf.close()
-            with pytest.raises(ModelError, match="is stopping"):
-                await waiting
         with pytest.raises(ModelError, match="is stopping"):
-            await shelf.open("a", lambda: started("a"), lambda thing: thing.name)
-        assert [thing.closed for thing in things] == [True]
-
-    asyncio.run(asyncio.wait_for(run(), LIMIT))
+            await waiting
+    with pytest.raises(ModelError, match="is stopping"):
+        await shelf.open("a", lambda: started("a"), lambda thing: thing.name)
+    assert [thing.closed for thing in things] == [True]
 
 
 def test_a_hub_without_a_need_for_models_imports_nothing_of_them() -> None:

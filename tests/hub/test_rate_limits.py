@@ -9,10 +9,10 @@ from typing import Any
 
 from tabane.access.limits import REFUSALS
 from tabane.operations import Caller, Face
-from tests.harness.http_hub import call, http_hub, modern, request
+from tests.harness.http_hub import call, http_peer, modern, request
 from tests.harness.patience import until
-from tests.harness.rpc_hub import rpc_hub
-from tests.harness.running_hub import Json, child, running_hub
+from tests.harness.rpc_hub import rpc_hub, rpc_peer
+from tests.harness.running_hub import Json, child, connected_hub
 
 ONE_CALL = '[limits.servers]\nc = { rate = "20/second", burst = 1 }\n'
 """A rate that comes back so soon that a test can wait for it."""
@@ -47,8 +47,7 @@ async def await_end(seconds: float) -> None:
 
 
 async def test_a_call_over_its_limit_says_when_to_try_again_and_then_succeeds(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"c": child()}, **settings(tmp_path, ONE_CALL)) as here:
-        client = await here.connect()
+    async with connected_hub(tmp_path, {"c": child()}, **settings(tmp_path, ONE_CALL)) as (_, client):
         call = {"name": "c__echo", "arguments": {}}
         await client.request("tools/call", call)
         refused = await client.request("tools/call", call)
@@ -59,8 +58,7 @@ async def test_a_call_over_its_limit_says_when_to_try_again_and_then_succeeds(tm
 
 
 async def test_a_limit_counts_the_real_tool_however_it_is_called(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"c": child()}, **settings(tmp_path, ONE_EVER)) as here:
-        client = await here.connect()
+    async with connected_hub(tmp_path, {"c": child()}, **settings(tmp_path, ONE_EVER)) as (here, client):
         assert not (await client.through("c__echo")).get("isError")
         check((await client.request("tools/call", {"name": "c__echo"}))["error"])
         refused = await client.through("c__echo")
@@ -73,8 +71,10 @@ async def test_a_limit_counts_the_real_tool_however_it_is_called(tmp_path: Path)
 
 
 async def test_over_http_it_is_429_with_retry_after(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, {"c": child("--era", "dual")}, **settings(tmp_path, ONE_EVER)) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, {"c": child("--era", "dual")}, **settings(tmp_path, ONE_EVER)) as (
+        _,
+        peer,
+    ):
         message, headers = modern(call("c__echo", 1))
         assert (await peer.post(message, **headers)).status == 200
         answer = await peer.post(message, **headers)
@@ -84,8 +84,7 @@ async def test_over_http_it_is_429_with_retry_after(tmp_path: Path) -> None:
 
 
 async def test_a_client_with_a_session_gets_the_error_that_it_can_read(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, {"c": child()}, **settings(tmp_path, ONE_EVER)) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, {"c": child()}, **settings(tmp_path, ONE_EVER)) as (here, peer):
         headers = await here.session(peer)
         assert "result" in (await peer.post(call("c__echo", 1), **headers)).json
         answer = await peer.post(call("c__echo", 2), **headers)
@@ -94,8 +93,7 @@ async def test_a_client_with_a_session_gets_the_error_that_it_can_read(tmp_path:
 
 
 async def test_a_program_that_posts_gets_429_and_in_a_batch_each_its_own_answer(tmp_path: Path) -> None:
-    async with rpc_hub(tmp_path, **settings(tmp_path, NO_MORE)) as here:
-        peer = await here.peer()
+    async with rpc_peer(tmp_path, **settings(tmp_path, NO_MORE)) as (_, peer):
         body = request("echo", {"text": "hi"})
         assert (await peer.post(body, "/rpc")).status == 200
         answer = await peer.post(body, "/rpc")
@@ -107,8 +105,7 @@ async def test_a_program_that_posts_gets_429_and_in_a_batch_each_its_own_answer(
 
 
 async def test_a_result_that_looks_like_a_refusal_is_none(tmp_path: Path) -> None:
-    async with rpc_hub(tmp_path) as here:
-        peer = await here.peer()
+    async with rpc_peer(tmp_path) as (_, peer):
         words = '","error":{"code":-31429,"data":{"retryAfterSeconds":5}}'
         answer = await peer.post(request("echo", {"text": words}, words), "/rpc")
         assert (answer.status, answer.json["result"], answer.json["id"]) == (200, words, words)
@@ -134,8 +131,7 @@ async def test_a_program_that_ignores_refusals_is_not_read_on_and_others_are(tmp
 
 async def test_changed_limits_apply_without_a_restart(tmp_path: Path) -> None:
     given = settings(tmp_path, ONE_EVER)
-    async with running_hub(tmp_path, {"c": child()}, **given) as here:
-        client = await here.connect()
+    async with connected_hub(tmp_path, {"c": child()}, **given) as (here, client):
         await client.call("c__echo")
         check((await client.request("tools/call", {"name": "c__echo"}))["error"])
         settings(tmp_path, "")
@@ -145,8 +141,7 @@ async def test_changed_limits_apply_without_a_restart(tmp_path: Path) -> None:
 
 async def test_calls_beyond_the_places_of_a_server_wait_for_their_turn(tmp_path: Path) -> None:
     text = "[limits.servers]\nc = { concurrency = 1 }\n"
-    async with running_hub(tmp_path, {"c": child()}, **settings(tmp_path, text)) as here:
-        client = await here.connect()
+    async with connected_hub(tmp_path, {"c": child()}, **settings(tmp_path, text)) as (here, client):
         hanging = client.begin("tools/call", {"name": "c__hang"}, request_id="h")
         await until(lambda: _row(here.hub)["in_flight"] == 1, "it runs")
         waiting = client.begin("tools/call", {"name": "c__echo"})
@@ -162,8 +157,7 @@ async def test_calls_beyond_the_places_of_a_server_wait_for_their_turn(tmp_path:
 
 
 async def test_the_statistics_name_callers_and_shared_limits(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"c": child()}, **settings(tmp_path, ONE_EVER)) as here:
-        client = await here.connect()
+    async with connected_hub(tmp_path, {"c": child()}, **settings(tmp_path, ONE_EVER)) as (here, client):
         await client.call("c__echo")
         await client.request("tools/call", {"name": "c__echo"})
         program = Caller("local", Face.RPC, "program")

@@ -7,13 +7,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.errors import TabaneError
 from tabane.operations import Caller, Face
-from tests.harness.patience import run
-from tests.harness.running_hub import Json, RunningHub, child, running_hub, text
+from tests.harness.running_hub import Json, RunningHub, child, connected_hub, text
 
 NUMBERS = st.integers(-3, 3)
 CALLS = st.one_of(
@@ -64,13 +64,16 @@ def script_of(calls: list[tuple[str, Json]]) -> str:
     return "\n".join([*lines, "ended"])
 
 
+@pytest.mark.heavy("a hub with real servers")
 @settings(max_examples=5, deadline=None)
 @given(calls=st.lists(CALLS, min_size=1, max_size=8))
-def test_the_same_calls_end_and_are_recorded_alike(calls: list[tuple[str, Json]]) -> None:
-    async def scenario(folder: Path) -> None:
-        servers = {"up": child(confirm=["count"], deny=["hang"])}
-        async with running_hub(folder, servers, script_writes="allow", approval_wait=0) as here:
-            line = await here.connect()
+async def test_the_same_calls_end_and_are_recorded_alike(calls: list[tuple[str, Json]]) -> None:
+    servers = {"up": child(confirm=["count"], deny=["hang"])}
+    with TemporaryDirectory() as folder:
+        async with connected_hub(Path(folder), servers, script_writes="allow", approval_wait=0) as (
+            here,
+            line,
+        ):
             await line.call("search_tools", query="echo")
             directly = [await succeeds(here, name, arguments) for name, arguments in calls]
             one = await recorded(here, 0)
@@ -79,9 +82,6 @@ def test_the_same_calls_end_and_are_recorded_alike(calls: list[tuple[str, Json]]
             other = await recorded(here, one[-1]["seq"] if one else 0)
             assert [without(entry) for entry in other] == [without(entry) for entry in one]
             assert all(entry.get("script") for entry in other)
-
-    with TemporaryDirectory() as folder:
-        run(lambda: scenario(Path(folder)))
 
 
 def without(entry: Json) -> Json:

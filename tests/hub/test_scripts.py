@@ -12,7 +12,7 @@ import msgspec
 from tabane.hub import paused_scripts
 from tabane.operations import Caller, Face
 from tests.harness.patience import until
-from tests.harness.running_hub import Json, RunningHub, SocketClient, child, running_hub, text
+from tests.harness.running_hub import Json, RunningHub, SocketClient, child, connected_hub, running_hub, text
 from tests.hub.approvals.confirmed import FORMS, person, waiting
 from tests.hub.questions.asking import ACCEPTED, FORM_STEP, able, answers_to, asking
 
@@ -24,11 +24,7 @@ YES: Json = {"action": "accept", "content": {}}
 
 def scripted(code: str, **capabilities: Any) -> Json:
     """The parameters of a modern request whose client can be asked."""
-    return {
-        "name": "run_script",
-        "arguments": {"code": code},
-        "_meta": able(**(capabilities or FORMS)),
-    }
+    return {"name": "run_script", "arguments": {"code": code}, "_meta": able(**(capabilities or FORMS))}
 
 
 async def asked(line: SocketClient, call: Json) -> Json:
@@ -56,14 +52,12 @@ async def test_a_script_goes_on_after_a_restart_of_the_hub_and_makes_no_call_aga
         + "first = await up.count(n=1)\nprint('first', first)\nsecond = await up.count(n=2)\n[first, second]"
     )
     servers = {"up": child()}
-    async with running_hub(tmp_path, servers, list_wait=60) as here:
-        line = await here.connect("2026-07-28")
+    async with connected_hub(tmp_path, servers, "2026-07-28", list_wait=60) as (_, line):
         call = scripted(code)
         second = await asked(line, call | answers_to(await asked(line, call), YES))
         (path,) = kept(tmp_path)
         assert path.stat().st_mode & 0o777 == 0o600
-    async with running_hub(tmp_path, servers, list_wait=60) as here:
-        line = await here.connect("2026-07-28")
+    async with connected_hub(tmp_path, servers, "2026-07-28", list_wait=60) as (here, line):
         repeat = call | answers_to(second, YES)
         assert text(await line.result("tools/call", repeat)) == 'first 1\n["1","1"]'  # a new server counts
         assert kept(tmp_path) == []
@@ -76,8 +70,7 @@ async def test_a_script_goes_on_after_a_restart_of_the_hub_and_makes_no_call_aga
 
 
 async def test_a_snapshot_that_was_changed_and_a_forged_state_are_refused(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": child()}, list_wait=60) as here:
-        line = await here.connect("2026-07-28")
+    async with connected_hub(tmp_path, {"up": child()}, "2026-07-28", list_wait=60) as (here, line):
         call = scripted(TWICE)
         found = await asked(line, call)
         forged = answers_to({**found, "requestState": found["requestState"][:-2] + "AA"}, YES)
@@ -102,8 +95,7 @@ async def test_calls_that_run_together_are_asked_about_one_after_another(tmp_pat
         "    except PermissionError as error:\n        return str(error)[:8]\n"
         "await asyncio.gather(up.echo(n=0), tried(1), tried(2), tried(3))"
     )
-    async with running_hub(tmp_path, {"up": child()}, list_wait=60) as here:
-        line = await here.connect("2026-07-28")
+    async with connected_hub(tmp_path, {"up": child()}, "2026-07-28", list_wait=60) as (here, line):
         call = scripted(code)
         found = await asked(line, call)
         for action in ("accept", "decline"):
@@ -116,8 +108,7 @@ async def test_calls_that_run_together_are_asked_about_one_after_another(tmp_pat
 
 
 async def test_nobody_who_cancels_is_asked_again(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": child()}, list_wait=60) as here:
-        line = await here.connect("2026-07-28")
+    async with connected_hub(tmp_path, {"up": child()}, "2026-07-28", list_wait=60) as (_, line):
         call = scripted(UP + "await up.count()")
         end = await line.result(
             "tools/call", call | answers_to(await asked(line, call), {"action": "cancel"})
@@ -127,8 +118,7 @@ async def test_nobody_who_cancels_is_asked_again(tmp_path: Path) -> None:
 
 
 async def test_a_person_elsewhere_approves_and_the_script_goes_on(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": child()}, approval_wait=600, list_wait=60) as here:
-        line = await here.connect()
+    async with connected_hub(tmp_path, {"up": child()}, approval_wait=600, list_wait=60) as (here, line):
         answer = line.begin("tools/call", {"name": "run_script", "arguments": {"code": TWICE}})
         approvals = await here.hub.guards.desk().approvals()
         seen: set[str] = set()
@@ -145,8 +135,7 @@ async def test_a_person_elsewhere_approves_and_the_script_goes_on(tmp_path: Path
 
 
 async def test_cancelling_a_script_that_waits_withdraws_its_question(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": child()}, approval_wait=600, list_wait=60) as here:
-        line = await here.connect()
+    async with connected_hub(tmp_path, {"up": child()}, approval_wait=600, list_wait=60) as (here, line):
         line.begin("tools/call", {"name": "run_script", "arguments": {"code": TWICE}})
         await waiting(here)
         line.notify("notifications/cancelled", {"requestId": line.last})
@@ -157,8 +146,7 @@ async def test_cancelling_a_script_that_waits_withdraws_its_question(tmp_path: P
 
 
 async def test_scripts_that_wait_are_bounded(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": child()}, list_wait=60) as here:
-        line = await here.connect("2026-07-28")
+    async with connected_hub(tmp_path, {"up": child()}, "2026-07-28", list_wait=60) as (_, line):
         for number in range(paused_scripts.MOST):
             await asked(line, scripted(UP + f"await up.count(n={number})"))
         end = await line.result("tools/call", scripted(UP + "await up.count(n=-1)"))
@@ -180,8 +168,7 @@ async def test_a_script_that_keeps_too_much_cannot_wait(tmp_path: Path) -> None:
 async def test_a_script_has_one_entry_with_its_code_only_if_arguments_are_logged(tmp_path: Path) -> None:
     code = UP + "await up.echo(n=1)\nawait up.echo(n=2)\n1 / 0 # token"
     for mode, shown in (("on", {"arguments": {"code": code, "inputs": {}}}), ("metadata", {})):
-        async with running_hub(tmp_path / mode, {"up": child()}, audit=mode, list_wait=60) as here:
-            line = await here.connect()
+        async with connected_hub(tmp_path / mode, {"up": child()}, audit=mode, list_wait=60) as (here, line):
             await line.call("run_script", code=code)
             (entry,) = await entries(here, tool="run_script")
             assert entry["code"] == hashlib.sha256(code.encode()).hexdigest()
@@ -200,8 +187,9 @@ async def test_a_script_has_one_entry_with_its_code_only_if_arguments_are_logged
 
 async def test_a_question_of_a_server_reaches_the_client_of_the_script(tmp_path: Path) -> None:
     code = f"from tools import up\nawait up.ask(steps=[{FORM_STEP!r}])"
-    async with running_hub(tmp_path, {"up": asking()}, script_writes="allow") as here:
-        line = await here.connect("2025-11-25", capabilities={"elicitation": {}})
+    async with connected_hub(
+        tmp_path, {"up": asking()}, "2025-11-25", capabilities={"elicitation": {}}, script_writes="allow"
+    ) as (here, line):
         answer = line.begin("tools/call", {"name": "run_script", "arguments": {"code": code, "timeout": 0.4}})
         question = await line.questioned()
         assert question["method"] == "elicitation/create"

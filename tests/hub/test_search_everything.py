@@ -12,10 +12,11 @@ from tabane.hub.query_hints import QueryHints
 from tabane.hub.search_everything import as_text
 from tabane.operations import Caller, Face
 from tabane.wire import json
-from tests.harness.patience import run
 from tests.harness.running_hub import RunningHub, child, running_hub
 from tests.posts.importing.archives import row, write_csv
 from tests.reader.site import Site, running
+
+pytestmark = pytest.mark.heavy("a hub with real servers")
 
 DENTIST = "# Dentist\n\nDr. Weber, Tuesday 14 May, 9:30. Bring the insurance card."
 KYOTO = (
@@ -57,8 +58,8 @@ async def fill(here: RunningHub, folder: Path, site: Site) -> None:
     assert job["status"] == "done", job
 
 
-def test_hits_of_all_kinds_are_in_one_order(tmp_path: Path) -> None:
-    async def scenario() -> None:
+async def test_hits_of_all_kinds_are_in_one_order(tmp_path: Path) -> None:
+    with running() as site:
         async with running_hub(tmp_path, {"up": child()}, reader_allow=(f"127.0.0.1:{site.port}",)) as here:
             await fill(here, tmp_path, site)
             # Words of grammar do not decide, nor does one word in passing.
@@ -75,12 +76,9 @@ def test_hits_of_all_kinds_are_in_one_order(tmp_path: Path) -> None:
             # A word that nobody finished.
             assert (await found(here, "dent", keywords="typing"))[0]["key"] == "notes/dentist.md"
 
+
+async def test_the_manual_is_found_when_it_is_meant(tmp_path: Path) -> None:
     with running() as site:
-        run(scenario)
-
-
-def test_the_manual_is_found_when_it_is_meant(tmp_path: Path) -> None:
-    async def scenario() -> None:
         async with running_hub(tmp_path, {"up": child()}, reader_allow=(f"127.0.0.1:{site.port}",)) as here:
             await fill(here, tmp_path, site)
             for query in ("when is the dentist appointment", "coffee on the train", "忙しい日の昼ごはん"):
@@ -90,12 +88,9 @@ def test_the_manual_is_found_when_it_is_meant(tmp_path: Path) -> None:
             places = {"in": ["docs", "posts"]}
             assert (await found(here, "add a server", **places))[0]["kind"] == "docs"
 
+
+async def test_a_page_that_is_a_document_too_is_one_entry(tmp_path: Path) -> None:
     with running() as site:
-        run(scenario)
-
-
-def test_a_page_that_is_a_document_too_is_one_entry(tmp_path: Path) -> None:
-    async def scenario() -> None:
         async with running_hub(tmp_path, {}, reader_allow=(f"127.0.0.1:{site.port}",)) as here:
             site.put("/kyoto.md", KYOTO, "text/markdown")
             url = site.url("/kyoto.md")
@@ -115,9 +110,6 @@ def test_a_page_that_is_a_document_too_is_one_entry(tmp_path: Path) -> None:
             for call in (f'get_document {{"filepath":"{url}"}}', f'read_url_content {{"url":"{url}"}}'):
                 assert text.count(call) == 1
             assert "appointment of emperors" in text
-
-    with running() as site:
-        run(scenario)
 
 
 @pytest.mark.parametrize(

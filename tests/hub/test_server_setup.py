@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from msgspec import json as codec
 from tabane.errors import BadArguments, ConfigurationError, Forbidden, UnknownName, UpstreamError
 from tabane.operations import Caller, Face
 from tests.e2e.access.policies import Policy, PolicyAccess
-from tests.harness.patience import run
 from tests.harness.running_hub import CHILD, Json, RunningHub, child, running_hub
 
 CHANGING: dict[str, Json] = {
@@ -42,21 +42,20 @@ def written(here: RunningHub) -> Json:
     return found
 
 
-def in_hub(
-    folder: Path, servers: dict[str, Json], scenario: Callable[[RunningHub], Any], text: str | None = None
-) -> None:
-    async def inside() -> None:
-        async with running_hub(folder, servers) as here:
-            if text is not None:
-                here.hub.settings.servers.write_text(text)
-                here.hub.follower.now()
-            await scenario(here)
+@asynccontextmanager
+async def hub_with(
+    folder: Path, servers: dict[str, Json], text: str | None = None
+) -> AsyncIterator[RunningHub]:
+    """A hub with those servers, then with ``text`` as its file of servers."""
+    async with running_hub(folder, servers) as here:
+        if text is not None:
+            here.hub.settings.servers.write_text(text)
+            here.hub.follower.now()
+        yield here
 
-    run(inside)
 
-
-def test_a_server_that_was_added_is_known_at_once_and_its_tools_can_be_called(tmp_path: Path) -> None:
-    async def scenario(here: RunningHub) -> None:
+async def test_a_server_that_was_added_is_known_at_once_and_its_tools_can_be_called(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, {"up": child()}) as here:
         answer = await asked(here, "add_server", name="new", definition=child(description="Echoes."))
         assert (answer["status"], answer["problem"], answer["warnings"]) == ("added", None, [])
         assert answer["server"]["name"] == "new"
@@ -66,11 +65,9 @@ def test_a_server_that_was_added_is_known_at_once_and_its_tools_can_be_called(tm
         line = await here.connect()
         assert "hi" in json.dumps(await line.through("new__echo", text="hi"))
 
-    in_hub(tmp_path, {"up": child()}, scenario)
 
-
-def test_a_server_is_disabled_enabled_and_removed(tmp_path: Path) -> None:
-    async def scenario(here: RunningHub) -> None:
+async def test_a_server_is_disabled_enabled_and_removed(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, {"up": child()}) as here:
         off = await asked(here, "enable_server", name="up", enabled=False)
         assert (off["status"], off["server"]["state"]) == ("disabled", "disabled")
         assert written(here)["up"]["enabled"] is False
@@ -83,8 +80,6 @@ def test_a_server_is_disabled_enabled_and_removed(tmp_path: Path) -> None:
         assert written(here) == {}
         with pytest.raises(UnknownName):
             await asked(here, "show_server", name="up")
-
-    in_hub(tmp_path, {"up": child()}, scenario)
 
 
 COMMENTED = """{
@@ -101,8 +96,8 @@ COMMENTED = """{
 """.replace("COMMAND", json.dumps(sys.executable)).replace("CHILD", json.dumps(CHILD))
 
 
-def test_a_changed_server_keeps_secrets_comments_and_the_order_of_its_keys(tmp_path: Path) -> None:
-    async def scenario(here: RunningHub) -> None:
+async def test_a_changed_server_keeps_secrets_comments_and_the_order_of_its_keys(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, {}, COMMENTED) as here:
         shown = await asked(here, "show_definition", name="up")
         assert shown["definition"]["env"] == {"API_KEY": "***", "PLAIN": "${HOME}"}
         assert "sk-12345" not in repr(shown)
@@ -122,11 +117,9 @@ def test_a_changed_server_keeps_secrets_comments_and_the_order_of_its_keys(tmp_p
         assert again["definition"] == edited
         assert again["version"] != shown["version"]
 
-    in_hub(tmp_path, {}, scenario, COMMENTED)
 
-
-def test_a_change_that_somebody_else_made_first_is_not_overwritten(tmp_path: Path) -> None:
-    async def scenario(here: RunningHub) -> None:
+async def test_a_change_that_somebody_else_made_first_is_not_overwritten(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, {"up": child()}) as here:
         shown = await asked(here, "show_definition", name="up")
         change = {"name": "up", "definition": child(tags=["a"]), "version": shown["version"]}
         await asked(here, "change_server", **change)
@@ -134,13 +127,11 @@ def test_a_change_that_somebody_else_made_first_is_not_overwritten(tmp_path: Pat
             await asked(here, "change_server", **change)
         assert written(here)["up"]["tags"] == ["a"]
 
-    in_hub(tmp_path, {"up": child()}, scenario)
 
-
-def test_a_comment_that_would_be_lost_keeps_the_file_as_it_is(tmp_path: Path) -> None:
+async def test_a_comment_that_would_be_lost_keeps_the_file_as_it_is(tmp_path: Path) -> None:
     text = '{"mcpServers": {"up": {"command": "x", "args": ["a", /* why */ "b"], "env": {"KEY": "sk-123"}}}}'
 
-    async def scenario(here: RunningHub) -> None:
+    async with hub_with(tmp_path, {}, text) as here:
         definition = {"command": "x", "args": ["a"], "env": {"KEY": "***"}}
         with pytest.raises(ConfigurationError, match="would be lost") as refused:
             await asked(here, "change_server", name="up", definition=definition)
@@ -150,8 +141,6 @@ def test_a_comment_that_would_be_lost_keeps_the_file_as_it_is(tmp_path: Path) ->
         same = {"command": "y", "args": ["a", "b"], "env": {"KEY": "***"}}
         await asked(here, "change_server", name="up", definition=same)
         assert "/* why */" in here.hub.settings.servers.read_text()
-
-    in_hub(tmp_path, {}, scenario, text)
 
 
 @pytest.mark.parametrize(
@@ -169,10 +158,10 @@ def test_a_comment_that_would_be_lost_keeps_the_file_as_it_is(tmp_path: Path) ->
         ("new", {"command": "x" * (1 << 17)}, "definition"),
     ],
 )
-def test_what_cannot_be_added_is_refused_with_its_place(
+async def test_what_cannot_be_added_is_refused_with_its_place(
     tmp_path: Path, name: str, definition: Json, parameter: str
 ) -> None:
-    async def scenario(here: RunningHub) -> None:
+    async with hub_with(tmp_path, {"up": child()}) as here:
         before = here.hub.settings.servers.read_bytes()
         with pytest.raises(BadArguments) as refused:
             await asked(here, "add_server", name=name, definition=definition)
@@ -183,11 +172,9 @@ def test_what_cannot_be_added_is_refused_with_its_place(
             assert not checked["usable"]
             assert [found["key"] for found in checked["problems"]] == [parameter.removeprefix("definition.")]
 
-    in_hub(tmp_path, {"up": child()}, scenario)
 
-
-def test_a_check_names_every_fault_and_a_variable_without_a_value_is_a_warning(tmp_path: Path) -> None:
-    async def scenario(here: RunningHub) -> None:
+async def test_a_check_names_every_fault_and_a_variable_without_a_value_is_a_warning(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, {"up": child()}) as here:
         wrong = {"command": 1, "args": [1], "share": "x", "colour": "red"}
         checked = await asked(here, "check_definition", name="new", definition=wrong)
         assert [found["key"] for found in checked["problems"]] == ["command", "args", "share"]
@@ -200,13 +187,11 @@ def test_a_check_names_every_fault_and_a_variable_without_a_value_is_a_warning(t
         assert "NOT_SET_ANYWHERE" in answer["remark"]
         assert answer["server"]["state"] == "disabled"
 
-    in_hub(tmp_path, {"up": child()}, scenario)
 
-
-def test_a_changed_server_is_tried_with_the_secrets_of_the_written_one(tmp_path: Path) -> None:
+async def test_a_changed_server_is_tried_with_the_secrets_of_the_written_one(tmp_path: Path) -> None:
     secret = child("--stderr", "sk-12345", "--exit", "1", env={"API_KEY": "sk-12345"})
 
-    async def scenario(here: RunningHub) -> None:
+    async with hub_with(tmp_path, {"up": secret}) as here:
         shown = (await asked(here, "show_definition", name="up"))["definition"]
         assert "sk-12345" not in repr(shown)
         with pytest.raises(UpstreamError, match=r"work: \*\*\* \(it ended"):
@@ -215,18 +200,14 @@ def test_a_changed_server_is_tried_with_the_secrets_of_the_written_one(tmp_path:
         assert await asked(here, "try_server", name="up", definition=works, replaces="up")
         assert written(here) == {"up": secret}
 
-    in_hub(tmp_path, {"up": secret}, scenario)
 
-
-def test_a_change_that_is_not_in_force_says_why(tmp_path: Path) -> None:
-    async def scenario(here: RunningHub) -> None:
+async def test_a_change_that_is_not_in_force_says_why(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, {"up": child()}) as here:
         here.hub.settings.config.parent.mkdir(parents=True, exist_ok=True)
         here.hub.settings.config.write_text("lang = 1")
         answer = await asked(here, "enable_server", name="up", enabled=False)
         assert str(here.hub.settings.config) in answer["problem"]
         assert written(here)["up"]["enabled"] is False
-
-    in_hub(tmp_path, {"up": child()}, scenario)
 
 
 @pytest.mark.parametrize("name", CHANGING)
@@ -235,8 +216,8 @@ def test_a_change_that_is_not_in_force_says_why(tmp_path: Path) -> None:
     [Policy(allow=("*",)), Policy(allow=("@tools",)), Policy(allow=("*", "@admin"), read_only=True)],
     ids=["everything", "tools", "read-only"],
 )
-def test_only_administration_changes_servers(tmp_path: Path, name: str, policy: Policy) -> None:
-    async def scenario(here: RunningHub) -> None:
+async def test_only_administration_changes_servers(tmp_path: Path, name: str, policy: Policy) -> None:
+    async with hub_with(tmp_path, {"up": child()}) as here:
         before = here.hub.settings.servers.read_bytes()
         with pytest.raises(Forbidden):
             await asked(here, name, policy, **CHANGING[name])
@@ -248,11 +229,9 @@ def test_only_administration_changes_servers(tmp_path: Path, name: str, policy: 
                 with pytest.raises(Forbidden):
                     await asked(here, reading, policy, **params)
 
-    in_hub(tmp_path, {"up": child()}, scenario)
 
-
-def test_two_changes_at_once_are_both_kept(tmp_path: Path) -> None:
-    async def scenario(here: RunningHub) -> None:
+async def test_two_changes_at_once_are_both_kept(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, {"up": child()}) as here:
         names = [f"s{number}" for number in range(12)]
         answers = await asyncio.gather(
             *(asked(here, "add_server", name=name, definition=child(enabled=False)) for name in names)
@@ -260,11 +239,9 @@ def test_two_changes_at_once_are_both_kept(tmp_path: Path) -> None:
         assert {answer["server"]["state"] for answer in answers} == {"disabled"}
         assert set(written(here)) == {"up", *names}
 
-    in_hub(tmp_path, {"up": child()}, scenario)
 
-
-def test_a_running_server_reports_its_memory_uptime_calls_and_restarts(tmp_path: Path) -> None:
-    async def scenario(here: RunningHub) -> None:
+async def test_a_running_server_reports_its_memory_uptime_calls_and_restarts(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, {"up": child()}) as here:
         (row,) = (await asked(here, "list_servers"))["results"]
         assert (row["memory_mb"], row["uptime"], row["since"], row["restarts"]) == (None, None, None, 0)
         line = await here.connect()
@@ -281,11 +258,9 @@ def test_a_running_server_reports_its_memory_uptime_calls_and_restarts(tmp_path:
         assert detail["restarts"] == 1
         assert codec.encode(detail)
 
-    in_hub(tmp_path, {"up": child()}, scenario)
 
-
-def test_new_lines_of_a_log_are_returned_once(tmp_path: Path) -> None:
-    async def scenario(here: RunningHub) -> None:
+async def test_new_lines_of_a_log_are_returned_once(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, {"up": child("--stderr", "hello")}) as here:
         assert (await asked(here, "server_logs", name="up"))["lines"] == []
         await asked(here, "start_upstream", name="up")
         first: Json = {"lines": []}
@@ -299,5 +274,3 @@ def test_new_lines_of_a_log_are_returned_once(tmp_path: Path) -> None:
             second = await asked(here, "server_logs", name="up", after=first["cursor"])
         assert len(second["lines"]) == 1
         assert not second["missed"]
-
-    in_hub(tmp_path, {"up": child("--stderr", "hello")}, scenario)

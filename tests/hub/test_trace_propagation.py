@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.harness.http_hub import call, http_hub, modern, text_of
-from tests.harness.running_hub import Client, RunningHub, SocketClient, child, running_hub, text
+from tests.harness.http_hub import call, http_hub, http_peer, modern, text_of
+from tests.harness.running_hub import (
+    Client,
+    RunningHub,
+    SocketClient,
+    child,
+    connected_hub,
+    running_hub,
+    text,
+)
 from tests.harness.trace_collector import CollectedSpan, TraceCollectorServer, trace_collector
 from tests.servers.raw_http import raw
 
@@ -22,18 +31,13 @@ CONTEXT = {"traceparent": PARENT, "tracestate": "a=1", "baggage": "user=me"}
 SERVERS = {"one": child("--era", "dual"), "old": child("--era", "legacy")}
 VERSIONS: list[Client] = ["2025-06-18", "2026-07-28"]
 
-Scenario = Callable[[RunningHub, TraceCollectorServer], Awaitable[None]]
 
-
-def traced(folder: Path, scenario: Scenario) -> None:
-    """Run a scenario on a hub whose traces go to a collector."""
-
-    async def run(collector: TraceCollectorServer) -> None:
-        async with running_hub(folder, SERVERS, otel_endpoint=collector.url) as here:
-            await scenario(here, collector)
-
+@asynccontextmanager
+async def traced_hub(folder: Path) -> AsyncIterator[tuple[RunningHub, TraceCollectorServer]]:
+    """A hub whose traces go to a collector."""
     with trace_collector() as collector:
-        asyncio.run(run(collector))
+        async with running_hub(folder, SERVERS, otel_endpoint=collector.url) as here:
+            yield here, collector
 
 
 async def meta_at(line: SocketClient, tool: str, meta: Any = None, **through: Any) -> Any:
@@ -51,8 +55,8 @@ async def spans_of(collector: TraceCollectorServer, count: int) -> dict[str, Col
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("server", ["one", "old"])
-def test_client_hub_and_server_are_one_trace(tmp_path: Path, version: Client, server: str) -> None:
-    async def scenario(here: RunningHub, collector: TraceCollectorServer) -> None:
+async def test_client_hub_and_server_are_one_trace(tmp_path: Path, version: Client, server: str) -> None:
+    async with traced_hub(tmp_path) as (here, collector):
         line = await here.connect(version)
         meta = await meta_at(line, f"{server}__meta", CONTEXT)
         spans = await spans_of(collector, 2)
@@ -63,77 +67,63 @@ def test_client_hub_and_server_are_one_trace(tmp_path: Path, version: Client, se
         assert (meta["tracestate"], meta["baggage"]) == ("a=1", "user=me")
         assert spans["SERVER"].attributes["tabane.holder"] == "local"
 
-    traced(tmp_path, scenario)
 
-
-def test_a_call_through_call_tool_is_traced_as_the_real_tool(tmp_path: Path) -> None:
-    async def scenario(here: RunningHub, collector: TraceCollectorServer) -> None:
+async def test_a_call_through_call_tool_is_traced_as_the_real_tool(tmp_path: Path) -> None:
+    async with traced_hub(tmp_path) as (here, collector):
         line = await here.connect()
         meta = await meta_at(line, "call_tool", CONTEXT, name="one__meta", arguments={})
         spans = await spans_of(collector, 2)
         assert spans["SERVER"].name == "tools/call one__meta"
         assert meta["traceparent"] == f"00-{TRACE}-{spans['CLIENT'].span}-01"
 
-    traced(tmp_path, scenario)
 
-
-def test_a_server_gets_a_trace_if_the_client_sends_none(tmp_path: Path) -> None:
-    async def scenario(here: RunningHub, collector: TraceCollectorServer) -> None:
+async def test_a_server_gets_a_trace_if_the_client_sends_none(tmp_path: Path) -> None:
+    async with traced_hub(tmp_path) as (here, collector):
         meta = await meta_at(await here.connect(), "one__meta")
         spans = await spans_of(collector, 2)
         assert spans["SERVER"].parent == ""
         assert meta["traceparent"] == f"00-{spans['SERVER'].trace}-{spans['CLIENT'].span}-01"
 
-    traced(tmp_path, scenario)
-
 
 @pytest.mark.parametrize(
     "parent", [7, None, "", "no", ["x"], "00-" + "0" * 32 + "-" + "0" * 16 + "-01", "\ud800"]
 )
-def test_a_parent_that_is_not_valid_begins_a_new_trace(tmp_path: Path, parent: Any) -> None:
-    async def scenario(here: RunningHub, collector: TraceCollectorServer) -> None:
+async def test_a_parent_that_is_not_valid_begins_a_new_trace(tmp_path: Path, parent: Any) -> None:
+    async with traced_hub(tmp_path) as (here, collector):
         meta = await meta_at(await here.connect(), "one__meta", {"traceparent": parent})
         spans = await spans_of(collector, 2)
         assert meta["traceparent"] == f"00-{spans['SERVER'].trace}-{spans['CLIENT'].span}-01"
 
-    traced(tmp_path, scenario)
 
-
-def test_a_tool_that_fails_is_a_span_with_an_error(tmp_path: Path) -> None:
-    async def scenario(here: RunningHub, collector: TraceCollectorServer) -> None:
+async def test_a_tool_that_fails_is_a_span_with_an_error(tmp_path: Path) -> None:
+    async with traced_hub(tmp_path) as (here, collector):
         await (await here.connect()).request("tools/call", {"name": "one__fail", "arguments": {}})
         spans = await spans_of(collector, 2)
         assert {span.status for span in spans.values()} == {"error"}
         assert spans["SERVER"].attributes["error.type"] == "tool_error"
 
-    traced(tmp_path, scenario)
 
-
-def test_an_operation_of_the_hub_is_one_span(tmp_path: Path) -> None:
-    async def scenario(here: RunningHub, collector: TraceCollectorServer) -> None:
+async def test_an_operation_of_the_hub_is_one_span(tmp_path: Path) -> None:
+    async with traced_hub(tmp_path) as (here, collector):
         line = await here.connect()
         await line.result("tools/call", {"name": "hello", "arguments": {}, "_meta": CONTEXT})
         spans = await spans_of(collector, 1)
         assert (spans["SERVER"].name, spans["SERVER"].parent) == ("tools/call hello", SPAN)
         assert spans["SERVER"].attributes.get("tabane.server") is None
 
-    traced(tmp_path, scenario)
-
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_without_tracing_meta_goes_to_the_server_as_it_came(tmp_path: Path, version: Client) -> None:
-    async with running_hub(tmp_path, SERVERS) as here:
-        line = await here.connect(version)
+    async with connected_hub(tmp_path, SERVERS, version) as (_, line):
         context = {**CONTEXT, "traceparent": "whatever the client says"}
         meta = await meta_at(line, "one__meta", context)
         assert context.items() <= meta.items()
         assert "traceparent" not in await meta_at(line, "one__meta")
 
 
-def test_over_http_the_context_may_be_in_headers(tmp_path: Path) -> None:
-    async def run(collector: TraceCollectorServer) -> None:
-        async with http_hub(tmp_path, SERVERS, otel_endpoint=collector.url) as here:
-            peer = await here.peer()
+async def test_over_http_the_context_may_be_in_headers(tmp_path: Path) -> None:
+    with trace_collector() as collector:
+        async with http_peer(tmp_path, SERVERS, otel_endpoint=collector.url) as (_, peer):
             message, headers = modern(call("one__meta"))
             answer = await peer.post(message, traceparent=PARENT, tracestate="b=2", **headers)
             meta = text_of(answer.json)
@@ -142,28 +132,21 @@ def test_over_http_the_context_may_be_in_headers(tmp_path: Path) -> None:
             assert meta["traceparent"] == f"00-{TRACE}-{spans['CLIENT'].span}-01"
             assert meta["tracestate"] == "b=2"
 
+
+async def test_over_http_meta_is_stronger_than_headers(tmp_path: Path) -> None:
     with trace_collector() as collector:
-        asyncio.run(run(collector))
-
-
-def test_over_http_meta_is_stronger_than_headers(tmp_path: Path) -> None:
-    async def run(collector: TraceCollectorServer) -> None:
         async with http_hub(tmp_path, SERVERS, otel_endpoint=collector.url) as here:
             other = f"00-{'1' * 32}-{'2' * 16}-01"
             message, headers = modern(call("one__meta"), traceparent=PARENT)
             await (await here.peer()).post(message, traceparent=other, **headers)
             assert (await spans_of(collector, 2))["SERVER"].trace == TRACE
 
+
+async def test_a_server_at_a_url_gets_the_context_as_headers_too(tmp_path: Path) -> None:
     with trace_collector() as collector:
-        asyncio.run(run(collector))
-
-
-def test_a_server_at_a_url_gets_the_context_as_headers_too(tmp_path: Path) -> None:
-    async def run(collector: TraceCollectorServer) -> None:
         async with raw() as server:
             servers = {"far": {"type": "http", "url": server.url}}
-            async with running_hub(tmp_path, servers, otel_endpoint=collector.url) as here:
-                line = await here.connect()
+            async with connected_hub(tmp_path, servers, otel_endpoint=collector.url) as (_, line):
                 await line.result("tools/call", {"name": "far__echo", "arguments": {}, "_meta": CONTEXT})
                 (asked,) = server.asked("tools/call")
                 client = (await spans_of(collector, 2))["CLIENT"]
@@ -171,13 +154,9 @@ def test_a_server_at_a_url_gets_the_context_as_headers_too(tmp_path: Path) -> No
                 assert asked.headers["tracestate"] == "a=1"
                 assert asked.message["params"]["_meta"]["traceparent"] == asked.headers["traceparent"]
 
-    with trace_collector() as collector:
-        asyncio.run(run(collector))
-
 
 async def test_the_metrics_page_counts_calls_and_prometheus_reads_it(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, SERVERS) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, SERVERS) as (_, peer):
         for name in ("one__echo", "one__echo", "one__fail", "hello"):
             message, headers = modern(call(name))
             assert (await peer.post(message, **headers)).status == 200
@@ -205,8 +184,7 @@ async def test_the_metrics_page_counts_calls_and_prometheus_reads_it(tmp_path: P
 
 
 async def test_a_token_that_was_refused_is_counted_by_reason(tmp_path: Path) -> None:
-    async with http_hub(tmp_path) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path) as (_, peer):
         assert (await peer.get("/metrics", authorization="Bearer wrong")).status == 401
         page = (await peer.get("/metrics")).body.decode()
         families = {family.name: family for family in text_string_to_metric_families(page)}

@@ -8,7 +8,8 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -23,8 +24,11 @@ from tabane.operations import Caller, Face
 from tabane.operations.access import CallTarget
 from tabane.operations.metering import Outcome
 from tabane.wire import json
+from tests.harness.cases import cases_beside
 from tests.harness.patience import until
 from tests.harness.trace_collector import CollectedSpan, TraceCollectorServer, trace_collector
+
+CASES = cases_beside(__file__)
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"
@@ -61,19 +65,16 @@ class BlockedSender:
         self.ended.set()
 
 
-def exported(scenario: Callable[[CallTracing, TraceCollectorServer], Coroutine[Any, Any, None]]) -> None:
-    """Run a scenario with tracing to a real collector."""
-
-    async def run(collector: TraceCollectorServer) -> None:
+@asynccontextmanager
+async def exporting() -> AsyncIterator[tuple[CallTracing, TraceCollectorServer]]:
+    """Tracing to a real collector."""
+    with trace_collector() as collector:
         export = SpanExport(lambda: OtlpSender(f"{collector.url}/v1/traces"), interval=QUICK)
         tracing = SpanTracing(export, TraceSampler())
         try:
-            await scenario(tracing, collector)
+            yield tracing, collector
         finally:
             await tracing.close()
-
-    with trace_collector() as collector:
-        asyncio.run(run(collector))
 
 
 def by_kind(spans: Sequence[CollectedSpan]) -> tuple[CollectedSpan, CollectedSpan]:
@@ -160,8 +161,8 @@ def test_no_context_of_a_client_fails_a_call(
 # -- spans at the collector ----------------------------------------------------------------------
 
 
-def test_both_spans_of_a_call_arrive_with_their_parents() -> None:
-    async def scenario(tracing: CallTracing, collector: TraceCollectorServer) -> None:
+async def test_both_spans_of_a_call_arrive_with_their_parents() -> None:
+    async with exporting() as (tracing, collector):
         call = tracing.begin(CALLER, ISSUE, PARENT, "a=1,b=2", request="41")
         call.end("ok", 120)
         server, client = by_kind(await asyncio.to_thread(collector.wait_for, 2))
@@ -192,26 +193,13 @@ def test_both_spans_of_a_call_arrive_with_their_parents() -> None:
         assert server.resource["service.version"]
         assert server.nanoseconds >= 0
 
-    exported(scenario)
 
-
-@pytest.mark.parametrize(
-    ("outcome", "reason", "error"),
-    [
-        ("failed", "", "tool_error"),
-        ("failed", "-32602", "-32602"),
-        ("failed", "a whole sentence with a secret", "tool_error"),
-        ("limited", "", "limited"),
-        ("cancelled", "", "cancelled"),
-    ],
-)
-def test_a_failure_is_an_error_of_low_cardinality(outcome: Outcome, reason: str, error: str) -> None:
-    async def scenario(tracing: CallTracing, collector: TraceCollectorServer) -> None:
+@pytest.mark.parametrize(("outcome", "reason", "error"), CASES["a_failure_is_an_error_of_low_cardinality"])
+async def test_a_failure_is_an_error_of_low_cardinality(outcome: Outcome, reason: str, error: str) -> None:
+    async with exporting() as (tracing, collector):
         tracing.begin(CALLER, ISSUE).end(outcome, reason=reason)
         for span in await asyncio.to_thread(collector.wait_for, 2):
             assert (span.status, span.attributes["error.type"]) == ("error", error)
-
-    exported(scenario)
 
 
 @pytest.mark.parametrize(
@@ -244,48 +232,39 @@ def test_a_failure_is_an_error_of_low_cardinality(outcome: Outcome, reason: str,
         (CallTarget("tools/list", kind="list"), Face.MCP, "tools/list", {"mcp.method.name": "tools/list"}),
     ],
 )
-def test_each_kind_of_call_has_its_name(
+async def test_each_kind_of_call_has_its_name(
     target: CallTarget, face: Face, name: str, attributes: dict[str, str]
 ) -> None:
-    async def scenario(tracing: CallTracing, collector: TraceCollectorServer) -> None:
+    async with exporting() as (tracing, collector):
         tracing.begin(Caller("local", face, "1"), target).end("ok")
         span = (await asyncio.to_thread(collector.wait_for, 1))[0]
         assert span.name == name
         assert attributes.items() <= span.attributes.items()
 
-    exported(scenario)
 
-
-def test_many_calls_arrive_in_few_requests() -> None:
-    async def scenario(tracing: CallTracing, collector: TraceCollectorServer) -> None:
+async def test_many_calls_arrive_in_few_requests() -> None:
+    async with exporting() as (tracing, collector):
         for _ in range(1000):
             tracing.begin(CALLER, ISSUE, PARENT).end("ok")
         spans = await asyncio.to_thread(collector.wait_for, 2000)
         assert len({span.span for span in spans}) == 2000
         assert collector.requests <= 4
 
-    exported(scenario)
 
-
-def test_what_waits_is_exported_when_the_hub_ends() -> None:
-    async def run(collector: TraceCollectorServer) -> None:
+async def test_what_waits_is_exported_when_the_hub_ends() -> None:
+    with trace_collector() as collector:
         tracing = open_tracing(collector.url, {})
         assert tracing is not None
         tracing.begin(CALLER, ISSUE).end("ok")
         await tracing.close()
         assert len(collector.spans) == 2
 
-    with trace_collector() as collector:
-        asyncio.run(run(collector))
 
-
-def test_a_call_after_the_end_is_dropped() -> None:
-    async def scenario(tracing: CallTracing, collector: TraceCollectorServer) -> None:
+async def test_a_call_after_the_end_is_dropped() -> None:
+    async with exporting() as (tracing, collector):
         await tracing.close()
         tracing.begin(CALLER, ISSUE).end("ok")
         assert collector.spans == []
-
-    exported(scenario)
 
 
 # -- collectors that do not work -----------------------------------------------------------------
@@ -304,27 +283,22 @@ async def test_calls_go_on_while_the_collector_hangs_and_the_queue_is_bounded() 
     assert sender.ended.is_set()
 
 
-def test_a_stuck_collector_does_not_keep_the_hub_from_ending() -> None:
-    async def run(collector: TraceCollectorServer) -> None:
+async def test_a_stuck_collector_does_not_keep_the_hub_from_ending() -> None:
+    with trace_collector() as collector:
+        collector.stuck.set()
         export = SpanExport(lambda: OtlpSender(f"{collector.url}/v1/traces"), interval=0.0)
         SpanTracing(export, TraceSampler()).begin(CALLER, ISSUE).end("ok")
         await asyncio.to_thread(collector.wait_for_request)
         await export.close(limit=0.1)
 
-    with trace_collector() as collector:
-        collector.stuck.set()
-        asyncio.run(run(collector))
 
-
-def test_a_collector_that_refuses_is_a_warning_with_a_count(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(tracing: CallTracing, collector: TraceCollectorServer) -> None:
-        collector.status = 401
-        tracing.begin(CALLER, ISSUE).end("ok")
-        await until(lambda: "did not accept" in caplog.text, "the refusal has come back")
-        await tracing.close()
-
+async def test_a_collector_that_refuses_is_a_warning_with_a_count(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        exported(scenario)
+        async with exporting() as (tracing, collector):
+            collector.status = 401
+            tracing.begin(CALLER, ISSUE).end("ok")
+            await until(lambda: "did not accept" in caplog.text, "the refusal has come back")
+            await tracing.close()
     assert "did not accept the spans of 1 calls" in caplog.text
     assert "otel_endpoint" in caplog.text
 
@@ -338,17 +312,14 @@ async def test_a_collector_that_is_not_there_loses_spans_only(caplog: pytest.Log
     await tracing.close()
 
 
-def test_an_installation_that_does_not_work_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_installation_that_does_not_work_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     def broken() -> OtlpSender:
         raise ImportError("no module of that name")
 
-    async def run() -> None:
-        export = SpanExport(broken, interval=0.0)
-        call: CallSpan = SpanTracing(export, TraceSampler()).begin(CALLER, ISSUE)
-        call.end("ok")
-        await export.close()
-
-    asyncio.run(run())
+    export = SpanExport(broken, interval=0.0)
+    call: CallSpan = SpanTracing(export, TraceSampler()).begin(CALLER, ISSUE)
+    call.end("ok")
+    await export.close()
     assert "OpenTelemetry could not be started: no module of that name" in caplog.text
 
 
@@ -376,37 +347,14 @@ def test_the_collector_is_found(setting: str, environment: dict[str, str], url: 
     assert (found and found.url) == url
 
 
-@pytest.mark.parametrize(
-    ("setting", "environment", "words"),
-    [
-        ("localhost:4318", {}, "not a URL"),
-        ("http://user:secret@:1", {}, "not a URL"),
-        ("http://[::1", {}, "not a URL"),
-        ("", {"OTEL_TRACES_EXPORTER": "console"}, "Use otlp or none"),
-        (
-            "",
-            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://d:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
-            "HTTP only",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("setting", "environment", "words"), CASES["what_cannot_work_says_how_it_can"])
 def test_what_cannot_work_says_how_it_can(setting: str, environment: dict[str, str], words: str) -> None:
     with pytest.raises(NoTracing, match=words) as raised:
         collector_of(setting, environment)
     assert "secret" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("environment", "ratio", "follows"),
-    [
-        ({}, 1.0, True),
-        ({"OTEL_TRACES_SAMPLER": "always_off"}, 0.0, False),
-        ({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.25"}, 0.25, False),
-        ({"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.1"}, 0.1, True),
-        ({"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "nan"}, 1.0, True),
-        ({"OTEL_TRACES_SAMPLER": "jaeger_remote"}, 1.0, True),
-    ],
-)
+@pytest.mark.parametrize(("environment", "ratio", "follows"), CASES["the_standard_samplers_are_known"])
 def test_the_standard_samplers_are_known(environment: dict[str, str], ratio: float, follows: bool) -> None:
     expected = TraceCollector("http://c/v1/traces", ratio=ratio, follows=follows)
     assert collector_of("http://c", environment) == expected

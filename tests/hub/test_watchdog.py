@@ -68,6 +68,7 @@ def put_in_flight(user: User, client: BridgeClient, number: int) -> None:
     (user.folder / "waiting").unlink()
 
 
+@pytest.mark.heavy("a hub with real servers")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_stuck_hub_ends_with_its_stacks_and_the_next_one_serves(
     user: User, hub: Supervised, way: str
@@ -110,6 +111,7 @@ def told_of(user: User, hub: Supervised) -> None:
     assert str(hub.dump) in found[0]["mend"]
 
 
+@pytest.mark.heavy("a hub with real servers")
 def test_a_hub_that_was_stopped_for_longer_than_its_limit_goes_on(user: User) -> None:
     client = user.assistant()
     assert said(echo(client, 1, n=1)) == {"n": 1}

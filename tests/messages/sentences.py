@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,11 +31,16 @@ class Saying:
     fields: frozenset[str] | None
 
 
-def sayings() -> Iterator[Saying]:
+def parsed_source() -> dict[Path, ast.Module]:
+    """Every module of the source."""
+    return {path: ast.parse(path.read_text(), str(path)) for path in sorted(SRC.rglob("*.py"))}
+
+
+def sayings(source: Mapping[Path, ast.Module]) -> Iterator[Saying]:
     """Every call of ``say`` in the source, and in the templates of the web page."""
     yield from _of_templates()
-    for path in sorted(SRC.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(), str(path))):
+    for path, tree in source.items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "say":
                 yield _saying(node, f"{path.relative_to(SRC)}:{node.lineno}")
 
@@ -63,7 +68,7 @@ def read_catalogue() -> Catalog:
 def update() -> list[str]:
     """Bring the catalogue in step with the source. Returns the sentences left to translate."""
     catalogue = read_catalogue()
-    said = {saying.template for saying in sayings() if saying.template}
+    said = {saying.template for saying in sayings(parsed_source()) if saying.template}
     for entry in [entry for entry in catalogue if entry.id and entry.id not in said]:
         catalogue.delete(entry.id)
     catalogue.obsolete.clear()

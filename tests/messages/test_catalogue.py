@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import string
+from collections.abc import Mapping
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -11,7 +14,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import read_mo
 
 from tabane.messages import Lang, Message, language, say
-from tests.messages.sentences import MO, read_catalogue, sayings, translation
+from tests.messages.sentences import MO, Saying, read_catalogue, sayings, translation
 
 HOW = "bring it up to date with python -m tests.messages.sentences, and translate what that names"
 
@@ -20,9 +23,14 @@ def placeholders(template: str) -> set[str]:
     return {field for _, field, _, _ in string.Formatter().parse(template) if field is not None}
 
 
-SAYINGS = list(sayings())
-TEMPLATES = {saying.template for saying in SAYINGS if saying.template is not None}
-WITH_FIELDS = {s.template for s in SAYINGS if s.template is not None and s.fields != frozenset()}
+@pytest.fixture(scope="module")
+def said(source: Mapping[Path, ast.Module]) -> list[Saying]:
+    return list(sayings(source))
+
+
+@pytest.fixture(scope="module")
+def templates(said: list[Saying]) -> set[str]:
+    return {saying.template for saying in said if saying.template is not None}
 
 
 @pytest.fixture(scope="module")
@@ -30,36 +38,37 @@ def catalogue() -> Catalog:
     return read_catalogue()
 
 
-def test_every_sentence_is_written_where_it_is_said() -> None:
-    assert [s.where for s in SAYINGS if s.template is None] == [], "say() takes one literal template"
+def test_every_sentence_is_written_where_it_is_said(said: list[Saying]) -> None:
+    assert [s.where for s in said if s.template is None] == [], "say() takes one literal template"
 
 
-def test_every_sentence_is_given_the_fields_it_has() -> None:
+def test_every_sentence_is_given_the_fields_it_has(said: list[Saying]) -> None:
     wrong = [
         s.where
-        for s in SAYINGS
+        for s in said
         if s.template is not None and s.fields and placeholders(s.template) != set(s.fields)
     ]
     assert wrong == []
 
 
-def test_every_sentence_is_translated(catalogue: Catalog) -> None:
-    missing = sorted(template for template in TEMPLATES if not translation(catalogue, template))
+def test_every_sentence_is_translated(catalogue: Catalog, templates: set[str]) -> None:
+    missing = sorted(template for template in templates if not translation(catalogue, template))
     assert missing == [], HOW
 
 
-def test_translations_have_the_fields_of_the_sentence(catalogue: Catalog) -> None:
+def test_translations_have_the_fields_of_the_sentence(catalogue: Catalog, said: list[Saying]) -> None:
+    with_fields = {s.template for s in said if s.template is not None and s.fields != frozenset()}
     wrong = [
         template
-        for template in WITH_FIELDS & {str(entry.id) for entry in catalogue if entry.string}
+        for template in with_fields & {str(entry.id) for entry in catalogue if entry.string}
         if placeholders(translation(catalogue, template)) != placeholders(template)
     ]
     assert wrong == []
 
 
-def test_nothing_is_translated_that_nobody_says(catalogue: Catalog) -> None:
-    said = {str(entry.id) for entry in catalogue if entry.id}
-    assert sorted(said - TEMPLATES) == [], HOW
+def test_nothing_is_translated_that_nobody_says(catalogue: Catalog, templates: set[str]) -> None:
+    translated = {str(entry.id) for entry in catalogue if entry.id}
+    assert sorted(translated - templates) == [], HOW
     assert not catalogue.obsolete
     assert [entry.id for entry in catalogue if entry.fuzzy and entry.id] == []
 
@@ -73,68 +82,26 @@ def test_the_compiled_catalogue_is_the_written_one(catalogue: Catalog) -> None:
 
 _PLURAL = re.compile(r"\{(\w+)(?::[^}|]*)?\} (?:more |equal |new )?([a-z]{2,}s)\b")
 
-_NOT_NUMBERS = {
-    "issuer",
-    "place",
-    "url",
-    *("client", "content", "filepath", "given", "host", "kind", "method", "name", "nargs", "package", "path"),
-    *(
-        "pattern",
-        "program",
-        "range",
-        "reason",
-        "server",
-        "share",
-        "source",
-        "target",
-        "title",
-        "tool",
-        "type",
-    ),
-    *("url", "user", "what", "who"),
-}
+_NOT_NUMBERS = frozenset(
+    (  # noqa: SIM905
+        "issuer place url client content filepath given host kind method name nargs package path pattern "
+        "program range reason server share source target title tool type url user what who"
+    ).split()
+)
 """Fields that are no numbers; and ``nargs``, whose sentences are those of click."""
 
-_VERBS = {
-    *(
-        "accepts",
-        "allows",
-        "answers",
-        "appears",
-        "asks",
-        "belongs",
-        "contains",
-        "defines",
-        "denies",
-        "does",
-        "ends",
-        "fails",
-        "gives",
-        "has",
-        "is",
-        "lists",
-        "matches",
-    ),
-    *(
-        "loses",
-        "needs",
-        "reads",
-        "redirects",
-        "requires",
-        "responds",
-        "runs",
-        "sends",
-        "uses",
-        "was",
-        "works",
-    ),
-}
+_VERBS = frozenset(
+    (  # noqa: SIM905
+        "accepts allows answers appears asks belongs contains defines denies does ends fails gives has is "
+        "lists matches loses needs reads redirects requires responds runs sends uses was works"
+    ).split()
+)
 
 
-def test_a_number_before_a_plural_chooses_the_singular_too() -> None:
+def test_a_number_before_a_plural_chooses_the_singular_too(said: list[Saying]) -> None:
     wrong = [
         f"{s.where}: {found[0]}"
-        for s in SAYINGS
+        for s in said
         for found in _PLURAL.finditer(s.template or "")
         if found[1] not in _NOT_NUMBERS and found[2] not in _VERBS
     ]
@@ -148,8 +115,8 @@ def test_a_number_chooses_the_singular_or_the_plural(count: object, shown: str) 
     assert say("{count} {count:tool|tools}", count=count).render("en") == shown
 
 
-def test_every_sentence_can_be_rendered_in_both_languages() -> None:
-    for s in SAYINGS:
+def test_every_sentence_can_be_rendered_in_both_languages(said: list[Saying]) -> None:
+    for s in said:
         if s.template is not None and s.fields is not None:
             message = Message(s.template, **dict.fromkeys(s.fields, 1))
             for lang in get_args(Lang):

@@ -16,7 +16,7 @@ from tabane.postgres.index_follower import IndexFilling
 from tabane.postgres.index_link import IndexLink
 from tabane.postgres.index_turn import IndexTurn
 from tabane.postgres.store import PostgresStore
-from tests.postgres.writing import SHAPE, record
+from tests.postgres.writing import SHAPE, write_until_killed
 
 
 async def main(url: str, index: str) -> None:
@@ -24,16 +24,7 @@ async def main(url: str, index: str) -> None:
     link = IndexLink(MilvusIndex(parsed_index(index)), 1)
     filling = IndexFilling(link, IndexTurn(database, link.follower))
     collection = await PostgresStore(database, "test", None, filling=filling).collection(SHAPE)
-
-    async def lane(name: int) -> None:
-        number = 0
-        while True:
-            written = record(f"{name}-{number}")
-            await collection.upsert([written])
-            print(written.key, flush=True)
-            number += 1
-
-    await asyncio.gather(*map(lane, range(4)))
+    await write_until_killed(collection)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ from tests.store.vectors.contract import VectorsContract
 from tests.store.vectors.oracle import QUERIES, RECORDS
 from tests.store.vectors.spaces import SpacesContract
 
+pytestmark = pytest.mark.heavy("a real Milvus")
+
 
 class OnMilvus:
     """Opens collections whose vectors are in the index from the first one on."""
@@ -28,14 +30,14 @@ class OnMilvus:
 class TestVectors(OnMilvus, VectorsContract):
     @settings(max_examples=3, deadline=None)  # it takes a server seconds to create a collection
     @given(st.lists(RECORDS, max_size=25), st.lists(QUERIES, min_size=1, max_size=4), st.integers(1, 8))
-    def test_the_nearest_are_the_nearest(
+    async def test_the_nearest_are_the_nearest(
         self, records: list[Record], queries: list[VectorQuery], limit: int
     ) -> None:
-        self.check_nearest(records, queries, limit)
+        await self.check_nearest(records, queries, limit)
 
     @pytest.mark.parametrize("combination", [Combination.AVERAGE])  # of several spaces: without the index
-    def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
-        super().test_many_are_searched_as_exactly_as_few(combination)
+    async def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
+        await super().test_many_are_searched_as_exactly_as_few(combination)
 
 
 class TestSpaces(OnMilvus, SpacesContract):

@@ -93,6 +93,7 @@ def index(milvus: MilvusServer) -> Iterator[MilvusIndex]:
     found.close()
 
 
+@pytest.mark.heavy("a real Milvus")
 def test_nothing_that_matches_is_missing(index: MilvusIndex) -> None:
     chance, vectors = Chance(3), np.random.default_rng(1).standard_normal((251, 8)).astype("<f4")
     records = {row: Record(key=str(row), fields=chance.fields()) for row in range(1, 251)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,18 +26,15 @@ def lite() -> Iterator[MilvusLiteServer]:
         yield server
 
 
-def test_hits_and_scores_are_those_of_the_database_alone(
+@pytest.mark.heavy("a real Milvus")
+async def test_hits_and_scores_are_those_of_the_database_alone(
     postgres: PostgresServer, lite: MilvusLiteServer, tmp_path: Path
 ) -> None:
     library, index = Library(1500), CountedIndex(parsed(lite.url()))
-    exact = asyncio.run(exact_hits(postgres, tmp_path, library))
-
-    async def work() -> None:
-        async with linked(postgres, index, tmp_path, SHAPE) as (collection, link):
-            await catch_up(collection, link)
-            await check_keywords(collection, library, exact)
-
-    asyncio.run(work())
+    exact = await exact_hits(postgres, tmp_path, library)
+    async with linked(postgres, index, tmp_path, SHAPE) as (collection, link):
+        await catch_up(collection, link)
+        await check_keywords(collection, library, exact)
     assert index.answered >= len(FILTERS) * len(library.queries)
 
 

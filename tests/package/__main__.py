@@ -3,7 +3,8 @@
 Builds sdist and wheels, looks into them, installs a wheel into an empty environment of each Python of this
 machine, and runs commands there; with the last one, the demo on real servers through ``uvx --from WHEEL``.
 There is a wheel without compiled code, for every platform, and one with it if there is a compiler here.
-Extras are resolved on each Python. The small ones are installed too; the others take up to 5.6 GB.
+Extras are resolved on each Python. The small ones are installed too; the others take up to 5.6 GB. With
+`--one`, only the Python that runs this is tried.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def main() -> int:
         pure = built(folder / "pure", "0")
         wheel = built(folder / "compiled", "1") if shutil.which("cc") else pure
         (folder / "tabane.toml").touch(mode=0o600)
-        pythons = usable_pythons()
+        pythons = [sys.executable] if "--one" in sys.argv else usable_pythons()
         for python in pythons:
             minimal(wheel, python, folder)
         minimal(pure, pythons[-1], folder)

@@ -3,6 +3,10 @@
 What a module or the whole run shares (a fixture of wider scope) is not part of a test's price. Processes that
 were started by a test count while they live, and after their parent has waited for them. A hub that detaches
 has tests.harness.command_forker as its parent. Elsewhere than on Linux, only processes that have ended count.
+
+`tests/prices.json` has what was recorded: files with the sum of their tests, and each test of a tenth of a
+second or more. Files run in that order, the most expensive first, so that no worker is left with one of them
+at the end. `--record FILE` writes a new table.
 """
 
 from __future__ import annotations
@@ -17,7 +21,38 @@ from typing import Any
 
 import pytest
 
+from tests.plugins.tiers import ROOT, is_heavy
+
+TABLE = ROOT / "tests" / "prices.json"
+HEAVY = 1.0
+"""Seconds of CPU from which a test has to be marked `heavy`, with the reason."""
+MOST_WITHOUT_MARK = 2.0
+"""Seconds of CPU that fail a test without the mark. On a loaded machine, a test costs up to twice as much."""
+LEAST_RECORDED = 0.1
 _TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def read_prices(table: Path = TABLE) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the recorded seconds of files, and those of tests."""
+    if not table.exists():
+        return {}, {}
+    recorded = json.loads(table.read_text(encoding="utf-8"))
+    return recorded["files"], recorded["tests"]
+
+
+def write_prices(seconds: dict[str, float], table: Path) -> None:
+    """Write what tests cost, as :func:`read_prices` reads it."""
+    files: dict[str, float] = {}
+    for test, price in seconds.items():
+        file = test.partition("::")[0]
+        files[file] = files.get(file, 0.0) + price
+    recorded = {
+        "files": {name: round(files[name], 1) for name in sorted(files)},
+        "tests": {
+            name: round(seconds[name], 2) for name in sorted(seconds) if seconds[name] >= LEAST_RECORDED
+        },
+    }
+    table.write_text(json.dumps(recorded, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def spent() -> float:
@@ -47,14 +82,24 @@ def _ticks(pid: int) -> int:
         return 0
 
 
+Report = Generator[None, pytest.TestReport, pytest.TestReport]
+
+
 class Prices:
     """Measures in each worker, and collects in the process that the reports come to."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._config = config
+        self._record: Path | None = config.getoption("--record")
+        self._judges = bool(config.getoption("--tier")) and not self._record
+        self._is_worker = hasattr(config, "workerinput")
+        self._files, self._tests = read_prices()
         self._since = spent()
-        self._shared = 0.0
-        self.seconds: dict[str, float] = {}
+        self._shared = self._price = 0.0
+        self._seconds: dict[str, float] = {}
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items.sort(key=lambda item: -self._files.get(item.nodeid.partition("::")[0], 0.0))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Generator[None, Any, Any]:
@@ -68,25 +113,44 @@ class Prices:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self) -> None:
-        self._since = spent()
+        self._since, self._price = spent(), 0.0
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    def pytest_runtest_makereport(
+        self, item: pytest.Item
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         now = spent()
-        report.user_properties.append(("cpu", round(max(now - self._since - self._shared, 0.0), 3)))
+        price = max(now - self._since - self._shared, 0.0)
         self._since, self._shared = now, 0.0
+        self._price += price
+        report.user_properties.append(("cpu", price))
+        if report.when == "teardown" and report.passed and self._is_too_dear(item):
+            report.outcome = "failed"
+            report.longrepr = (
+                f"{item.nodeid} costs {self._price:.1f} seconds of CPU. A test of {HEAVY:g} second or more "
+                'needs @pytest.mark.heavy("reason"): make test leaves it out then. Can it cost less?'
+            )
         return report
+
+    def _is_too_dear(self, item: pytest.Item) -> bool:
+        if not self._judges or is_heavy(item):
+            return False
+        known = self._tests.get(item.nodeid, 0.0)
+        return known >= HEAVY or self._price > max(MOST_WITHOUT_MARK, 3 * known)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, value in report.user_properties:
             if name == "cpu" and isinstance(value, float):
-                self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + value
+                self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + value
 
     def pytest_sessionfinish(self) -> None:
-        if not hasattr(self._config, "workerinput") and (path := os.environ.get("TABANE_TEST_PRICES")):
-            table = {test: round(self.seconds[test], 3) for test in sorted(self.seconds)}
-            Path(path).write_text(json.dumps(table, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+        if self._record and not self._is_worker:
+            write_prices(self._seconds, self._record)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("tabane").addoption("--record", metavar="FILE", type=Path, help="write prices there")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -11,22 +11,13 @@ import sys
 from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.engine_url import parsed
 from tabane.postgres.store import PostgresStore
-from tests.postgres.writing import SHAPE, record
+from tests.postgres.writing import SHAPE, write_until_killed
 
 
 async def main(url: str) -> None:
     database = await PostgresDatabase.open(parsed(url))
     collection = await PostgresStore(database, "test", None).collection(SHAPE)
-
-    async def lane(name: int) -> None:
-        number = 0
-        while True:
-            written = record(f"{name}-{number}")
-            await collection.upsert([written])
-            print(written.key, flush=True)
-            number += 1
-
-    await asyncio.gather(*map(lane, range(4)))
+    await write_until_killed(collection)
 
 
 if __name__ == "__main__":

@@ -5,22 +5,36 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from tabane.engines.candidate_index import CandidateIndex
 from tabane.postgres.collection import PostgresCollection
+from tabane.postgres.index_link import LinkState
 from tabane.search.engine import EngineHits
 from tabane.search.filters import EVERYTHING, Range
 from tabane.search.records import Record
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer
 from tests.postgres.collections import opening
+from tests.postgres.outside import catch_up, linked
 from tests.postgres.test_approximate_index import FILTERS, SHAPE, Crowd, asked
 
 
-class Counting(Protocol):
-    """An index that counts the searches that were answered."""
+class CountsSearches:
+    """Counts the searches that an index answered."""
 
-    answered: int
+    answered = 0
+
+    def nearest(self, *arguments: Any, **options: Any) -> Any:
+        found = super().nearest(*arguments, **options)  # type: ignore[misc]
+        self.answered += 1
+        return found
+
+
+class ServerOfIndex(Protocol):
+    def start(self) -> object: ...
+
+    def kill(self) -> object: ...
 
 
 FILTERED = {**FILTERS, "most": Range("likes", 900, None)}
@@ -40,15 +54,21 @@ async def check_recall(
     collection: PostgresCollection, crowd: Crowd, exact: dict[str, list[EngineHits]]
 ) -> None:
     for name, where in FILTERED.items():
-        common = 0
-        for question, known in zip(crowd.questions, exact[name], strict=True):
-            found = await asked(collection, question, where)
-            scores = {hit.key: hit.score for hit in known.hits}
-            assert (found.total, len(found.hits)) == (known.total, len(known.hits))
-            same = [hit for hit in found.hits if hit.key in scores]
-            assert all(hit.score == scores[hit.key] for hit in same)
-            common += len(same)
-        assert common >= 0.99 * sum(len(known.hits) for known in exact[name]), name
+        found = [await asked(collection, each, where) for each in crowd.questions]
+        assert [each.total for each in found] == [each.total for each in exact[name]]
+        check_hits(found, exact[name])
+
+
+def check_hits(found: list[EngineHits], exact: list[EngineHits]) -> None:
+    """Check that scores are exact, and that one of 100 hits is missing at most."""
+    common = 0
+    for some, known in zip(found, exact, strict=True):
+        scores = {hit.key: hit.score for hit in known.hits}
+        assert len(some.hits) == len(known.hits)
+        same = [hit for hit in some.hits if hit.key in scores]
+        assert all(hit.score == scores[hit.key] for hit in same)
+        common += len(same)
+    assert common >= 0.99 * sum(len(known.hits) for known in exact)
 
 
 async def check_changes(collection: PostgresCollection, crowd: Crowd) -> None:
@@ -65,7 +85,7 @@ def opposite(crowd: Crowd, number: int) -> bytes:
     return bytes((crowd.vectors[number % len(crowd.vectors)] * -1).tobytes())
 
 
-async def write_during_kill(collection: PostgresCollection, crowd: Crowd, kill: Callable[[], None]) -> int:
+async def write_during_kill(collection: PostgresCollection, crowd: Crowd, kill: Callable[[], object]) -> int:
     """Write while the server is killed. Return how many records were acknowledged."""
     killed, count = asyncio.Event(), 0
 
@@ -90,10 +110,31 @@ async def check_written(collection: PostgresCollection, crowd: Crowd, numbers: I
         assert f"killed{number}" in {hit.key for hit in found.hits}
 
 
-async def wait_until_used(collection: PostgresCollection, index: Counting, question: bytes) -> None:
+async def wait_until_used(collection: PostgresCollection, index: CountsSearches, question: bytes) -> None:
     async def is_used() -> bool:
         before = index.answered
         await asked(collection, question, EVERYTHING)
         return index.answered > before
 
     await until(is_used, "the index is used")
+
+
+async def check_server(
+    postgres: PostgresServer, server: ServerOfIndex, index: CandidateIndex, home: Path, crowd: Crowd
+) -> None:
+    """Check recall, changes, and a kill of the server during writes."""
+    assert isinstance(index, CountsSearches)
+    exact = await exact_hits(postgres, home, crowd)
+    async with linked(postgres, index, home, SHAPE) as (collection, link):
+        await catch_up(collection, link)
+        await check_recall(collection, crowd, exact)
+        assert index.answered >= 3 * len(crowd.questions)
+        await check_changes(collection, crowd)
+        await catch_up(collection, link)
+        count = await write_during_kill(collection, crowd, server.kill)
+        await check_written(collection, crowd, (0, 20, count - 1))
+        assert link.state is LinkState.AWAY
+        await asyncio.to_thread(server.start)
+        await catch_up(collection, link)
+        await wait_until_used(collection, index, crowd.questions[0])
+        await check_written(collection, crowd, range(0, count, 7))

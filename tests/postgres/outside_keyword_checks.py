@@ -11,6 +11,7 @@ from tabane.search.filters import EVERYTHING, Equal, Filter, Range
 from tabane.search.records import Field, Kind, Record, Shape, TextField
 from tests.harness.postgres_server import PostgresServer
 from tests.postgres.collections import opening
+from tests.postgres.outside_checks import check_hits
 
 SHAPE = Shape(
     "notes",
@@ -72,12 +73,7 @@ async def check_keywords(
     collection: PostgresCollection, library: Library, exact: dict[str, list[EngineHits]]
 ) -> None:
     for name, where in FILTERS.items():
-        common = 0
-        for query, known in zip([*library.queries, *library.others], exact[name], strict=True):
-            found = await collection.search(query, where, 10)
-            scores = {hit.key: hit.score for hit in known.hits}
-            assert (len(found.hits), found.ceiling) == (len(known.hits), known.ceiling)
-            same = [hit for hit in found.hits if hit.key in scores]
-            assert all(hit.score == scores[hit.key] for hit in same)
-            common += len(same)
-        assert common >= 0.99 * sum(len(known.hits) for known in exact[name]), name
+        queries = [*library.queries, *library.others]
+        found = [await collection.search(each, where, 10) for each in queries]
+        assert [each.ceiling for each in found] == [each.ceiling for each in exact[name]]
+        check_hits(found, exact[name])

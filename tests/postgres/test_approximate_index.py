@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -51,16 +51,6 @@ class Crowd:
         ]
 
 
-def run(
-    server: PostgresServer, home: Path, least: int, work: Callable[[PostgresCollection], Awaitable[None]]
-) -> None:
-    async def inside() -> None:
-        async with opening(server, least)(home, SHAPE) as collection:
-            await work(collection)
-
-    asyncio.run(inside())
-
-
 def is_ready(server: PostgresServer, home: Path) -> bool:
     found = server.execute(
         f"SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('{schema_of(home)}.{INDEX}')"
@@ -91,20 +81,21 @@ FILTERS: dict[str, Filter] = {
 }
 
 
+@pytest.mark.heavy("a real PostgreSQL")
 @pytest.mark.parametrize("bare", [0, 1], ids=["all with vectors", "one without"])
-def test_hits_and_scores_are_those_of_the_exact_search_also_under_filters(
+async def test_hits_and_scores_are_those_of_the_exact_search_also_under_filters(
     postgres: PostgresServer, tmp_path: Path, bare: int
 ) -> None:
     crowd = Crowd(6000)
     exact: dict[str, list[EngineHits]] = {}
 
-    async def fill(collection: PostgresCollection) -> None:
+    async with opening(postgres, 100_000)(tmp_path, SHAPE) as collection:
         await collection.upsert(crowd.records())
         await collection.upsert([Record(key="bare", fields={"author": "a2", "likes": 7})] * bare)
         for name, where in FILTERS.items():
             exact[name] = [await asked(collection, each, where) for each in crowd.questions]
-
-    async def compare(collection: PostgresCollection) -> None:
+    assert not is_ready(postgres, tmp_path)
+    async with opening(postgres, 1000)(tmp_path, SHAPE) as collection:
         await until(lambda: is_ready(postgres, tmp_path), "the index is built")
         for name, where in FILTERS.items():
             common = 0
@@ -117,18 +108,15 @@ def test_hits_and_scores_are_those_of_the_exact_search_also_under_filters(
                 assert all(hit.score == scores[hit.key] for hit in same)
                 common += len(same)
             assert common >= 0.99 * sum(len(known.hits) for known in exact[name]), name
-
-    run(postgres, tmp_path, 100_000, fill)
-    assert not is_ready(postgres, tmp_path)
-    run(postgres, tmp_path, 1000, compare)
     enough = 2 * len(crowd.questions)
     wait_until(lambda: uses(postgres, tmp_path) >= enough, "the server has counted uses of the index")
 
 
-def test_few_vectors_have_no_index_and_more_of_them_get_one(postgres: PostgresServer, tmp_path: Path) -> None:
+async def test_few_vectors_have_no_index_and_more_of_them_get_one(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
     crowd = Crowd(600)
-
-    async def work(collection: PostgresCollection) -> None:
+    async with opening(postgres, 500)(tmp_path, SHAPE) as collection:
         records = crowd.records()
         await collection.upsert(records[:400])
         await asked(collection, crowd.questions[0], EVERYTHING)
@@ -136,13 +124,13 @@ def test_few_vectors_have_no_index_and_more_of_them_get_one(postgres: PostgresSe
         await collection.upsert(records[400:])
         await until(lambda: is_ready(postgres, tmp_path), "the index is built")
 
-    run(postgres, tmp_path, 500, work)
 
-
-def test_changes_are_found_and_deleted_records_are_not(postgres: PostgresServer, tmp_path: Path) -> None:
+@pytest.mark.heavy("a real PostgreSQL")
+async def test_changes_are_found_and_deleted_records_are_not(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
     crowd = Crowd(1500)
-
-    async def work(collection: PostgresCollection) -> None:
+    async with opening(postgres, 500)(tmp_path, SHAPE) as collection:
         await collection.upsert(crowd.records())
         await until(lambda: is_ready(postgres, tmp_path), "the index is built")
         for question in crowd.questions[:10]:
@@ -152,15 +140,13 @@ def test_changes_are_found_and_deleted_records_are_not(postgres: PostgresServer,
             now = [hit.key for hit in (await asked(collection, question, EVERYTHING)).hits]
             assert now[:6] == [f"new{best[0]}", *best[5:]]
 
-    run(postgres, tmp_path, 500, work)
 
-
-def test_an_invalid_or_lost_index_is_built_again_and_searches_are_right_meanwhile(
+@pytest.mark.heavy("a real PostgreSQL")
+async def test_an_invalid_or_lost_index_is_built_again_and_searches_are_right_meanwhile(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     crowd = Crowd(1500)
-
-    async def work(collection: PostgresCollection) -> None:
+    async with opening(postgres, 500)(tmp_path, SHAPE) as collection:
         await collection.upsert(crowd.records())
         await until(lambda: is_ready(postgres, tmp_path), "the index is built")
         known = [await asked(collection, each, EVERYTHING) for each in crowd.questions]
@@ -174,26 +160,22 @@ def test_an_invalid_or_lost_index_is_built_again_and_searches_are_right_meanwhil
                 assert await asked(collection, question, EVERYTHING) == before
             await until(lambda: is_ready(postgres, tmp_path), "the index is built again")
 
-    run(postgres, tmp_path, 500, work)
 
-
-def test_a_dropped_space_takes_its_index_with_it(postgres: PostgresServer, tmp_path: Path) -> None:
+@pytest.mark.heavy("a real PostgreSQL")
+async def test_a_dropped_space_takes_its_index_with_it(postgres: PostgresServer, tmp_path: Path) -> None:
     crowd = Crowd(1500)
-
-    async def work(collection: PostgresCollection) -> None:
+    async with opening(postgres, 500)(tmp_path, SHAPE) as collection:
         await collection.upsert(crowd.records())
         await until(lambda: is_ready(postgres, tmp_path), "the index is built")
         await collection.drop_space("text")
         query = f"SELECT to_regclass('{schema_of(tmp_path)}.{INDEX}')"
         await until(lambda: postgres.execute(query) == [(None,)], "the index is gone")
 
-    run(postgres, tmp_path, 500, work)
 
-
-def test_a_renamed_space_keeps_its_index(postgres: PostgresServer, tmp_path: Path) -> None:
+@pytest.mark.heavy("a real PostgreSQL")
+async def test_a_renamed_space_keeps_its_index(postgres: PostgresServer, tmp_path: Path) -> None:
     crowd = Crowd(1500)
-
-    async def work(collection: PostgresCollection) -> None:
+    async with opening(postgres, 500)(tmp_path, SHAPE) as collection:
         await collection.upsert(crowd.records())
         await until(lambda: is_ready(postgres, tmp_path), "the index is built")
         known = await asked(collection, crowd.questions[0], EVERYTHING)
@@ -201,15 +183,12 @@ def test_a_renamed_space_keeps_its_index(postgres: PostgresServer, tmp_path: Pat
         found = await collection.nearest(VectorQuery({"other": crowd.questions[0]}), EVERYTHING, 10)
         assert found == known
 
-    run(postgres, tmp_path, 500, work)
 
-
-def test_equal_vectors_come_in_order_of_keys_also_with_the_index(
+async def test_equal_vectors_come_in_order_of_keys_also_with_the_index(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     vector = np.ones(DIMENSION, dtype="<f4").tobytes()
-
-    async def work(collection: PostgresCollection) -> None:
+    async with opening(postgres, 500)(tmp_path, SHAPE) as collection:
         await collection.upsert([Record(key=f"k{n:04}", vectors={"text": vector}) for n in range(900)][::-1])
         await until(lambda: is_ready(postgres, tmp_path), "the index is built")
         query = VectorQuery({"text": vector})
@@ -218,15 +197,12 @@ def test_equal_vectors_come_in_order_of_keys_also_with_the_index(
             keys += [hit.key for hit in (await collection.nearest(query, EVERYTHING, 20, offset)).hits]
         assert keys == [f"k{n:04}" for n in range(60)]
 
-    run(postgres, tmp_path, 500, work)
 
-
-def test_numbers_out_of_the_range_of_half_precision_are_indexed(
+async def test_numbers_out_of_the_range_of_half_precision_are_indexed(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     crowd = Crowd(900)
-
-    async def work(collection: PostgresCollection) -> None:
+    async with opening(postgres, 500)(tmp_path, SHAPE) as collection:
         scaled = [
             (each * scale).astype("<f4").tobytes()
             for each, scale in zip(crowd.vectors, [1e9, 1e-9, 1e20] * 300, strict=True)
@@ -238,8 +214,6 @@ def test_numbers_out_of_the_range_of_half_precision_are_indexed(
         for number in range(0, 900, 100):
             hits = (await asked(collection, scaled[number], EVERYTHING)).hits
             assert hits[0].key == f"k{number}"
-
-    run(postgres, tmp_path, 500, work)
 
 
 @pytest.fixture
@@ -266,10 +240,12 @@ def is_begun(server: PostgresServer, home: Path) -> bool:
     return there and not is_ready(server, home)
 
 
-def test_writes_and_searches_go_on_while_an_index_is_built(postgres: PostgresServer, tmp_path: Path) -> None:
+@pytest.mark.heavy("a real PostgreSQL")
+async def test_writes_and_searches_go_on_while_an_index_is_built(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
     crowd = Crowd(1500)
-
-    async def work(collection: PostgresCollection) -> None:
+    async with opening(postgres, 500)(tmp_path, SHAPE) as collection:
         records = crowd.records()
         with held_builds(postgres):
             await collection.upsert(records[:1000])
@@ -281,31 +257,24 @@ def test_writes_and_searches_go_on_while_an_index_is_built(postgres: PostgresSer
         await until(lambda: is_ready(postgres, tmp_path), "the index is built")
         assert [await asked(collection, each, EVERYTHING) for each in crowd.questions] == known
 
-    run(postgres, tmp_path, 500, work)
 
-
-def test_closing_does_not_wait_for_a_build_and_the_next_opening_repeats_it(
+async def test_closing_does_not_wait_for_a_build_and_the_next_opening_repeats_it(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     crowd = Crowd(1000)
 
-    async def begin(collection: PostgresCollection) -> None:
-        await collection.upsert(crowd.records())
-        await until(lambda: is_begun(postgres, tmp_path), "the build has begun")
-
-    async def finish(_: PostgresCollection) -> None:
+    with held_builds(postgres):
+        async with opening(postgres, 500)(tmp_path, SHAPE) as collection:
+            await collection.upsert(crowd.records())
+            await until(lambda: is_begun(postgres, tmp_path), "the build has begun")
+        assert not is_ready(postgres, tmp_path)
+    async with opening(postgres, 500)(tmp_path, SHAPE):
         await until(lambda: is_ready(postgres, tmp_path), "the index is built")
 
-    with held_builds(postgres):
-        run(postgres, tmp_path, 500, begin)
-        assert not is_ready(postgres, tmp_path)
-    run(postgres, tmp_path, 500, finish)
 
-
-def test_a_build_whose_connection_ends_is_repeated(postgres: PostgresServer, tmp_path: Path) -> None:
+async def test_a_build_whose_connection_ends_is_repeated(postgres: PostgresServer, tmp_path: Path) -> None:
     crowd = Crowd(1000)
-
-    async def work(collection: PostgresCollection) -> None:
+    async with opening(postgres, 500)(tmp_path, SHAPE) as collection:
         with held_builds(postgres):
             await collection.upsert(crowd.records())
             await until(lambda: is_begun(postgres, tmp_path), "the build has begun")
@@ -317,31 +286,26 @@ def test_a_build_whose_connection_ends_is_repeated(postgres: PostgresServer, tmp
 
         await until(built, "the index is built again")
 
-    run(postgres, tmp_path, 500, work)
 
-
-def test_an_index_whose_server_is_killed_during_the_build_is_built_again(
+@pytest.mark.heavy("a real PostgreSQL")
+async def test_an_index_whose_server_is_killed_during_the_build_is_built_again(
     mortal: PostgresServer, tmp_path: Path
 ) -> None:
     crowd = Crowd(1500)
     known: list[EngineHits] = []
 
-    async def begin(collection: PostgresCollection) -> None:
-        await collection.upsert(crowd.records())
-        known.extend([await asked(collection, each, EVERYTHING) for each in crowd.questions])
-        await until(lambda: is_begun(mortal, tmp_path), "the build has begun")
-        await asyncio.to_thread(mortal.kill)
-
-    async def finish(collection: PostgresCollection) -> None:
+    with suppress(psycopg.OperationalError), held_builds(mortal):
+        async with opening(mortal, 500)(tmp_path, SHAPE) as collection:
+            await collection.upsert(crowd.records())
+            known.extend([await asked(collection, each, EVERYTHING) for each in crowd.questions])
+            await until(lambda: is_begun(mortal, tmp_path), "the build has begun")
+            await asyncio.to_thread(mortal.kill)
+    mortal.start()
+    assert is_begun(mortal, tmp_path)
+    async with opening(mortal, 500)(tmp_path, SHAPE) as collection:
         for _ in range(2):
             assert [await asked(collection, each, EVERYTHING) for each in crowd.questions] == known
             await until(lambda: is_ready(mortal, tmp_path), "the index is built again")
-
-    with suppress(psycopg.OperationalError), held_builds(mortal):
-        run(mortal, tmp_path, 500, begin)
-    mortal.start()
-    assert is_begun(mortal, tmp_path)
-    run(mortal, tmp_path, 500, finish)
     wait_until(lambda: uses(mortal, tmp_path) > 0, "the server has counted uses of the index")
 
 
@@ -356,11 +320,10 @@ async def test_several_hubs_build_one_index(postgres: PostgresServer, tmp_path: 
             assert await asked(one, question, EVERYTHING) == await asked(other, question, EVERYTHING)
 
 
-def test_the_report_says_which_index_is_there(postgres: PostgresServer, tmp_path: Path) -> None:
+async def test_the_report_says_which_index_is_there(postgres: PostgresServer, tmp_path: Path) -> None:
     crowd = Crowd(1000)
     url = postgres.url(schema_of(tmp_path))
-
-    async def work(collection: PostgresCollection) -> None:
+    async with opening(postgres, 500)(tmp_path, SHAPE) as collection:
         engine = PostgresEngine(lambda: url, 500)
 
         async def state() -> list[str]:
@@ -377,5 +340,3 @@ def test_the_report_says_which_index_is_there(postgres: PostgresServer, tmp_path
         postgres.execute(f"DROP INDEX {schema_of(tmp_path)}.{INDEX}")
         assert await state() == ["notes 1000 missing"]
         await engine.close()
-
-    run(postgres, tmp_path, 500, work)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,14 +61,6 @@ async def truth(collection: PostgresCollection) -> dict[int, Record]:
     return found
 
 
-def run(server: PostgresServer, home: Path, work: Callable[[PostgresCollection], Awaitable[None]]) -> None:
-    async def inside() -> None:
-        async with opening(server)(home, SHAPE) as collection:
-            await work(collection)
-
-    asyncio.run(inside())
-
-
 def logged(server: PostgresServer, home: Path) -> int:
     return int(str(server.execute(f"SELECT count(*) FROM {schema_of(home)}.change_log")[0][0]))
 
@@ -107,10 +98,10 @@ class Changes:
 
 
 @pytest.mark.parametrize("most", [1, 7, 1000])
-def test_a_copy_that_follows_while_others_write_holds_what_the_collection_holds(
+async def test_a_copy_that_follows_while_others_write_holds_what_the_collection_holds(
     postgres: PostgresServer, tmp_path: Path, most: int
 ) -> None:
-    async def work(collection: PostgresCollection) -> None:
+    async with opening(postgres)(tmp_path, SHAPE) as collection:
         changes, copy = Changes(most), Copy()
         for _ in range(20):
             await changes.one(collection)
@@ -122,13 +113,11 @@ def test_a_copy_that_follows_while_others_write_holds_what_the_collection_holds(
         assert copy.records == await truth(collection)
         assert logged(postgres, tmp_path) == 0
 
-    run(postgres, tmp_path, work)
 
-
-def test_batches_are_bounded_and_the_last_one_is_of_the_last_change(
+async def test_batches_are_bounded_and_the_last_one_is_of_the_last_change(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    async def work(collection: PostgresCollection) -> None:
+    async with opening(postgres)(tmp_path, SHAPE) as collection:
         feed = collection.feed
         position = await feed.join("copy")
         await collection.upsert([Record(key=f"k{n}", vectors={"text": packed([1, 2, 3])}) for n in range(30)])
@@ -151,11 +140,9 @@ def test_batches_are_bounded_and_the_last_one_is_of_the_last_change(
         assert position.change == batch.last == collection.changes
         assert position.row == max(rows)
 
-    run(postgres, tmp_path, work)
 
-
-def test_nothing_is_logged_without_a_follower(postgres: PostgresServer, tmp_path: Path) -> None:
-    async def work(collection: PostgresCollection) -> None:
+async def test_nothing_is_logged_without_a_follower(postgres: PostgresServer, tmp_path: Path) -> None:
+    async with opening(postgres)(tmp_path, SHAPE) as collection:
         changes = Changes(3)
         for _ in range(20):
             await changes.one(collection)
@@ -169,11 +156,9 @@ def test_nothing_is_logged_without_a_follower(postgres: PostgresServer, tmp_path
             await changes.one(collection)
         assert logged(postgres, tmp_path) == 0
 
-    run(postgres, tmp_path, work)
 
-
-def test_the_log_reaches_back_to_the_slowest_follower(postgres: PostgresServer, tmp_path: Path) -> None:
-    async def work(collection: PostgresCollection) -> None:
+async def test_the_log_reaches_back_to_the_slowest_follower(postgres: PostgresServer, tmp_path: Path) -> None:
+    async with opening(postgres)(tmp_path, SHAPE) as collection:
         changes, fast, slow = Changes(4), Copy("fast"), Copy("slow")
         await slow.step(collection.feed)
         for _ in range(30):
@@ -184,15 +169,12 @@ def test_the_log_reaches_back_to_the_slowest_follower(postgres: PostgresServer, 
         assert slow.records == fast.records == await truth(collection)
         assert logged(postgres, tmp_path) == 0
 
-    run(postgres, tmp_path, work)
 
-
-def test_a_follower_that_is_too_far_behind_begins_again_with_another_mark(
+async def test_a_follower_that_is_too_far_behind_begins_again_with_another_mark(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     schema = schema_of(tmp_path)
-
-    async def work(collection: PostgresCollection) -> None:
+    async with opening(postgres)(tmp_path, SHAPE) as collection:
         changes, copy = Changes(5), Copy()
         for _ in range(20):
             await changes.one(collection)
@@ -211,11 +193,9 @@ def test_a_follower_that_is_too_far_behind_begins_again_with_another_mark(
         await copy.catch_up(collection.feed)
         assert copy.records == await truth(collection)
 
-    run(postgres, tmp_path, work)
 
-
-def test_a_position_can_be_left_by_one_process_only(postgres: PostgresServer, tmp_path: Path) -> None:
-    async def work(collection: PostgresCollection) -> None:
+async def test_a_position_can_be_left_by_one_process_only(postgres: PostgresServer, tmp_path: Path) -> None:
+    async with opening(postgres)(tmp_path, SHAPE) as collection:
         await collection.upsert([Record(key="one")])
         feed = collection.feed
         start = await feed.join("copy")
@@ -228,11 +208,12 @@ def test_a_position_can_be_left_by_one_process_only(postgres: PostgresServer, tm
         assert await feed.after("copy", start, 10) is None
         assert await feed.join("copy") == reached
 
-    run(postgres, tmp_path, work)
 
+async def test_spaces_keep_their_numbers_when_they_are_renamed(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    async with opening(postgres)(tmp_path, SHAPE) as collection:
 
-def test_spaces_keep_their_numbers_when_they_are_renamed(postgres: PostgresServer, tmp_path: Path) -> None:
-    async def work(collection: PostgresCollection) -> None:
         async def numbers() -> dict[str, int]:
             batch = await collection.feed.after("copy", await collection.feed.join("copy"), 10)
             assert batch is not None
@@ -244,21 +225,24 @@ def test_spaces_keep_their_numbers_when_they_are_renamed(postgres: PostgresServe
         await collection.add_space(EmbeddingSpace("image", 2))
         assert (await numbers())["image"] not in first.values()
 
-    run(postgres, tmp_path, work)
 
-
-def test_a_database_of_version_1_is_brought_up_to_date_without_loss(
+async def test_a_database_of_version_1_is_brought_up_to_date_without_loss(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     schema, before = schema_of(tmp_path), dict[int, Record]()
 
-    async def fill(collection: PostgresCollection) -> None:
+    async with opening(postgres)(tmp_path, SHAPE) as collection:
         for _ in range(20):
             await Changes(6).one(collection)
         await collection.upsert([Record(key="kept", vectors={"text": packed([1, 2, 3])})])
         before.update(await truth(collection))
-
-    async def look(collection: PostgresCollection) -> None:
+    for statement in (
+        f"DROP TABLE {schema}.change_log, {schema}.follower",
+        f"ALTER TABLE {schema}.collection DROP COLUMN log_from",
+        f"UPDATE {schema}.format SET version = 1",
+    ):
+        postgres.execute(statement)
+    async with opening(postgres)(tmp_path, SHAPE) as collection:
         assert await truth(collection) == before
         copy = Copy()
         await copy.catch_up(collection.feed)
@@ -266,13 +250,4 @@ def test_a_database_of_version_1_is_brought_up_to_date_without_loss(
         await copy.catch_up(collection.feed)
         assert copy.records == await truth(collection)
         assert "kept" not in {record.key for record in await all_of(collection)}
-
-    run(postgres, tmp_path, fill)
-    for statement in (
-        f"DROP TABLE {schema}.change_log, {schema}.follower",
-        f"ALTER TABLE {schema}.collection DROP COLUMN log_from",
-        f"UPDATE {schema}.format SET version = 1",
-    ):
-        postgres.execute(statement)
-    run(postgres, tmp_path, look)
     assert postgres.execute(f"SELECT version FROM {schema}.format") == [(2,)]

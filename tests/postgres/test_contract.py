@@ -15,6 +15,8 @@ from tests.store.vectors.contract import VectorsContract
 from tests.store.vectors.ranking import RankingContract
 from tests.store.vectors.spaces import SpacesContract
 
+pytestmark = pytest.mark.heavy("a real PostgreSQL")
+
 
 class OnPostgres:
     """Opens collections on the server of the tests."""
@@ -60,8 +62,8 @@ class OnIndexedPostgres:
 
 class TestIndexedVectors(OnIndexedPostgres, VectorsContract):
     @pytest.mark.parametrize("combination", [Combination.AVERAGE])  # of several spaces: without the index
-    def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
-        super().test_many_are_searched_as_exactly_as_few(combination)
+    async def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
+        await super().test_many_are_searched_as_exactly_as_few(combination)
 
 
 class TestIndexedSpaces(OnIndexedPostgres, SpacesContract):
@@ -79,8 +81,8 @@ class OnOutsideIndex:
 
 class TestOutsideVectors(OnOutsideIndex, VectorsContract):
     @pytest.mark.parametrize("combination", [Combination.AVERAGE])  # of several spaces: without the index
-    def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
-        super().test_many_are_searched_as_exactly_as_few(combination)
+    async def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
+        await super().test_many_are_searched_as_exactly_as_few(combination)
 
 
 class TestOutsideSpaces(OnOutsideIndex, SpacesContract):

@@ -46,7 +46,8 @@ def mortal() -> Iterator[PostgresServer]:
         yield server
 
 
-def test_nothing_acknowledged_is_lost_when_the_server_is_killed(mortal: PostgresServer) -> None:
+@pytest.mark.heavy("kills real processes, many times")
+async def test_nothing_acknowledged_is_lost_when_the_server_is_killed(mortal: PostgresServer) -> None:
     chance, acknowledged = random.Random(5), list[str]()
 
     async def writing(collection: PostgresCollection, lane: str, enough: asyncio.Event, count: int) -> None:
@@ -73,15 +74,12 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(mortal: Postgres
             await check_whole(collection, acknowledged)
 
     for turn in range(ROUNDS):
-        asyncio.run(one_round(turn))
+        await one_round(turn)
 
 
-def test_nothing_acknowledged_is_lost_when_the_hub_is_killed(postgres: PostgresServer) -> None:
+@pytest.mark.heavy("kills real processes, many times")
+async def test_nothing_acknowledged_is_lost_when_the_hub_is_killed(postgres: PostgresServer) -> None:
     schema, acknowledged, chance = "killed_hub", list[str](), random.Random(7)
-
-    async def whole() -> int:
-        async with opened(postgres.url(schema)) as collection:
-            return await check_whole(collection, acknowledged)
 
     postgres.drop(schema)
     for _ in range(ROUNDS):
@@ -96,9 +94,11 @@ def test_nothing_acknowledged_is_lost_when_the_hub_is_killed(postgres: PostgresS
         rest, _ = child.communicate()
         acknowledged += [line for line in rest.splitlines(keepends=True) if line.endswith("\n")]
         acknowledged = [key.strip() for key in acknowledged]
-        asyncio.run(whole())
+        async with opened(postgres.url(schema)) as collection:
+            await check_whole(collection, acknowledged)
 
 
+@pytest.mark.heavy("kills real processes, many times")
 async def test_a_write_whose_connection_ends_is_made_exactly_once(postgres: PostgresServer) -> None:
     """Each is answered as new, although connections end in the midst of transactions and commits."""
     schema = "ended_connections"
@@ -152,36 +152,36 @@ async def _open(url: str) -> None:
         pass
 
 
-def test_a_server_that_is_not_there_is_named_without_the_password(tmp_path: Path) -> None:
+async def test_a_server_that_is_not_there_is_named_without_the_password(tmp_path: Path) -> None:
     url = f"postgresql://me:hunter2@/db?host={tmp_path}"
     with pytest.raises(StoreError, match="cannot be reached") as refused:
-        asyncio.run(_open(url))
+        await _open(url)
     assert "hunter2" not in str(refused.value)
     assert "db" in str(refused.value)
 
 
-def test_a_wrong_password_and_a_missing_database_are_named(mortal: PostgresServer) -> None:
+async def test_a_wrong_password_and_a_missing_database_are_named(mortal: PostgresServer) -> None:
     mortal.execute("CREATE ROLE guest LOGIN PASSWORD 'right'")
     mortal.demand_passwords()
     host = f"host={mortal.folder}"
     with pytest.raises(StoreError, match="refused the login") as refused:
-        asyncio.run(_open(f"postgresql://guest:hunter2@/postgres?{host}"))
+        await _open(f"postgresql://guest:hunter2@/postgres?{host}")
     assert "hunter2" not in str(refused.value)
     assert "guest" in str(refused.value)
     with pytest.raises(StoreError, match="no such database"):
-        asyncio.run(_open(f"postgresql://guest:right@/absent?{host}"))
+        await _open(f"postgresql://guest:right@/absent?{host}")
     mortal.execute("CREATE EXTENSION IF NOT EXISTS vector")
     with pytest.raises(StoreReadOnly, match="permission"):
-        asyncio.run(_open(f"postgresql://guest:right@/postgres?{host}"))
+        await _open(f"postgresql://guest:right@/postgres?{host}")
 
 
-def test_a_schema_of_a_newer_version_is_refused(postgres: PostgresServer) -> None:
+async def test_a_schema_of_a_newer_version_is_refused(postgres: PostgresServer) -> None:
     schema = "newer"
     postgres.drop(schema)
-    asyncio.run(_open(postgres.url(schema)))
+    await _open(postgres.url(schema))
     postgres.execute(f"UPDATE {schema}.format SET version = 99")
     with pytest.raises(StoreNewer, match="99"):
-        asyncio.run(_open(postgres.url(schema)))
+        await _open(postgres.url(schema))
 
 
 async def test_several_hubs_that_begin_together_make_one_schema(postgres: PostgresServer) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tabane.postgres.collection import PostgresCollection
@@ -14,14 +12,6 @@ from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer
 from tests.postgres.collections import opening, schema_of
 from tests.store.shapes import SHAPE
-
-
-def run(server: PostgresServer, home: Path, work: Callable[[PostgresCollection], Awaitable[None]]) -> None:
-    async def inside() -> None:
-        async with opening(server)(home, SHAPE) as collection:
-            await work(collection)
-
-    asyncio.run(inside())
 
 
 def parts(server: PostgresServer, home: Path, token: str) -> int:
@@ -36,10 +26,10 @@ async def searched(collection: PostgresCollection, text: str) -> set[str]:
     return {hit.key for hit in hits.hits}
 
 
-def test_many_small_writes_are_joined_and_phrases_still_found(
+async def test_many_small_writes_are_joined_and_phrases_still_found(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    async def work(collection: PostgresCollection) -> None:
+    async with opening(postgres)(tmp_path, SHAPE) as collection:
         for number in range(100):
             text = f"apple pie {number}" if number % 2 else f"pie apple {number}"
             await collection.upsert([Record(key=f"k{number}", texts={"body": text})])
@@ -47,16 +37,14 @@ def test_many_small_writes_are_joined_and_phrases_still_found(
         phrase = LexicalQuery("", phrases=("apple pie",))
         hits = await collection.search(phrase, EVERYTHING, 1000)
         assert {hit.key for hit in hits.hits} == {f"k{number}" for number in range(1, 100, 2)}
-
-    run(postgres, tmp_path, work)
     assert 1 < parts(postgres, tmp_path, "t_body appl") < 40
 
 
-def test_entries_of_replaced_records_are_removed(postgres: PostgresServer, tmp_path: Path) -> None:
+async def test_entries_of_replaced_records_are_removed(postgres: PostgresServer, tmp_path: Path) -> None:
     def records(word: str) -> list[Record]:
         return [Record(key=f"k{n}", texts={"body": f"{word} 東京 {n}"}) for n in range(400)]
 
-    async def work(collection: PostgresCollection) -> None:
+    async with opening(postgres)(tmp_path, SHAPE) as collection:
         await collection.upsert([Record(key="other", texts={"body": "other 東京"})])
         for turn in range(4):
             await collection.upsert(records(f"word{turn}"))
@@ -67,16 +55,14 @@ def test_entries_of_replaced_records_are_removed(postgres: PostgresServer, tmp_p
         best = (await collection.search(LexicalQuery("other 東京"), EVERYTHING, 1)).hits[0]
         assert best.key == "other"
 
-    run(postgres, tmp_path, work)
 
-
-def test_a_changed_shape_has_the_values_of_records_that_were_there(
+async def test_a_changed_shape_has_the_values_of_records_that_were_there(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     """As after a version of Tabane that did not have the column yet."""
     schema = schema_of(tmp_path)
 
-    async def fill(collection: PostgresCollection) -> None:
+    async with opening(postgres)(tmp_path, SHAPE) as collection:
         await collection.upsert(
             [
                 Record(
@@ -86,13 +72,9 @@ def test_a_changed_shape_has_the_values_of_records_that_were_there(
                 )
             ]
         )
-
-    async def look(collection: PostgresCollection) -> None:
+    gone = ", ".join(f"DROP COLUMN {name}" for name in ("n_likes", "strings_tags", "boolean_open"))
+    postgres.execute(f"ALTER TABLE {schema}.record_1 {gone}")
+    async with opening(postgres)(tmp_path, SHAPE) as collection:
         assert await collection.facet("likes", EVERYTHING) == [(3, 1)]
         assert await collection.facet("tags", EVERYTHING) == [("a", 1), ("b", 1)]
         assert await collection.facet("open", EVERYTHING) == [(True, 1)]
-
-    run(postgres, tmp_path, fill)
-    gone = ", ".join(f"DROP COLUMN {name}" for name in ("n_likes", "strings_tags", "boolean_open"))
-    postgres.execute(f"ALTER TABLE {schema}.record_1 {gone}")
-    run(postgres, tmp_path, look)

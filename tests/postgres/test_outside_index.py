@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 
 import pytest
 
-from tabane.postgres.collection import PostgresCollection
-from tabane.postgres.index_link import IndexLink, LinkState
+from tabane.postgres.index_link import LinkState
 from tabane.search.engine import EngineHits, VectorQuery
 from tabane.search.filters import EVERYTHING, Range
 from tabane.search.records import EmbeddingSpace, Record
@@ -21,44 +20,30 @@ from tests.postgres.collections import opening
 from tests.postgres.outside import MemoryIndex, catch_up, linked
 from tests.postgres.test_approximate_index import DIMENSION, FILTERS, SHAPE, Crowd, asked
 
-Work = Callable[[PostgresCollection, IndexLink], Awaitable[None]]
-
-
-def run(server: PostgresServer, index: MemoryIndex, home: Path, work: Work, least: int = 1) -> None:
-    async def inside() -> None:
-        async with linked(server, index, home, SHAPE, least) as (collection, link):
-            await work(collection, link)
-
-    asyncio.run(inside())
-
 
 @pytest.mark.parametrize("blunt", [False, True], ids=["filters applied", "filters ignored"])
-def test_hits_and_scores_are_those_of_the_exact_search_also_under_filters(
+async def test_hits_and_scores_are_those_of_the_exact_search_also_under_filters(
     postgres: PostgresServer, tmp_path: Path, blunt: bool
 ) -> None:
     crowd, index, exact = Crowd(3000), MemoryIndex(blunt=blunt), dict[str, list[EngineHits]]()
     questions, filters = crowd.questions[:3], {**FILTERS, "most": Range("likes", 900, None)}
 
-    async def fill() -> None:
-        async with opening(postgres)(tmp_path, SHAPE) as collection:
-            await collection.upsert(crowd.records())
-            for name, where in filters.items():
-                exact[name] = [await asked(collection, each, where) for each in questions]
-
-    async def compare(collection: PostgresCollection, link: IndexLink) -> None:
+    async with opening(postgres)(tmp_path, SHAPE) as collection:
+        await collection.upsert(crowd.records())
+        for name, where in filters.items():
+            exact[name] = [await asked(collection, each, where) for each in questions]
+    async with linked(postgres, index, tmp_path, SHAPE) as (collection, link):
         await catch_up(collection, link)
         for name, where in filters.items():
             assert [await asked(collection, each, where) for each in questions] == exact[name], name
-
-    asyncio.run(fill())
-    run(postgres, index, tmp_path, compare)
     assert index.searches >= 3 * len(questions)
 
 
-def test_what_is_acknowledged_is_found_while_the_index_lags(postgres: PostgresServer, tmp_path: Path) -> None:
+async def test_what_is_acknowledged_is_found_while_the_index_lags(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
     crowd, index = Crowd(1500), MemoryIndex()
-
-    async def work(collection: PostgresCollection, link: IndexLink) -> None:
+    async with linked(postgres, index, tmp_path, SHAPE) as (collection, link):
         await collection.upsert(crowd.records())
         await catch_up(collection, link)
         before = index.searches
@@ -74,15 +59,12 @@ def test_what_is_acknowledged_is_found_while_the_index_lags(postgres: PostgresSe
             assert set(now[:2]) == {f"new{best[0]}", last.record.key}
         assert index.searches > before
 
-    run(postgres, index, tmp_path, work)
 
-
-def test_a_record_that_is_replaced_again_and_again_is_always_found(
+async def test_a_record_that_is_replaced_again_and_again_is_always_found(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     crowd, index = Crowd(600), MemoryIndex()
-
-    async def work(collection: PostgresCollection, link: IndexLink) -> None:
+    async with linked(postgres, index, tmp_path, SHAPE) as (collection, link):
         await collection.upsert(crowd.records())
         await catch_up(collection, link)
         question, done = crowd.questions[0], asyncio.Event()
@@ -101,15 +83,12 @@ def test_a_record_that_is_replaced_again_and_again_is_always_found(
             assert hits[0].key == "it"
         await writer
 
-    run(postgres, index, tmp_path, work)
 
-
-def test_without_the_index_searches_go_on_and_it_catches_up_when_it_is_back(
+async def test_without_the_index_searches_go_on_and_it_catches_up_when_it_is_back(
     postgres: PostgresServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     crowd, index = Crowd(900), MemoryIndex()
-
-    async def work(collection: PostgresCollection, link: IndexLink) -> None:
+    async with linked(postgres, index, tmp_path, SHAPE) as (collection, link):
         records = crowd.records()
         await collection.upsert(records[:600])
         await catch_up(collection, link)
@@ -131,8 +110,6 @@ def test_without_the_index_searches_go_on_and_it_catches_up_when_it_is_back(
         assert (await asked(collection, crowd.questions[0], EVERYTHING)).total == 900
         assert index.searches > before
 
-    run(postgres, index, tmp_path, work)
-
 
 def _wipe(index: MemoryIndex, _: MemoryIndex) -> None:
     index.sets.clear()
@@ -143,20 +120,21 @@ def _restore(index: MemoryIndex, older: MemoryIndex) -> None:
 
 
 @pytest.mark.parametrize("harm", [_wipe, _restore])
-def test_an_index_that_was_emptied_or_restored_is_filled_again(
+async def test_an_index_that_was_emptied_or_restored_is_filled_again(
     postgres: PostgresServer, tmp_path: Path, harm: Callable[[MemoryIndex, MemoryIndex], None]
 ) -> None:
     crowd, index, older = Crowd(900), MemoryIndex(), MemoryIndex()
 
-    async def fill(collection: PostgresCollection, link: IndexLink) -> None:
+    async with linked(postgres, index, tmp_path, SHAPE) as (collection, link):
         records = crowd.records()
         await collection.upsert(records[:300])
         await catch_up(collection, link)
         older.sets = deepcopy(index.sets)
         await collection.upsert(records[300:])
         await catch_up(collection, link)
+    harm(index, older)
+    async with linked(postgres, index, tmp_path, SHAPE) as (collection, link):
 
-    async def look(collection: PostgresCollection, link: IndexLink) -> None:
         def is_filled() -> bool:
             return [len(each.vectors) for each in index.sets.values()] == [900]
 
@@ -164,17 +142,12 @@ def test_an_index_that_was_emptied_or_restored_is_filled_again(
         await catch_up(collection, link)
         assert (await asked(collection, crowd.questions[0], EVERYTHING)).total == 900
 
-    run(postgres, index, tmp_path, fill)
-    harm(index, older)
-    run(postgres, index, tmp_path, look)
 
-
-def test_spaces_that_are_dropped_added_and_renamed_are_followed(
+async def test_spaces_that_are_dropped_added_and_renamed_are_followed(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     crowd, index = Crowd(300), MemoryIndex()
-
-    async def work(collection: PostgresCollection, link: IndexLink) -> None:
+    async with linked(postgres, index, tmp_path, SHAPE) as (collection, link):
         await collection.upsert(crowd.records())
         await catch_up(collection, link)
         await collection.add_space(EmbeddingSpace("other", DIMENSION))
@@ -187,8 +160,6 @@ def test_spaces_that_are_dropped_added_and_renamed_are_followed(
         assert [len(each.vectors) for each in index.sets.values()] == [50]
         found = await collection.nearest(VectorQuery({"text": crowd.questions[0]}), EVERYTHING, 10)
         assert found.total == 50
-
-    run(postgres, index, tmp_path, work)
 
 
 async def test_one_of_two_hubs_fills_the_index_and_the_other_goes_on_when_it_ends(
@@ -206,16 +177,13 @@ async def test_one_of_two_hubs_fills_the_index_and_the_other_goes_on_when_it_end
     assert [len(each.vectors) for each in index.sets.values()] == [600]
 
 
-def test_few_vectors_and_filters_that_leave_few_are_searched_without_it(
+async def test_few_vectors_and_filters_that_leave_few_are_searched_without_it(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     crowd, index = Crowd(600), MemoryIndex()
-
-    async def work(collection: PostgresCollection, link: IndexLink) -> None:
+    async with linked(postgres, index, tmp_path, SHAPE, 601) as (collection, link):
         await collection.upsert(crowd.records())
         await catch_up(collection, link)
         for where in (EVERYTHING, FILTERS["few"]):
             await asked(collection, crowd.questions[0], where)
         assert index.searches == 0
-
-    run(postgres, index, tmp_path, work, least=601)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from tabane.postgres.collection import PostgresCollection
-from tabane.postgres.index_link import IndexLink
 from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record
@@ -15,40 +14,29 @@ from tests.harness.postgres_server import PostgresServer
 from tests.postgres.outside import MemoryIndex, catch_up, linked
 from tests.postgres.outside_keyword_checks import FILTERS, SHAPE, Library, check_keywords, exact_hits
 
-Work = Callable[[PostgresCollection, IndexLink], Awaitable[None]]
-
-
-def run(server: PostgresServer, index: MemoryIndex, home: Path, work: Work) -> None:
-    async def inside() -> None:
-        async with linked(server, index, home, SHAPE) as (collection, link):
-            await work(collection, link)
-
-    asyncio.run(inside())
-
 
 async def keys(collection: PostgresCollection, text: str) -> set[str]:
     found = await collection.search(LexicalQuery(text), EVERYTHING, 50)
     return {hit.key for hit in found.hits}
 
 
-def test_hits_and_scores_are_those_of_the_database_alone(postgres: PostgresServer, tmp_path: Path) -> None:
+@pytest.mark.heavy("a real PostgreSQL")
+async def test_hits_and_scores_are_those_of_the_database_alone(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
     library, index = Library(1500), MemoryIndex(sparse=True)
-    exact = asyncio.run(exact_hits(postgres, tmp_path, library))
-
-    async def work(collection: PostgresCollection, link: IndexLink) -> None:
+    exact = await exact_hits(postgres, tmp_path, library)
+    async with linked(postgres, index, tmp_path, SHAPE) as (collection, link):
         await catch_up(collection, link)
         await check_keywords(collection, library, exact)
-
-    run(postgres, index, tmp_path, work)
     assert index.searches >= len(FILTERS) * len(library.queries)
 
 
-def test_what_is_acknowledged_is_found_and_what_is_deleted_is_not(
+async def test_what_is_acknowledged_is_found_and_what_is_deleted_is_not(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     index = MemoryIndex(sparse=True)
-
-    async def work(collection: PostgresCollection, link: IndexLink) -> None:
+    async with linked(postgres, index, tmp_path, SHAPE) as (collection, link):
         await collection.upsert([Record(key=f"k{n}", texts={"body": "rain in Kyoto"}) for n in range(9)])
         await catch_up(collection, link)
         for number in range(9):
@@ -58,27 +46,21 @@ def test_what_is_acknowledged_is_found_and_what_is_deleted_is_not(
             assert await keys(collection, "rain") == expected
         await catch_up(collection, link)
         assert await keys(collection, "rain") == {f"new{n}" for n in range(9)}
-
-    run(postgres, index, tmp_path, work)
     assert index.searches > 0
 
 
-def test_texts_that_were_there_before_are_found_when_the_index_takes_them(
+async def test_texts_that_were_there_before_are_found_when_the_index_takes_them(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     index = MemoryIndex()
 
-    async def fill(collection: PostgresCollection, link: IndexLink) -> None:
+    async with linked(postgres, index, tmp_path, SHAPE) as (collection, link):
         await collection.upsert([Record(key="k", texts={"body": "rain"})])
         await catch_up(collection, link)
-
-    async def look(collection: PostgresCollection, link: IndexLink) -> None:
+    index.sparse = True
+    async with linked(postgres, index, tmp_path, SHAPE) as (collection, link):
         await catch_up(collection, link)
         await collection.upsert([Record(key="new", texts={"body": "rain"})])
         await catch_up(collection, link)
         assert await keys(collection, "rain") == {"k", "new"}
-
-    run(postgres, index, tmp_path, fill)
-    index.sparse = True
-    run(postgres, index, tmp_path, look)
     assert index.searches > 0

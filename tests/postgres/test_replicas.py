@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -38,6 +38,8 @@ from tests.store.vectors.contract import VectorsContract
 from tests.store.vectors.oracle import packed
 from tests.store.vectors.ranking import RankingContract
 from tests.store.vectors.spaces import SpacesContract
+
+pytestmark = pytest.mark.heavy("a real PostgreSQL")
 
 
 class ReplicatedHome:
@@ -132,14 +134,6 @@ class TestRankings(OnReplica, RankingContract):
     pass
 
 
-def run(url: str, home: Path, work: Callable[[ReplicatedHome], Awaitable[None]]) -> None:
-    async def running() -> None:
-        async with replicated(home, SHAPE, url) as found:
-            await work(found)
-
-    asyncio.run(running())
-
-
 async def test_a_write_of_another_hub_is_found_by_the_next_request(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
@@ -163,10 +157,9 @@ async def test_a_write_of_another_hub_is_found_by_the_next_request(
         assert here.state == there.state == "current"
 
 
-def test_searches_are_answered_while_the_database_is_away(tmp_path: Path) -> None:
+async def test_searches_are_answered_while_the_database_is_away(tmp_path: Path) -> None:
     with postgres_server() as server:
-
-        async def away(home: ReplicatedHome) -> None:
+        async with replicated(tmp_path, SHAPE, server.url()) as home:
             keys = [f"k{number}" for number in range(20)]
             await home.collection.upsert([record(key) for key in keys])
             await home.settled()
@@ -179,35 +172,27 @@ def test_searches_are_answered_while_the_database_is_away(tmp_path: Path) -> Non
             await home.collection.upsert([record("found")])
             assert await check_whole(home.collection, [*keys, "found"]) == 21
 
-        run(server.url(), tmp_path, away)
 
-
-def test_a_replica_goes_on_where_it_was(postgres: PostgresServer, tmp_path: Path) -> None:
+async def test_a_replica_goes_on_where_it_was(postgres: PostgresServer, tmp_path: Path) -> None:
     url = postgres.url(schema_of(tmp_path))
-
-    async def first(home: ReplicatedHome) -> None:
-        await home.collection.upsert([record(f"k{number}") for number in range(10)])
-        await home.settled()
-        assert await home.collection.count(EVERYTHING) == 10
-
-    async def elsewhere(home: ReplicatedHome) -> None:
-        await home.collection.delete(["k3"])
-        await home.collection.upsert([record("new")])
-
-    async def again(home: ReplicatedHome) -> None:
-        await home.settled()
-        assert await check_whole(home.collection, ["k1", "new"]) == 10
 
     other = tmp_path / "other"
     other.mkdir()
-    run(url, tmp_path, first)
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.collection.upsert([record(f"k{number}") for number in range(10)])
+        await home.settled()
+        assert await home.collection.count(EVERYTHING) == 10
     before = _mark(tmp_path)
-    run(url, other, elsewhere)
-    run(url, tmp_path, again)
+    async with replicated(other, SHAPE, url) as home:
+        await home.collection.delete(["k3"])
+        await home.collection.upsert([record("new")])
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.settled()
+        assert await check_whole(home.collection, ["k1", "new"]) == 10
     assert _mark(tmp_path) == before  # the same replica, not a new one
 
 
-def test_a_record_that_is_replaced_among_many_removals_stays(
+async def test_a_record_that_is_replaced_among_many_removals_stays(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     """Its old row is in a later part of the log than its new row is in the records."""
@@ -216,44 +201,31 @@ def test_a_record_that_is_replaced_among_many_removals_stays(
     keys = [f"k{number:04}" for number in range(MOST_REPLICATED + 200)]
     kept = keys[-1]
 
-    async def first(home: ReplicatedHome) -> None:
+    async with replicated(tmp_path, SHAPE, url) as home:
         await home.collection.exchange([record(key) for key in keys])
         await home.settled()
-
-    async def elsewhere(home: ReplicatedHome) -> None:
+    async with replicated(other, SHAPE, url) as home:
         await home.truth.delete(keys[:-1])
         await home.truth.upsert([Record(key=kept, texts={"body": "replaced"})])
-
-    async def again(home: ReplicatedHome) -> None:
+    async with replicated(tmp_path, SHAPE, url) as home:
         await home.settled()
         assert await home.collection.count(EVERYTHING) == 1
         (hit,) = (await home.collection.search(LexicalQuery("replaced"), EVERYTHING, 10)).hits
         assert hit.key == kept
         assert home.state == "current"
 
-    run(url, tmp_path, first)
-    run(url, other, elsewhere)
-    run(url, tmp_path, again)
-
 
 @pytest.mark.parametrize("lost", ["mark", "files", "database"])
-def test_a_replica_that_does_not_fit_is_copied_anew(
+async def test_a_replica_that_does_not_fit_is_copied_anew(
     postgres: PostgresServer, tmp_path: Path, lost: str
 ) -> None:
     schema = schema_of(tmp_path / lost)
     url = postgres.url(schema)
 
-    async def first(home: ReplicatedHome) -> None:
+    async with replicated(tmp_path, SHAPE, url) as home:
         await home.collection.upsert([record(f"k{number}") for number in range(10)])
         await home.settled()
         assert await home.collection.count(EVERYTHING) == 10
-
-    async def again(home: ReplicatedHome) -> None:
-        await home.collection.upsert([record("new")])
-        await home.settled()
-        assert await check_whole(home.collection, ["new"]) == (1 if lost == "database" else 11)
-
-    run(url, tmp_path, first)
     match lost:
         case "mark":
             next((tmp_path / "replica").glob("*.mark")).unlink()
@@ -262,13 +234,16 @@ def test_a_replica_that_does_not_fit_is_copied_anew(
                 path.unlink()
         case "database":
             postgres.drop(schema)
-    run(url, tmp_path, again)
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.collection.upsert([record("new")])
+        await home.settled()
+        assert await check_whole(home.collection, ["new"]) == (1 if lost == "database" else 11)
 
 
-def test_vectors_that_come_later_and_spaces_that_change_are_followed(
+async def test_vectors_that_come_later_and_spaces_that_change_are_followed(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    async def changing(home: ReplicatedHome) -> None:
+    async with replicated(tmp_path, SHAPE, postgres.url(schema_of(tmp_path))) as home:
         plain = [Record(key=f"k{number}", texts={"body": "text"}) for number in range(4)]
         await home.collection.upsert(plain)
         waiting = await home.collection.lacking("text")
@@ -284,46 +259,36 @@ def test_vectors_that_come_later_and_spaces_that_change_are_followed(
         assert await home.collection.embedded("text", EVERYTHING) == 1
         await home.settled()
 
-    run(postgres.url(schema_of(tmp_path)), tmp_path, changing)
 
-
-def test_a_replica_that_was_cut_off_while_a_space_took_a_name_keeps_its_vectors(
+async def test_a_replica_that_was_cut_off_while_a_space_took_a_name_keeps_its_vectors(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     url, other = postgres.url(schema_of(tmp_path)), tmp_path / "other"
     other.mkdir()
 
-    async def first(home: ReplicatedHome) -> None:
+    async with replicated(tmp_path, SHAPE, url) as home:
         await home.collection.upsert([record("k")])
         await home.collection.add_space(EmbeddingSpace("old", 3, "m1"))
         await home.collection.add_space(EmbeddingSpace("new", 2, "m2"))
         (waiting,) = await home.collection.lacking("new")
         await home.collection.attach({waiting.row: {"new": packed([1, 1])}}, "m2")
         await home.settled()
-
-    async def second(home: ReplicatedHome) -> None:
-        await home.collection.succeed("old", "new")
-        await home.settled()
-
-    async def elsewhere(home: ReplicatedHome) -> None:
-        await home.truth.succeed("fresh", "old")
-
-    async def again(home: ReplicatedHome) -> None:
-        await home.settled()
-        assert (await _nearest(home, "fresh", 2)).total == 1
-        assert home.state == "current"
-
-    run(url, tmp_path, first)
     file = next((tmp_path / "replica").glob("*.mark"))
     numbers = {name: int(number) for number, name in json.loads(file.read_bytes())["spaces"].items()}
-    run(url, tmp_path, second)
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.collection.succeed("old", "new")
+        await home.settled()
     mark = json.loads(file.read_bytes())
     mark["spaces"] |= {str(numbers["new"]): "new"}
     mark["step"] = {"kind": "rename", "number": numbers["new"], "name": "old", "old": "new"}
     file.write_text(json.dumps(mark))
     name = _mark(tmp_path)
-    run(url, other, elsewhere)
-    run(url, tmp_path, again)
+    async with replicated(other, SHAPE, url) as home:
+        await home.truth.succeed("fresh", "old")
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.settled()
+        assert (await _nearest(home, "fresh", 2)).total == 1
+        assert home.state == "current"
     assert _mark(tmp_path) == name  # nothing was copied again
     assert json.loads(file.read_bytes())["spaces"][str(numbers["new"])] == "fresh"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
+from itertools import count
 
 from tabane.search.engine import Collection, LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, Contains
@@ -18,6 +20,18 @@ def record(key: str) -> Record:
     return Record(
         key=key, texts={"body": f"東京 note {key}"}, fields={"author": "a"}, vectors={"text": _VECTOR}
     )
+
+
+async def write_until_killed(collection: Collection) -> None:
+    """Write in four lanes. Print the key of each record that was acknowledged."""
+
+    async def lane(name: int) -> None:
+        for number in count():
+            written = record(f"{name}-{number}")
+            await collection.upsert([written])
+            print(written.key, flush=True)
+
+    await asyncio.gather(*map(lane, range(4)))
 
 
 async def check_whole(collection: Collection, acknowledged: Iterable[str]) -> int:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import struct
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
@@ -129,20 +128,3 @@ async def opened(
             yield asked
         finally:
             await store.close()
-
-
-def run(
-    work: Callable[[Asked], Awaitable[T]],
-    filed: Sequence[Filed] = (),
-    queries: Mapping[str, Vector] | None = None,
-    *,
-    spaces: Sequence[str] = SPACES,
-    zone: tzinfo = UTC,
-) -> T:
-    """What ``work`` gives, asking an archive of these posts."""
-
-    async def inside() -> T:
-        async with opened(filed, queries, spaces=spaces, zone=zone) as asked:
-            return await work(asked)
-
-    return asyncio.run(inside())

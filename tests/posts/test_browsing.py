@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
 from tabane.posts.post import Post
-from tests.posts.archive import Asked, Filed, run
+from tests.posts.archive import Asked, Filed, opened
 
 _NEAR = (1.0, 0.0, 0.0)
 
@@ -39,8 +39,8 @@ async def _pages(asked: Asked, method: str, **params: Any) -> list[list[Any]]:
             return pages
 
 
-def test_posts_are_listed_newest_first_in_pages() -> None:
-    async def work(asked: Asked) -> None:
+async def test_posts_are_listed_newest_first_in_pages() -> None:
+    async with opened(_CATS) as asked:
         pages = await _pages(asked, "list_posts", limit=2)
         assert [[row["post"]["post_id"] for row in page] for page in pages] == [[4, 3], [2, 1], [5]]
         first = await asked.call("list_posts", limit=2)
@@ -48,11 +48,9 @@ def test_posts_are_listed_newest_first_in_pages() -> None:
         assert first["results"][0]["post"]["at"] == 400.0
         assert "total" not in await asked.call("list_posts", limit=2, cursor=first["next_cursor"])
 
-    run(work, _CATS)
 
-
-def test_the_list_of_posts_obeys_filters_and_marks_the_term() -> None:
-    async def work(asked: Asked) -> None:
+async def test_the_list_of_posts_obeys_filters_and_marks_the_term() -> None:
+    async with opened(_CATS) as asked:
         found = await asked.call("list_posts", search_term="cat -clock", user_filter={"includes": ["alice"]})
         assert [(row["post"]["post_id"], row["marks"]) for row in found["results"]] == [
             (4, [[4, 7]]),
@@ -64,21 +62,17 @@ def test_the_list_of_posts_obeys_filters_and_marks_the_term() -> None:
             with pytest.raises(BadArguments):
                 await asked.call("list_posts", **wrong)
 
-    run(work, _CATS)
 
-
-def test_counts_obey_the_term_too() -> None:
-    async def work(asked: Asked) -> None:
+async def test_counts_obey_the_term_too() -> None:
+    async with opened(_CATS) as asked:
         months = await asked.call("get_timeline", search_term="cat", unit="year")
         assert months == [{"period": "1970", "post_count": 3}]
         users = await asked.call("get_post_facets", field="user", search_term="cathedral")
         assert [row["post_count"] for row in users] == [1]
 
-    run(work, _CATS)
 
-
-def test_users_and_tags_are_listed_by_their_beginning() -> None:
-    async def work(asked: Asked) -> None:
+async def test_users_and_tags_are_listed_by_their_beginning() -> None:
+    async with opened(_CATS) as asked:
         users = await _pages(asked, "list_post_users", limit=1)
         assert users == [
             [{"user": "alice", "post_count": 2}],
@@ -99,25 +93,20 @@ def test_users_and_tags_are_listed_by_their_beginning() -> None:
         with pytest.raises(BadArguments):
             await asked.call("list_post_tags", cursor="wrong")
 
-    run(work, _CATS)
-
 
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=12), st.integers(1, 4))
-def test_pages_of_tags_hold_each_tag_once(tags: list[str], limit: int) -> None:
+async def test_pages_of_tags_hold_each_tag_once(tags: list[str], limit: int) -> None:
     filed = [_filed(number, f"text {number}", tags=(tag,)) for number, tag in enumerate(tags, 1)]
-
-    async def work(asked: Asked) -> None:
+    async with opened(filed) as asked:
         pages = await _pages(asked, "list_post_tags", limit=limit)
         listed = [(row["tag"], row["post_count"]) for page in pages for row in page]
         wanted = sorted(((tag, tags.count(tag)) for tag in set(tags)), key=lambda each: (-each[1], each[0]))
         assert listed == wanted
 
-    run(work, filed)
 
-
-def test_a_hit_says_why_it_was_found() -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_hit_says_why_it_was_found() -> None:
+    async with opened(_CATS[:1] + _CATS[2:3], {"cat sleeps": _NEAR}) as asked:
         found = await asked.call("find_posts", query="cat sleeps", mode="hybrid")
         best = found["results"][0]
         assert best["post"]["post_id"] == 1
@@ -130,22 +119,18 @@ def test_a_hit_says_why_it_was_found() -> None:
         near = (await asked.call("find_posts", query="cat sleeps"))["results"][0]["why"]
         assert (near["words"], near["meaning"] > 0.9) == (0, True)
 
-    run(work, _CATS[:1] + _CATS[2:3], {"cat sleeps": _NEAR})
 
-
-def test_words_alone_need_no_model() -> None:
-    async def work(asked: Asked) -> None:
+async def test_words_alone_need_no_model() -> None:
+    async with opened(_CATS) as asked:
         found = await asked.call("find_posts", query="cat|sleeps", keywords="only")
         assert [row["post"]["post_id"] for row in found["results"]] == [1]
         assert found["results"][0]["marks"] == [[4, 7], [8, 14]]
         assert found["results"][0]["why"]["words"] == pytest.approx(found["results"][0]["score"], abs=1e-3)
         assert "warning" not in found
 
-    run(work, _CATS)
 
-
-def test_a_search_while_typing_finds_unfinished_words() -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_search_while_typing_finds_unfinished_words() -> None:
+    async with opened(_CATS) as asked:
         found = await asked.call("find_posts", query="cathedr", keywords="typing")
         assert [row["post"]["post_id"] for row in found["results"]] == [2]
         assert found["results"][0]["marks"] == [[12, 21]]
@@ -154,5 +139,3 @@ def test_a_search_while_typing_finds_unfinished_words() -> None:
         assert [(row["post"]["post_id"], row["marks"]) for row in kanji["results"]] == [(3, [[0, 1]])]
         letter = await asked.call("find_posts", query="clock p", keywords="typing")
         assert [row["post"]["post_id"] for row in letter["results"]] == [2]
-
-    run(work, _CATS)

@@ -22,7 +22,7 @@ from tabane.operations import Caller, Face, input_schema
 from tabane.posts.post import Post
 from tabane.search.source import SearchAnswer, SearchRequest, shown
 from tabane.text.time_zones import bound, zone_of
-from tests.posts.archive import CALLER, Asked, Filed, packed, run
+from tests.posts.archive import CALLER, Filed, opened, packed
 
 _NEAR = (1.0, 0.0, 0.0)
 
@@ -52,8 +52,8 @@ _FEW = [
 ]
 
 
-def test_search_results_read_as_the_originals_did() -> None:
-    async def work(asked: Asked) -> None:
+async def test_search_results_read_as_the_originals_did() -> None:
+    async with opened(_FEW, {"Q": _NEAR}) as asked:
         assert await asked.text("search_similar", query="Q") == (
             '🔍 検索結果: 2件 (クエリ: "Q")\n'
             "\n"
@@ -74,13 +74,10 @@ def test_search_results_read_as_the_originals_did() -> None:
             '🔍 Search results: 2 (query: "Q")\n\n1. [0.879] @alice'
         )
 
-    run(work, _FEW, {"Q": _NEAR})
 
-
-def test_statistics_read_as_the_originals_did() -> None:
+async def test_statistics_read_as_the_originals_did() -> None:
     filed = [*_FEW, *(Filed(_post(10 + n, f"n{n}", "carol"), {}) for n in range(1234))]
-
-    async def work(asked: Asked) -> None:
+    async with opened(filed) as asked:
         assert await asked.text("get_user_stats", limit=2) == (
             "👥 ユーザー別投稿統計 (上位2人)\n\n1. carol: 1,234投稿\n2. Bob: 1投稿"
         )
@@ -102,11 +99,9 @@ def test_statistics_read_as_the_originals_did() -> None:
             "・タグ数: 1件"
         )
 
-    run(work, filed)
 
-
-def test_an_assistant_is_not_given_what_was_written_for_search() -> None:
-    async def work(asked: Asked) -> None:
+async def test_an_assistant_is_not_given_what_was_written_for_search() -> None:
+    async with opened(_FEW, {"Q": _NEAR}) as asked:
         (whole, bare) = await asked.call("search_similar", query="Q")
         assert whole["post"] == {
             "post_id": 1,
@@ -130,11 +125,9 @@ def test_an_assistant_is_not_given_what_was_written_for_search() -> None:
         assert "because" not in text
         assert "short" not in text
 
-    run(work, _FEW, {"Q": _NEAR})
 
-
-def test_counts_follow_every_write() -> None:
-    async def work(asked: Asked) -> None:
+async def test_counts_follow_every_write() -> None:
+    async with opened() as asked:
         empty = {"earliest": None, "latest": None}
         assert await asked.call("get_database_stats") == {
             "total_posts": 0, "total_users": 0, "date_range": empty,
@@ -159,18 +152,15 @@ def test_counts_follow_every_write() -> None:
         await asked.collection.delete(["1", "3", "5", "6"])
         assert await asked.call("get_user_stats", limit=None) == [{"user": "Bob", "post_count": 1}]
 
-    run(work)
 
-
-def test_tags_are_counted_once_and_nobody_is_no_user() -> None:
+async def test_tags_are_counted_once_and_nobody_is_no_user() -> None:
     filed = [
         *(Filed(_post(n, f"nobody {n}", "", tags=("a", "b")), {"content": _NEAR}) for n in range(1, 6)),
         Filed(_post(6, "one", "alice", tags=("b", "c", "b")), {"content": _NEAR}),
         Filed(_post(7, "two", "alice"), {"content": _NEAR}),
         Filed(_post(8, "three", "bob"), {"content": _NEAR}),
     ]
-
-    async def work(asked: Asked) -> None:
+    async with opened(filed, {"Q": _NEAR}) as asked:
         assert (await asked.call("get_status"))["data_stats"]["total_tags"] == 3
         assert await asked.call("get_post_facets", field="user") == [
             {"value": "alice", "post_count": 2},
@@ -191,11 +181,9 @@ def test_tags_are_counted_once_and_nobody_is_no_user() -> None:
         assert await found(threshold_max=1) == {1, 2, 3, 4, 5, 8}
         assert await found(threshold_min=0) == set(range(1, 9))
 
-    run(work, filed, {"Q": _NEAR})
 
-
-def test_no_results_are_said_as_the_original_said_it() -> None:
-    async def work(asked: Asked) -> None:
+async def test_no_results_are_said_as_the_original_said_it() -> None:
+    async with opened(_FEW, {"Q": _NEAR}) as asked:
         limits: Any = {"user_filter": {"includes": ["nobody"]}}
         assert await asked.text("search_similar", query="Q", **limits) == "検索結果が見つかりませんでした"
         assert await asked.text("search_posts_by_text", search_term="absent") == (
@@ -203,22 +191,18 @@ def test_no_results_are_said_as_the_original_said_it() -> None:
         )
         assert await asked.text("search_similar", "en", query="Q", **limits) == "No search results were found"
 
-    run(work, _FEW, {"Q": _NEAR})
 
-
-def test_a_vector_is_shown_by_its_first_twenty_characters() -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_vector_is_shown_by_its_first_twenty_characters() -> None:
+    async with opened(_FEW, {"Q": _NEAR}) as asked:
         whole = (await asked.call("embed_text", text="Q"))["vector"]
         assert await asked.text("embed_text", text="Q") == (
             f"ベクトル化成功:\nBase64データ長: {len(whole)}文字\nBase64データ（先頭20文字）: {whole[:20]}..."
         )
         assert await asked.structured("embed_text", text="Q") == {"length": len(whole), "first": whole[:20]}
 
-    run(work, _FEW, {"Q": _NEAR})
 
-
-def test_parameters_that_only_the_originals_have_are_accepted() -> None:
-    async def work(asked: Asked) -> None:
+async def test_parameters_that_only_the_originals_have_are_accepted() -> None:
+    async with opened(_FEW, {"Q": _NEAR}) as asked:
         plain = await asked.call("get_status")
         assert await asked.call("get_status", websocket_url="ws://localhost:8765") == plain
         found = await asked.call("search_similar", query="Q")
@@ -230,14 +214,11 @@ def test_parameters_that_only_the_originals_have_are_accepted() -> None:
             shown = input_schema(operation.params)["properties"]
             assert {"websocket_url", "settings", "remove_duplicates"}.isdisjoint(shown)
 
-    run(work, _FEW, {"Q": _NEAR})
 
-
-def test_missing_users_are_given_the_nearest_names() -> None:
+async def test_missing_users_are_given_the_nearest_names() -> None:
     names = ["alice", "Alicia", "bob", "alex", "malice", "Zoe", "alibi"]
     filed = [Filed(_post(number, f"p{number}", name), {}) for number, name in enumerate(names, 1)]
-
-    async def work(asked: Asked) -> None:
+    async with opened(filed) as asked:
         found = await asked.call("suggest_users", user_list=["@ALICE", "alise", "Bob", "zoë"])
         assert list(found) == ["alise", "zoë"]
         assert found["alise"][0] == "alice"
@@ -250,18 +231,16 @@ def test_missing_users_are_given_the_nearest_names() -> None:
                 await asked.call("suggest_users", user_list=bad)
             assert (raised.value.parameter or "").startswith("user_list")
 
-    run(work, filed)
 
-
-def test_periods_are_those_of_the_zone() -> None:
+async def test_periods_are_those_of_the_zone() -> None:
     # 1970-01-31 20:00 UTC is the first of February in Tokyo.
     hours = [0, 30 * 24 + 20, 31 * 24, 365 * 24 + 1]
     filed = [
         Filed(_post(n, f"p{n}", "a" if n % 2 else "b", at=hour * 3600, tags=("x",) * (n == 1)), {})
         for n, hour in enumerate(hours, 1)
     ]
+    async with opened(filed, zone=zone_of("Asia/Tokyo")) as asked:
 
-    async def work(asked: Asked) -> None:
         def rows(*pairs: tuple[str, int]) -> list[dict[str, Any]]:
             return [{"period": period, "post_count": count} for period, count in pairs]
 
@@ -275,17 +254,15 @@ def test_periods_are_those_of_the_zone() -> None:
         assert await asked.call("get_timeline", date_filter=late) == rows(("1970-02", 1))
         assert await asked.text("get_timeline", "en", unit="year") == "1970: 3 posts\n1971: 1 post"
 
-    run(work, filed, zone=zone_of("Asia/Tokyo"))
 
-
-def test_values_are_counted_among_the_posts_that_are_meant() -> None:
+async def test_values_are_counted_among_the_posts_that_are_meant() -> None:
     filed = [
         Filed(_post(1, "a", "Alice", tags=("x", "y")), {}),
         Filed(_post(2, "b", "alice", tags=("x",), log_type=2), {}),
         Filed(_post(3, "c", "Alice", tags=("z",), log_type=3), {}),
     ]
+    async with opened(filed) as asked:
 
-    async def work(asked: Asked) -> None:
         async def counts(**params: Any) -> dict[str, int]:
             return {row["value"]: row["post_count"] for row in await asked.call("get_post_facets", **params)}
 
@@ -295,10 +272,9 @@ def test_values_are_counted_among_the_posts_that_are_meant() -> None:
         assert await counts(field="user") == {"Alice": 3}
         assert len(await counts(field="tags", limit=1)) == 1
 
-    run(work, filed)
 
-
-def test_an_export_has_every_post_as_it_was() -> None:
+@pytest.mark.heavy("a large archive")
+async def test_an_export_has_every_post_as_it_was() -> None:
     filed = [
         Filed(
             _post(n, f'"{n}" <b>&amp;</b>\n東京, ' + "語" * (n % 7) * 1500, timestamp=f"t{n}", tags=("x",)),
@@ -306,8 +282,7 @@ def test_an_export_has_every_post_as_it_was() -> None:
         )
         for n in range(1, 451)
     ]
-
-    async def work(asked: Asked) -> None:
+    async with opened(filed) as asked:
         parts = await asked.stream("export_posts")
         assert [part.more for part in parts] == [True] * (len(parts) - 1) + [False]
         assert all(len(msgspec.json.encode(part.value)) < 1_000_000 for part in parts)
@@ -324,11 +299,9 @@ def test_an_export_has_every_post_as_it_was() -> None:
         some = await asked.stream("export_posts", user_filter={"includes": ["nobody"]})
         assert "".join(part.value["data"] for part in some) == ""
 
-    run(work, filed)
 
-
-def test_a_vector_comes_as_a_file_of_safetensors() -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_vector_comes_as_a_file_of_safetensors() -> None:
+    async with opened([], {"Q": _NEAR}) as asked:
         whole = base64.b64decode((await asked.call("embed_text", text="Q"))["vector"])
         (size,) = struct.unpack_from("<Q", whole)
         head = json.loads(whole[8 : 8 + size])
@@ -338,13 +311,10 @@ def test_a_vector_comes_as_a_file_of_safetensors() -> None:
         with pytest.raises(BadArguments):
             await asked.call("embed_text", text="")
 
-    run(work, [], {"Q": _NEAR})
 
-
-def test_one_post_is_shown_by_either_form_of_its_number() -> None:
+async def test_one_post_is_shown_by_either_form_of_its_number() -> None:
     number = 2**63 - 1
-
-    async def work(asked: Asked) -> None:
+    async with opened([Filed(_post(number, "last"), {})]) as asked:
         assert await asked.call("get_post", post_id=number) == await asked.call(
             "get_post", postId=str(number)
         )
@@ -353,11 +323,9 @@ def test_one_post_is_shown_by_either_form_of_its_number() -> None:
             with pytest.raises(BadArguments):
                 await asked.call("get_post", post_id=bad)
 
-    run(work, [Filed(_post(number, "last"), {})])
 
-
-def test_posts_are_found_among_other_things() -> None:
-    async def work(asked: Asked) -> None:
+async def test_posts_are_found_among_other_things() -> None:
+    async with opened(_FEW) as asked:
         source = asked.archive.searching
         answer = await shown(source, CALLER, SearchRequest("second | line", 5))
         ((card, passage),) = (hit.item for hit in answer.hits)
@@ -366,11 +334,9 @@ def test_posts_are_found_among_other_things() -> None:
         assert answer.warning is not None
         assert await source.search(CALLER, SearchRequest("  ", 5)) == SearchAnswer()
 
-    run(work, _FEW)
 
-
-def test_streams_and_persons_operations_are_no_tools() -> None:
-    async def work(asked: Asked) -> None:
+async def test_streams_and_persons_operations_are_no_tools() -> None:
+    async with opened() as asked:
         tools = asked.door.table.with_face(Face.MCP)
         assert [tool.name for tool in tools] == [
             "search_similar",
@@ -392,8 +358,6 @@ def test_streams_and_persons_operations_are_no_tools() -> None:
         assistant = Caller("local", Face.MCP, "test")
         with pytest.raises(UnknownName):
             asked.door.stream(assistant, "vector_search", b"{}")
-
-    run(work)
 
 
 _DAYS = st.dates()
@@ -429,7 +393,7 @@ def test_what_is_no_date_is_a_bad_argument_and_nothing_else(text: str) -> None:
         assert isinstance(bound(text, UTC, "date_filter.from", end=False), float)
 
 
-def test_mode_product_multiplies_the_cosines_as_they_are() -> None:
+async def test_mode_product_multiplies_the_cosines_as_they_are() -> None:
     def cosines(*wanted: float) -> dict[str, tuple[float, float, float]]:
         spaces = zip(("content", "reasoning", "summary"), wanted, strict=True)
         return {space: (each, (1 - each * each) ** 0.5, 0.0) for space, each in spaces}
@@ -442,12 +406,9 @@ def test_mode_product_multiplies_the_cosines_as_they_are() -> None:
         5: (0, 1, 1),
     }
     filed = [Filed(_post(number, f"p{number}"), cosines(*each)) for number, each in wanted.items()]
-
-    async def work(asked: Asked) -> None:
+    async with opened(filed, {"Q": _NEAR}) as asked:
         found = await asked.call("search_similar", query="Q", mode="product")
         products = {number: a * b * c for number, (a, b, c) in wanted.items()}
         assert [row["post"]["post_id"] for row in found] == sorted(products, key=lambda n: -products[n])
         for row in found:
             assert row["score"] == pytest.approx(products[row["post"]["post_id"]], abs=1e-5)
-
-    run(work, filed, {"Q": _NEAR})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tabane.errors import BadArguments, ModelMissing
 from tabane.posts.post import Post
-from tests.posts.archive import Asked, Filed, run
+from tests.posts.archive import Filed, opened
 from tests.posts.reference import similar
 
 # Of each space its own, in no simple relation to each other: equal scores are those of equal vectors.
@@ -88,6 +88,7 @@ _MODES = st.sampled_from(
 _WEIGHTS = st.none() | st.sampled_from([[1, 0, 0], [0.2, 0.5, 0.3], [3, 1, 2]])
 
 
+@pytest.mark.heavy("a large archive")
 @settings(max_examples=40, deadline=None)
 @given(
     _archives(),
@@ -104,10 +105,10 @@ _WEIGHTS = st.none() | st.sampled_from([[1, 0, 0], [0.2, 0.5, 0.3], [3, 1, 2]])
         max_size=8,
     ),
 )
-def test_a_search_finds_what_its_parameters_mean(
+async def test_a_search_finds_what_its_parameters_mean(
     filed: list[Filed], questions: list[tuple[Any, ...]]
 ) -> None:
-    async def work(asked: Asked) -> None:
+    async with opened(filed, _QUERIES) as asked:
         for meaning, terms, mode, weights, limits, top_k in questions:
             weights = weights if mode in ("average", "weighted") else None
             query = (meaning or "").replace("|", r"\|") + ("" if terms is None else f"|{terms}")
@@ -127,8 +128,6 @@ def test_a_search_finds_what_its_parameters_mean(
             scores = [score for _, score in part.value["data"]]
             assert scores == sorted(scores, reverse=True)
 
-    run(work, filed, _QUERIES)
-
 
 def _many(count: int, content: str, first: int = 0) -> list[Filed]:
     """Posts of one user that say the same, the older ones later in the alphabet of keys."""
@@ -141,7 +140,8 @@ def _many(count: int, content: str, first: int = 0) -> list[Filed]:
     ]
 
 
-def test_thousands_of_twins_leave_room_for_the_others() -> None:
+@pytest.mark.heavy("a large archive")
+async def test_thousands_of_twins_leave_room_for_the_others() -> None:
     others = [
         Filed(
             Post(post_id=number, content=f"other {number}", user="alice", at=number),
@@ -150,19 +150,17 @@ def test_thousands_of_twins_leave_room_for_the_others() -> None:
         for number in range(1, 30)
     ]
 
-    async def work(asked: Asked) -> tuple[list[int], list[int]]:
+    filed = [*_many(2500, "good morning"), *others]
+    async with opened(filed, _QUERIES) as asked:
         near = await asked.call("search_similar", query="cats", top_k=10)
         held = await asked.call("search_posts_by_text", search_term="o", limit=20)
-        return [row["post"]["post_id"] for row in near], [post["post_id"] for post in held]
-
-    filed = [*_many(2500, "good morning"), *others]
-    near, held = run(work, filed, _QUERIES)
+        near, held = [row["post"]["post_id"] for row in near], [post["post_id"] for post in held]
     assert near == [hit.post_id for hit in similar(filed, _QUERIES["cats"], [], [], "content", {}, None, 10)]
     assert near[0] == 10**18 + 2499  # the oldest, though half of its twins are nearer
     assert held == [10**18 + 2499, *range(29, 10, -1)]
 
 
-def test_an_older_twin_stands_in_its_own_place_however_near_the_younger_are() -> None:
+async def test_an_older_twin_stands_in_its_own_place_however_near_the_younger_are() -> None:
     young = [
         Filed(Post(post_id=100 + n, content="same", user="a", at=100 + n), {"content": _QUERIES["cats"]})
         for n in range(60)
@@ -174,25 +172,22 @@ def test_an_older_twin_stands_in_its_own_place_however_near_the_younger_are() ->
     old = Filed(Post(post_id=99, content="same", user="A", at=50), {"content": (0.3, -0.9, 0.4)})
     older = Filed(Post(post_id=98, content="same", user="A", at=40), {})  # has no vector to be found by
     filed = [*young, *between, old, older]
-
-    async def work(asked: Asked) -> None:
+    async with opened(filed, _QUERIES) as asked:
         for top_k in (1, 5, 29, 30, 40):
             found = await asked.call("search_similar", query="cats", top_k=top_k)
             expected = similar(filed, _QUERIES["cats"], [], [], "content", {}, None, top_k)
             assert [row["post"]["post_id"] for row in found] == [hit.post_id for hit in expected]
         assert found[-1]["post"]["post_id"] == 99
 
-    run(work, filed, _QUERIES)
 
-
-def test_users_are_chosen_by_name_and_by_how_much_they_have() -> None:
+async def test_users_are_chosen_by_name_and_by_how_much_they_have() -> None:
     users = ["one", *["two"] * 2, *["three"] * 3, *["Four"] * 4]
     filed = [
         Filed(Post(post_id=n, content=f"n{n}", user=user, at=n), {"content": (1.0, n / 10, 0.0)})
         for n, user in enumerate(users, 1)
     ]
+    async with opened(filed, _QUERIES) as asked:
 
-    async def work(asked: Asked) -> None:
         async def found(**user_filter: Any) -> set[str]:
             rows = await asked.call("search_posts_by_text", search_term="n", user_filter=user_filter)
             return {row["user"] for row in rows}
@@ -214,16 +209,13 @@ def test_users_are_chosen_by_name_and_by_how_much_they_have() -> None:
         narrow = {"dateFilter": {"to": "1970-01-01 00:00:09"}, "userFilter": {"threshold_min": 4}}
         assert len(await asked.call("search_similar", query="cats", **narrow)) == 3
 
-    run(work, filed, _QUERIES)
 
-
-def test_settings_give_way_to_parameters_beside_them_key_by_key() -> None:
+async def test_settings_give_way_to_parameters_beside_them_key_by_key() -> None:
     filed = [
         Filed(Post(post_id=n, content=f"n{n}", user="u", at=n * 86_400), {"content": (1.0, n / 10, 0.0)})
         for n in range(1, 9)
     ]
-
-    async def work(asked: Asked) -> None:
+    async with opened(filed, _QUERIES) as asked:
         given = {"top_k": 2, "date_filter": {"from": "1970-01-04"}}
         one = await asked.call("search_similar", query="cats", settings=given)
         assert len(one) == 2
@@ -233,8 +225,6 @@ def test_settings_give_way_to_parameters_beside_them_key_by_key() -> None:
         assert len(other) == 8
         null = await asked.call("search_similar", query="cats", settings=given, top_k=None, mode=None)
         assert null == one
-
-    run(work, filed, _QUERIES)
 
 
 @pytest.mark.parametrize(
@@ -266,31 +256,26 @@ def test_settings_give_way_to_parameters_beside_them_key_by_key() -> None:
         ({"query": "cats", "log_type": ["repost"]}, "log_type[0]"),
     ],
 )
-def test_bad_parameters_are_named(params: Mapping[str, Any], parameter: str) -> None:
-    async def work(asked: Asked) -> None:
+async def test_bad_parameters_are_named(params: Mapping[str, Any], parameter: str) -> None:
+    async with opened([], _QUERIES) as asked:
         with pytest.raises(BadArguments) as raised:
             await asked.call("search_similar", **params)
         assert raised.value.parameter == parameter
         assert raised.value.code == -32602
         assert parameter in raised.value.text("ja")
 
-    run(work, [], _QUERIES)
 
-
-def test_a_mode_without_its_vectors_names_those_there_are() -> None:
-    async def work(asked: Asked) -> None:
+async def test_a_mode_without_its_vectors_names_those_there_are() -> None:
+    async with opened([], _QUERIES, spaces=["content"]) as asked:
         with pytest.raises(BadArguments, match="content, hybrid\\."):
             await asked.call("search_similar", query="cats", mode="average")
         with pytest.raises(BadArguments, match="content, hybrid\\."):
             await asked.stream("vector_search", query="cats", mode="summary")
 
-    run(work, [], _QUERIES, spaces=["content"])
 
-
-def test_without_a_model_words_are_found_and_the_rest_says_how() -> None:
+async def test_without_a_model_words_are_found_and_the_rest_says_how() -> None:
     filed = [Filed(Post(post_id=1, content="blue whales sing"), {"content": (1.0, 0.0, 0.0)})]
-
-    async def work(asked: Asked) -> None:
+    async with opened(filed) as asked:
         for mode in ("content", "average"):
             with pytest.raises(ModelMissing, match=r"no model here.*hybrid.*search_posts_by_text"):
                 await asked.call("search_similar", query="whales", mode=mode)
@@ -305,10 +290,8 @@ def test_without_a_model_words_are_found_and_the_rest_says_how() -> None:
         with pytest.raises(ModelMissing):
             await asked.call("embed_text", text="whales")
 
-    run(work, filed)
 
-
-def test_hybrid_finds_by_words_and_by_meaning_and_folds_twins() -> None:
+async def test_hybrid_finds_by_words_and_by_meaning_and_folds_twins() -> None:
     near, far = (0.9, 0.35, -0.11), (-0.9, 0.1, 0.2)
     filed = [
         Filed(Post(post_id=1, content="pets at home", at=1), {"content": near}),
@@ -316,8 +299,7 @@ def test_hybrid_finds_by_words_and_by_meaning_and_folds_twins() -> None:
         Filed(Post(post_id=3, content="all about cats", user="A", at=5), {"content": far}),
         Filed(Post(post_id=4, content="trains", at=2), {"content": far}),
     ]
-
-    async def work(asked: Asked) -> None:
+    async with opened(filed, _QUERIES) as asked:
         found = await asked.call("search_similar", query="cats", mode="hybrid")
         assert {row["post"]["post_id"] for row in found[:2]} == {1, 3}
         assert [row["post"]["post_id"] for row in found].count(2) == 0
@@ -329,17 +311,14 @@ def test_hybrid_finds_by_words_and_by_meaning_and_folds_twins() -> None:
         (late,) = await asked.call("search_similar", query="cats", mode="hybrid", **young)
         assert late["post"]["post_id"] == 2
 
-    run(work, filed, _QUERIES)
 
-
-def test_diversity_prefers_a_post_that_says_something_else() -> None:
+async def test_diversity_prefers_a_post_that_says_something_else() -> None:
     filed = [
         Filed(Post(post_id=1, content="pets", at=1), {"content": (1.0, 0.0, 0.0)}),
         Filed(Post(post_id=2, content="pets again", at=2), {"content": (1.0, 0.01, 0.0)}),
         Filed(Post(post_id=3, content="zoos", at=3), {"content": (0.7, 0.7, 0.0)}),
     ]
-
-    async def work(asked: Asked) -> None:
+    async with opened(filed, _QUERIES) as asked:
         query = next(iter(_QUERIES))
         plain = await asked.call("search_similar", query=query, top_k=3)
         ranked = [row["post"]["post_id"] for row in plain]
@@ -348,10 +327,8 @@ def test_diversity_prefers_a_post_that_says_something_else() -> None:
         assert chosen[0] == ranked[0]
         assert not {1, 2} <= set(chosen)
 
-    run(work, filed, _QUERIES)
 
-
-def test_a_post_is_near_to_its_like_but_not_to_itself_or_its_twins() -> None:
+async def test_a_post_is_near_to_its_like_but_not_to_itself_or_its_twins() -> None:
     filed = [
         Filed(Post(post_id=1, content="one", user="a", at=1), {"content": (1.0, 0.0, 0.0)}),
         Filed(Post(post_id=2, content="one", user="a", at=2), {"content": (1.0, 0.0, 0.0)}),
@@ -359,8 +336,7 @@ def test_a_post_is_near_to_its_like_but_not_to_itself_or_its_twins() -> None:
         Filed(Post(post_id=4, content="three", user="a", at=4), {"content": (0.1, 1.0, 0.0)}),
         Filed(Post(post_id=5, content="two and one", user="a", at=4), {}),
     ]
-
-    async def work(asked: Asked) -> None:
+    async with opened(filed, _QUERIES) as asked:
         found = await asked.call("get_related_posts", post_id=1)
         assert [row["post"]["post_id"] for row in found] == [3, 4]
         assert found[0]["score"] == pytest.approx(1 / math.hypot(1, 0.5), abs=1e-6)
@@ -370,10 +346,9 @@ def test_a_post_is_near_to_its_like_but_not_to_itself_or_its_twins() -> None:
         with pytest.raises(BadArguments, match="no post 9"):
             await asked.call("get_related_posts", post_id=9)
 
-    run(work, filed, _QUERIES)
 
-
-def test_all_similarities_come_in_chunks_in_order() -> None:
+@pytest.mark.heavy("a large archive")
+async def test_all_similarities_come_in_chunks_in_order() -> None:
     count = 20_500
     filed = [
         Filed(
@@ -382,8 +357,7 @@ def test_all_similarities_come_in_chunks_in_order() -> None:
         )
         for number in range(count)
     ]
-
-    async def work(asked: Asked) -> None:
+    async with opened(filed, _QUERIES) as asked:
         parts = await asked.stream("vector_search", query="cats")
         heads = [
             {name: part.value[name] for name in ("chunk", "total_chunks", "start_rank")} for part in parts
@@ -409,5 +383,3 @@ def test_all_similarities_come_in_chunks_in_order() -> None:
         assert none == (
             {"data": [], "chunk": 1, "total_chunks": 1, "start_rank": 1}, False,
         )  # fmt: skip
-
-    run(work, filed, _QUERIES)

@@ -75,6 +75,7 @@ def _on(name: str, before: str, bad: str) -> Callable[[int], object]:
     return lambda size: DONE[name](before + bad * (size // len(bad)))
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 @pytest.mark.parametrize("name", DONE)
 def test_work_on_any_text_is_in_proportion_to_it(name: str) -> None:
     script = f"from tests.reader.test_hostile import work; work({name!r})"

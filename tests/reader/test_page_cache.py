@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from tabane.search.filters import EVERYTHING
 from tabane.search.models import Reranker
 from tabane.search.records import EmbeddingSpace, Record, checked
 from tabane.search.source import SearchRequest, shown
-from tests.reader.shelves import NoModels, Shelved, Words, no_meaning, shelved
+from tests.reader.shelves import NoModels, Words, no_meaning, shelved
 
 URL = "https://a.test/cats"
 TEXT = (
@@ -40,14 +39,6 @@ PAGE = Page(
 )  # fmt: skip
 
 
-def run(work: Callable[[Shelved], Awaitable[None]], most: int = 500_000_000) -> None:
-    async def opened() -> None:
-        async with shelved(most) as here:
-            await work(here)
-
-    asyncio.run(opened())
-
-
 def kept(page: Page = PAGE, when: float = 1_700_000_000.0) -> CachedPage:
     return CachedPage(page, when, CacheValidators(page.url, "text/html", '"1"', None))
 
@@ -56,15 +47,13 @@ def page(number: int, text: str = TEXT) -> Page:
     return Page(f"https://a.test/{number}", text, title=f"Page {number}", way="plain")
 
 
-def test_what_comes_back_is_what_was_put() -> None:
-    async def work(here: Shelved) -> None:
+async def test_what_comes_back_is_what_was_put() -> None:
+    async with shelved() as here:
         assert await here.shelf.get(URL) is None
         await here.shelf.put(URL, kept())
         assert await here.shelf.get(URL) == kept()
         assert await here.collection.count(PASSAGES) > 3
         assert here.wakes
-
-    run(work)
 
 
 async def test_it_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
@@ -91,8 +80,8 @@ def test_the_passages_of_any_text_are_all_of_it(texts: list[str], raw: bool) -> 
         assert together(pieces, [None, *(there[piece.key] for piece in pieces[1:])]) is None
 
 
-def test_the_source_is_kept_beside_the_page_and_not_found() -> None:
-    async def work(here: Shelved) -> None:
+async def test_the_source_is_kept_beside_the_page_and_not_found() -> None:
+    async with shelved() as here:
         await here.shelf.put(URL, kept())
         await here.shelf.put(URL, kept(replace(PAGE, markdown="<p>" * 100_000)), raw=True)
         found = await here.shelf.get(URL, raw=True)
@@ -103,13 +92,10 @@ def test_the_source_is_kept_beside_the_page_and_not_found() -> None:
         assert await here.shelf.forget(URL) == 2
         assert await here.collection.count(EVERYTHING) == 1
 
-    run(work)
 
-
-def test_a_page_is_found_by_the_url_that_was_asked_for_and_by_its_own() -> None:
+async def test_a_page_is_found_by_the_url_that_was_asked_for_and_by_its_own() -> None:
     asked = "https://short.test/x"
-
-    async def work(here: Shelved) -> None:
+    async with shelved() as here:
         await here.shelf.put(asked, kept())
         assert await here.shelf.get(asked) == await here.shelf.get(URL) == kept()
         assert await here.collection.count(HEADS) == 1
@@ -117,23 +103,18 @@ def test_a_page_is_found_by_the_url_that_was_asked_for_and_by_its_own() -> None:
         assert await here.shelf.get(URL) is None
         assert await here.shelf.get(asked) is None
 
-    run(work)
 
-
-def test_a_url_that_leads_elsewhere_now_gives_what_it_leads_to() -> None:
+async def test_a_url_that_leads_elsewhere_now_gives_what_it_leads_to() -> None:
     asked = "https://a.test/old"
-
-    async def work(here: Shelved) -> None:
+    async with shelved() as here:
         await here.shelf.put(asked, kept(replace(PAGE, url=asked, markdown="old text")))
         await here.shelf.put(asked, kept())
         assert await here.shelf.get(asked) == kept()
         assert await here.collection.count(HEADS) == 1
 
-    run(work)
 
-
-def test_a_page_that_changed_takes_the_place_of_the_old_one_and_keeps_what_is_the_same() -> None:
-    async def work(here: Shelved) -> None:
+async def test_a_page_that_changed_takes_the_place_of_the_old_one_and_keeps_what_is_the_same() -> None:
+    async with shelved() as here:
         await here.shelf.put(URL, kept())
         before = {
             stored.record.key: stored.row for stored in (await here.collection.select(PASSAGES)).records
@@ -148,11 +129,9 @@ def test_a_page_that_changed_takes_the_place_of_the_old_one_and_keeps_what_is_th
         assert 0 < len(same) < len(before)
         assert all(before[key] == after[key] for key in same)  # a row that stays keeps its vectors
 
-    run(work)
 
-
-def test_a_page_that_is_read_again_and_is_the_same_keeps_its_vectors() -> None:
-    async def work(here: Shelved) -> None:
+async def test_a_page_that_is_read_again_and_is_the_same_keeps_its_vectors() -> None:
+    async with shelved() as here:
         await here.collection.add_space(EmbeddingSpace(SPACE, 2, "model"))
         await here.shelf.put(URL, kept())
         keys = [stored.record.key for stored in (await here.collection.select(PASSAGES)).records]
@@ -168,11 +147,9 @@ def test_a_page_that_is_read_again_and_is_the_same_keeps_its_vectors() -> None:
         await here.shelf.put(URL, kept(changed, 1_700_000_950.0))
         assert await here.collection.vectors([head_key(URL)], SPACE) == [None]
 
-    run(work)
 
-
-def test_what_was_just_read_is_not_written_again_and_the_time_of_reading_is_kept() -> None:
-    async def work(here: Shelved) -> None:
+async def test_what_was_just_read_is_not_written_again_and_the_time_of_reading_is_kept() -> None:
+    async with shelved() as here:
         await here.shelf.put(URL, kept())
         changes = here.collection.changes
         await here.shelf.put(URL, kept())
@@ -183,13 +160,10 @@ def test_what_was_just_read_is_not_written_again_and_the_time_of_reading_is_kept
         assert row.read == here.clock.now
         assert row.checked == 1_700_000_000.0
 
-    run(work)
 
-
-def test_those_read_longest_ago_make_way() -> None:
+async def test_those_read_longest_ago_make_way() -> None:
     most = 15_000
-
-    async def work(here: Shelved) -> None:
+    async with shelved(most) as here:
         for number in range(6):
             here.clock.now += 100
             await here.shelf.put(page(number).url, kept(page(number)))
@@ -204,11 +178,9 @@ def test_those_read_longest_ago_make_way() -> None:
         whole = await here.collection.count(EVERYTHING)
         assert whole == 1 + await here.collection.count(PASSAGES)
 
-    run(work, most)
 
-
-def test_what_is_too_large_or_has_pictures_is_not_kept() -> None:
-    async def work(here: Shelved) -> None:
+async def test_what_is_too_large_or_has_pictures_is_not_kept() -> None:
+    async with shelved() as here:
         for large in (
             replace(PAGE, pictures=(Picture("image/png", b"x"),)),
             replace(PAGE, markdown="word " * 3_000_000),
@@ -218,11 +190,9 @@ def test_what_is_too_large_or_has_pictures_is_not_kept() -> None:
             assert await here.shelf.get(URL) is None
             assert await here.collection.count(EVERYTHING) == 1
 
-    run(work)
 
-
-def test_a_url_of_any_length_is_a_key() -> None:
-    async def work(here: Shelved) -> None:
+async def test_a_url_of_any_length_is_a_key() -> None:
+    async with shelved() as here:
         long = [f"https://a.test/{'x' * 3000}{number}" for number in range(2)]
         for url in long:
             await here.shelf.put(url, kept(replace(PAGE, url=url, title=url)))
@@ -231,11 +201,9 @@ def test_a_url_of_any_length_is_a_key() -> None:
             assert found is not None
             assert found.page.url == url
 
-    run(work)
 
-
-def test_pages_are_listed_and_forgotten() -> None:
-    async def work(here: Shelved) -> None:
+async def test_pages_are_listed_and_forgotten() -> None:
+    async with shelved() as here:
         for number in range(3):
             here.clock.now += 1
             await here.shelf.put(page(number).url, kept(page(number)))
@@ -249,11 +217,9 @@ def test_pages_are_listed_and_forgotten() -> None:
         with pytest.raises(ReadError, match="not a URL"):
             await here.shelf.forget("nonsense")
 
-    run(work)
 
-
-def test_a_page_is_found_once_by_its_best_passage() -> None:
-    async def work(here: Shelved) -> None:
+async def test_a_page_is_found_once_by_its_best_passage() -> None:
+    async with shelved() as here:
         await here.shelf.put(URL, kept())
         for number in range(3):
             await here.shelf.put(page(number).url, kept(page(number, "Dogs bark. " * 20)))
@@ -273,11 +239,9 @@ def test_a_page_is_found_once_by_its_best_passage() -> None:
         dogs = await shown(source, caller, SearchRequest("dogs", 5))
         assert {hit.item.card.key for hit in dogs.hits} == {page(number).url for number in range(3)}
 
-    run(work)
 
-
-def test_a_page_of_many_passages_leaves_room_for_others() -> None:
-    async def work(here: Shelved) -> None:
+async def test_a_page_of_many_passages_leaves_room_for_others() -> None:
+    async with shelved() as here:
         long = "\n\n".join(f"# Part {number}\n\nFish and more fish. " for number in range(30))
         await here.shelf.put(URL, kept(replace(PAGE, markdown=long)))
         other = "A bird that eats a fish, seen from far away, by people who were on a long walk."
@@ -290,8 +254,6 @@ def test_a_page_of_many_passages_leaves_room_for_others() -> None:
         answer = await source.search(Caller("local", Face.RPC, "test"), SearchRequest("fish", 2))
         assert [hit.item.url for hit in answer.hits] == [URL, page(1).url]
 
-    run(work)
-
 
 class WalksFirst(NoModels):
     """Models of which the reranker likes texts about walks."""
@@ -303,8 +265,8 @@ class WalksFirst(NoModels):
         return [float("walk" in text) for text in texts]
 
 
-def test_a_reranker_chooses_the_passage_of_a_page() -> None:
-    async def work(here: Shelved) -> None:
+async def test_a_reranker_chooses_the_passage_of_a_page() -> None:
+    async with shelved() as here:
         parts = ["# One\n\nFish, fish, fish.", "# Two\n\nA fish that was seen on a long walk."]
         await here.shelf.put(URL, kept(replace(PAGE, markdown="\n\n".join(parts))))
 
@@ -320,13 +282,9 @@ def test_a_reranker_chooses_the_passage_of_a_page() -> None:
         assert "Fish, fish" in best[NoModels]
         assert "walk" in best[WalksFirst]
 
-    run(work)
 
-
-def test_what_is_embedded_has_no_addresses() -> None:
-    async def work(here: Shelved) -> None:
+async def test_what_is_embedded_has_no_addresses() -> None:
+    async with shelved() as here:
         await here.shelf.put(URL, kept(replace(PAGE, markdown="See [the cats](https://a.test/123).")))
         (stored,) = (await here.collection.select(PASSAGES)).records
         assert meaning(stored.record) == "About cats\nSee the cats."
-
-    run(work)

@@ -66,6 +66,25 @@ def test_a_part_ends_before_a_heading_and_never_behind_one() -> None:
     assert all(not re.search(r"^#+ .*\n*\Z", each.text, re.MULTILINE) for each in (first, second))
 
 
+@pytest.mark.parametrize(
+    ("better", "unit", "separator"),
+    [
+        ("## B\n\nheaded  ", "text text text", "\n\n"),
+        ("\nparagraph ", "text text t", "\n"),
+        ("- item text", "text text t", "\n"),
+    ],
+    ids=["heading", "paragraph", "item"],
+)
+def test_a_part_ends_at_a_better_place_only_if_that_is_in_its_second_half(
+    better: str, unit: str, separator: str
+) -> None:
+    limit = 20 * len(unit + separator)
+    for place in range(2, 20):
+        whole = "".join((better if number == place else unit) + separator for number in range(100))
+        found = part(whole, 0, tokens(whole[:limit]))
+        assert found.end == (whole.index(better.strip()) if place >= 10 else limit), place
+
+
 def test_a_table_that_goes_on_has_its_head_again_and_code_its_language() -> None:
     table = "| n | v |\n|---|---|\n" + "".join(f"| {n} | value |\n" for n in range(80))
     for each in parts(table, 100)[1:]:

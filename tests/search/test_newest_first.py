@@ -25,26 +25,24 @@ SHAPE = Shape("notes", (TextField("body"),))
 OLD, UNREADABLE = 50, 900
 
 
-def test_old_records_get_a_vector_although_newer_ones_never_will_and_writes_go_on(tmp_path: Path) -> None:
+async def test_old_records_get_a_vector_although_newer_ones_never_will_and_writes_go_on(
+    tmp_path: Path,
+) -> None:
     """Each look finds that something was written since the last one."""
     model, writes, heard = LetterModel("model"), count(), list[int]()
-
-    async def work() -> None:
-        bodies = ["read"] * OLD + ["unread"] * UNREADABLE
-        async with filled(tmp_path, bodies, model) as (collection, space):
-            order = NewestFirst(EVERYTHING, None, lambda: next(writes))
-            async with asyncio.timeout(LONG):
-                await fill_newest(
-                    collection,
-                    space,
-                    model,
-                    lambda record: record.texts["body"] if record.texts["body"] == "read" else "",
-                    heard.append,
-                    order,
-                )
-            assert await collection.embedded("body", EVERYTHING) == OLD
-
-    asyncio.run(work())
+    bodies = ["read"] * OLD + ["unread"] * UNREADABLE
+    async with filled(tmp_path, bodies, model) as (collection, space):
+        order = NewestFirst(EVERYTHING, None, lambda: next(writes))
+        async with asyncio.timeout(LONG):
+            await fill_newest(
+                collection,
+                space,
+                model,
+                lambda record: record.texts["body"] if record.texts["body"] == "read" else "",
+                heard.append,
+                order,
+            )
+        assert await collection.embedded("body", EVERYTHING) == OLD
     assert heard[-1] == OLD
 
 
@@ -57,21 +55,15 @@ class InParts(LetterModel):
         await asyncio.gather(*(take(part, [vectors[at] for at in part]) for part in parts))
 
 
-def test_parts_that_come_at_the_same_time_are_all_counted(tmp_path: Path) -> None:
+async def test_parts_that_come_at_the_same_time_are_all_counted(tmp_path: Path) -> None:
     model, heard = InParts("model"), list[int]()
-
-    async def work() -> None:
-        async with filled(tmp_path, [f"text {number}" for number in range(300)], model) as (
-            collection,
-            space,
-        ):
-            order = NewestFirst(EVERYTHING, None, lambda: 0)
-            await fill_newest(
-                collection, space, model, lambda record: record.texts["body"], heard.append, order
-            )
-            assert await collection.embedded("body", EVERYTHING) == 300
-
-    asyncio.run(work())
+    async with filled(tmp_path, [f"text {number}" for number in range(300)], model) as (
+        collection,
+        space,
+    ):
+        order = NewestFirst(EVERYTHING, None, lambda: 0)
+        await fill_newest(collection, space, model, lambda record: record.texts["body"], heard.append, order)
+        assert await collection.embedded("body", EVERYTHING) == 300
     assert heard == sorted(heard)
     assert heard[-1] == 300
     assert len(model.embedded) == 300

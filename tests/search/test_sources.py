@@ -10,7 +10,6 @@ import pytest
 from tabane.hub.search_everything import KINDS, SearchKind
 from tabane.operations import Caller, Face
 from tabane.wire import json
-from tests.harness.patience import run
 from tests.harness.running_hub import RunningHub, child, running_hub
 from tests.posts.importing.archives import row, write_csv
 from tests.reader.site import Site, running
@@ -41,9 +40,12 @@ def test_the_kinds_are_those_of_the_parameter() -> None:
     assert get_args(SearchKind) == KINDS
 
 
+@pytest.mark.heavy("a large vocabulary or corpus")
 @pytest.mark.parametrize("face", [Face.MCP, Face.RPC])
-def test_the_reference_of_a_hit_opens_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, face: Face) -> None:
-    async def scenario() -> None:
+async def test_the_reference_of_a_hit_opens_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, face: Face
+) -> None:
+    with running() as site:
         async with running_hub(tmp_path, {"up": child()}, reader_allow=(f"127.0.0.1:{site.port}",)) as here:
             await fill(here, tmp_path, site)
             for kind in KINDS:
@@ -56,6 +58,3 @@ def test_the_reference_of_a_hit_opens_it(tmp_path: Path, monkeypatch: pytest.Mon
                     assert operation is not None
                     assert face in operation.faces
                     assert await asked(here, face, name, **arguments), hit
-
-    with running() as site:
-        run(scenario)

@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from tabane.errors import ConfigurationError
 from tabane.settings import load_settings
 from tabane.settings.limit_rules import MIB, TIERS, CallCap, CallRate, LimitRules, matches
+from tests.harness.cases import cases_beside
+
+CASES = cases_beside(__file__)
 
 
 def loaded(folder: Path, text: str) -> LimitRules:
@@ -82,30 +85,7 @@ burst = 100
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "name"),
-    [
-        ("lang = 'ja'\n[tiers.default]\n\nburst = 0\n", 4, "tiers.default.burst"),
-        ("[tiers.default]\nrate = 0\n", 2, "tiers.default.rate"),
-        ("[tiers.default]\nconcurrency = 0\n", 2, "tiers.default.concurrency"),
-        ("[tiers.default]\nserver_concurrency = -1\n", 2, "tiers.default.server_concurrency"),
-        ("[tiers.default]\nwait = 0\n", 2, "tiers.default.wait"),
-        ("[tiers.default]\nqueue = 1.5\n", 2, "tiers.default.queue"),
-        ("[tiers.default]\nrate = 'fast'\n", 2, "tiers.default.rate"),
-        ("[tiers.default]\nrate = '5/fortnight'\n", 2, "tiers.default.rate"),
-        ("[tiers.default]\nrate = true\n", 2, "tiers.default.rate"),
-        ("[tiers.default]\nrate = nan\n", 2, "tiers.default.rate"),
-        ("[tiers.default]\nresult_size = '1 KiB'\n", 2, "tiers.default.result_size"),
-        ("[tiers.'a b']\nrate = 1\n", 1, "tiers.a b"),
-        ("[tiers]\ndefault = 5\n", 2, "tiers.default"),
-        ("tiers = 5\n", 1, "tiers"),
-        ("[limits]\ntools = []\n", 2, "limits.tools"),
-        ("[limits.tools]\na = 1\n'' = 1\n", 3, "limits.tools."),
-        ("[limits.tools]\n'github__*' = 0\n", 2, "limits.tools.github__*.rate"),
-        ("[limits.tools]\nx = { burst = 5 }\n", 2, "limits.tools.x.burst"),
-        ("[limits.tools]\nx = { per = 'key' }\n", 2, "limits.tools.x"),
-        ("[limits.servers.x]\nrate = 1\nper = 'all'\n", 3, "limits.servers.x.per"),
-        ("[limits.servers]\n\nx.concurrency = 0\n", 3, "limits.servers.x.concurrency"),
-    ],
+    ("text", "line", "name"), CASES["a_value_that_does_not_fit_is_refused_with_its_line"]
 )
 def test_a_value_that_does_not_fit_is_refused_with_its_line(
     tmp_path: Path, text: str, line: int, name: str

@@ -17,6 +17,9 @@ from tabane.settings import OPTIONS, SettingOption, Settings, SettingSource, loa
 from tabane.settings.__main__ import settings_page
 from tabane.settings.files import config_folder, data_folder
 from tabane.settings.option import InvalidSetting, shown, value_of
+from tests.harness.cases import cases_beside
+
+CASES = cases_beside(__file__)
 
 ROOT = Path(__file__).parents[2]
 
@@ -120,21 +123,7 @@ def test_a_misspelt_variable_is_a_warning_and_others_are_left_alone(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("line", "complaint"),
-    [
-        ('mode = "quick"', "mode must be one of search, light, full, code, not 'quick'."),
-        ('list_wait = "2"', "list_wait must be a number from 0 to 60 (seconds), not '2'."),
-        ("list_wait = 61", "list_wait must be a number from 0 to 60 (seconds), not 61."),
-        ("list_wait = nan", "list_wait must be a number from 0 to 60 (seconds), not nan."),
-        ("queue_length = 0", "queue_length must be a whole number from 1 to 100000 (calls), not 0."),
-        ("queue_length = 1.5", "queue_length must be a whole number from 1 to 100000 (calls), not 1.5."),
-        ("queue_length = true", "queue_length must be a whole number from 1 to 100000 (calls), not True."),
-        ('max_line = "64 MB"', "max_line must be a size from 64 KiB to 1 GiB, not '64 MB'."),
-        ("max_line = 1", "max_line must be a size from 64 KiB to 1 GiB, not 1."),
-        ("keyring = 1", "keyring must be true or false, not 1."),
-        ("servers = 1", "servers must be a path, not 1."),
-        ("[mode]\nx = 1", "mode must be one of search, light, full, code, not {'x': 1}."),
-    ],
+    ("line", "complaint"), CASES["a_value_that_does_not_fit_names_key_line_and_what_is_allowed"]
 )
 def test_a_value_that_does_not_fit_names_key_line_and_what_is_allowed(
     tmp_path: Path, line: str, complaint: str
@@ -199,8 +188,7 @@ def test_a_log_level_meant_for_another_program_is_a_warning(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "size"),
-    [("65536", 65536), ("64 KiB", 65536), ("128MiB", 128 << 20), (" 1 gib ", 1 << 30)],
+    ("text", "size"), [("65536", 65536), ("64 KiB", 65536), ("128MiB", 128 << 20), (" 1 gib ", 1 << 30)]
 )
 def test_sizes_are_read_with_their_unit(tmp_path: Path, text: str, size: int) -> None:
     assert load(tmp_path, TABANE_MAX_LINE=text).max_line == size
@@ -217,18 +205,7 @@ def test_the_back_off_must_not_begin_above_its_end(tmp_path: Path) -> None:
         load(tmp_path, TABANE_RESTART_FIRST="40")
 
 
-@pytest.mark.parametrize(
-    "origin",
-    [
-        "null",
-        "*",
-        "localhost:3000",
-        "http://localhost:3000/app",
-        "https://a@b.example",
-        "http://a b",
-        "file://",
-    ],
-)
+@pytest.mark.parametrize("origin", CASES["what_is_no_origin_of_a_page_is_refused_with_an_example"])
 def test_what_is_no_origin_of_a_page_is_refused_with_an_example(tmp_path: Path, origin: str) -> None:
     with pytest.raises(ConfigurationError, match=r"not the origin of a web page.*http://localhost:3000"):
         load(tmp_path, f'origins = ["https://app.example", "{origin}"]')

@@ -15,7 +15,8 @@ import os
 import sqlite3
 import sys
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from tabane.errors import StoreError
@@ -30,6 +31,7 @@ from tabane.store.store import Store
 from tabane.store.vector_cache import PersistentVectorCache
 from tests.store import documents
 from tests.store.lanes import LANES, Operation, operations
+from tests.store.opening import embedded
 from tests.store.shapes import SHAPE
 from tests.store.vectors import lanes
 
@@ -43,84 +45,60 @@ def say(text: str) -> None:
     os.write(1, text.encode() + b"\n")
 
 
-async def _with_store(
-    home: str, work: Callable[[StoredCollection], Awaitable[None]], pages: int = PAGES
-) -> None:
-    store = await Store.open(home, "test", pages=pages)
-    try:
-        await work(await store.collection(SHAPE))
-    finally:
-        await store.close()
-
-
-def write(order: dict[str, Any]) -> None:
+async def write(order: dict[str, Any]) -> None:
     """Run lanes, and compaction all the while, until killed: ``open``, then ``done <lane>`` each time."""
 
-    async def work(collection: StoredCollection) -> None:
+    async with embedded(order["home"], pages=order.get("pages", PAGES)) as collection:
         say("open")
         lanes = (_lane(collection, order["seed"], lane) for lane in range(LANES))
         await asyncio.gather(_compacting(collection), *lanes)
 
-    asyncio.run(_with_store(order["home"], work, order.get("pages", PAGES)))
 
-
-def index(order: dict[str, Any]) -> None:
+async def index(order: dict[str, Any]) -> None:
     """As :func:`write`, with an index of words that is committed, and caught up, all the while."""
 
-    async def run() -> None:
-        store = await Store.open(order["home"], "test", lexical=open_lexical)
-        collection = await store.collection(SHAPE)
-        say("open")
-        lanes = (_lane(collection, order["seed"], lane) for lane in range(LANES))
-        await asyncio.gather(_compacting(collection), _settling(collection), *lanes)
-
-    asyncio.run(run())
+    store = await Store.open(order["home"], "test", lexical=open_lexical)
+    collection = await store.collection(SHAPE)
+    say("open")
+    lanes = (_lane(collection, order["seed"], lane) for lane in range(LANES))
+    await asyncio.gather(_compacting(collection), _settling(collection), *lanes)
 
 
-def vectors(order: dict[str, Any]) -> None:
+async def vectors(order: dict[str, Any]) -> None:
     """As :func:`write`, with vectors that are put into their files, and made dense, all the while."""
 
-    async def run() -> None:
-        store = await Store.open(order["home"], "test", pages=order.get("pages", PAGES))
-        say("opening")
-        collection = await store.collection(lanes.SHAPE)
-        say("open")
-        several = (_vector_lane(collection, order["seed"], lane) for lane in range(LANES))
-        await asyncio.gather(_compacting(collection), _flushing(collection), *several)
-
-    asyncio.run(run())
+    store = await Store.open(order["home"], "test", pages=order.get("pages", PAGES))
+    say("opening")
+    collection = await store.collection(lanes.SHAPE)
+    say("open")
+    several = (_vector_lane(collection, order["seed"], lane) for lane in range(LANES))
+    await asyncio.gather(_compacting(collection), _flushing(collection), *several)
 
 
-def bulk(order: dict[str, Any]) -> None:
+async def bulk(order: dict[str, Any]) -> None:
     """Fill a collection, put all into its files, write a little more, and wait: ``done`` at the end."""
 
-    async def run() -> None:
-        store = await Store.open(order["home"], "test", pages=order["pages"])
-        collection = await store.collection(lanes.LARGE)
-        await collection.upsert([lanes.large(number) for number in range(order["count"])])
-        assert collection.table.vectors is not None
-        await asyncio.to_thread(collection.table.vectors.settle)
-        await collection.upsert([lanes.large(number) for number in range(order["count"], order["count"] + 5)])
-        say("done")
-        await asyncio.sleep(3600)
-
-    asyncio.run(run())
+    store = await Store.open(order["home"], "test", pages=order["pages"])
+    collection = await store.collection(lanes.LARGE)
+    await collection.upsert([lanes.large(number) for number in range(order["count"])])
+    assert collection.table.vectors is not None
+    await asyncio.to_thread(collection.table.vectors.settle)
+    await collection.upsert([lanes.large(number) for number in range(order["count"], order["count"] + 5)])
+    say("done")
+    await asyncio.sleep(3600)
 
 
-def exchange(order: dict[str, Any]) -> None:
+async def exchange(order: dict[str, Any]) -> None:
     """Put documents of several sizes again and again: ``done <name> <generation>`` each time.
 
     With an index of words and vectors that are put into their files, and compaction, all the while.
     """
 
-    async def run() -> None:
-        store = await Store.open(order["home"], "test", lexical=open_lexical)
-        collection = await store.collection(documents.SHAPE)
-        say("open")
-        several = (_documents(collection, name, parts) for name, parts in documents.SIZES.items())
-        await asyncio.gather(_compacting(collection), _flushing(collection), *several)
-
-    asyncio.run(run())
+    store = await Store.open(order["home"], "test", lexical=open_lexical)
+    collection = await store.collection(documents.SHAPE)
+    say("open")
+    several = (_documents(collection, name, parts) for name, parts in documents.SIZES.items())
+    await asyncio.gather(_compacting(collection), _flushing(collection), *several)
 
 
 async def _documents(collection: StoredCollection, name: str, parts: int) -> None:
@@ -130,13 +108,13 @@ async def _documents(collection: StoredCollection, name: str, parts: int) -> Non
         say(f"done {name} {generation}")
 
 
-def spaces(order: dict[str, Any]) -> None:
+async def spaces(order: dict[str, Any]) -> None:
     """Fill a space and let it succeed, over and over: ``begun N`` and ``done N`` of each generation.
 
     Generation N is of the model N, and has the vector of :func:`lanes.of_generation` for each record.
     """
 
-    async def work(collection: StoredCollection) -> None:
+    async def succeed(collection: StoredCollection) -> None:
         say("open")
         keys = [f"k{number:03}" for number in range(lanes.RECORDS)]
         if not collection.spaces:
@@ -151,27 +129,21 @@ def spaces(order: dict[str, Any]) -> None:
             await collection.succeed("text", "next")
             say(f"done {number}")
 
-    async def run() -> None:
-        store = await Store.open(order["home"], "test")
-        collection = await store.collection(lanes.BARE)
-        await asyncio.gather(_compacting(collection), work(collection))
-
-    asyncio.run(run())
+    store = await Store.open(order["home"], "test")
+    collection = await store.collection(lanes.BARE)
+    await asyncio.gather(_compacting(collection), succeed(collection))
 
 
-def kept(order: dict[str, Any]) -> None:
+async def kept(order: dict[str, Any]) -> None:
     """Put vectors that are made of their keys, and ask for older ones, until killed: ``done N`` each time."""
 
-    async def run() -> None:
-        store = await Store.open(order["home"], "cache")
-        storage = await PersistentVectorCache.open(store.database, order["most"])
-        say("open")
-        for number in range(order["first"], sys.maxsize):
-            await storage.put([kept_pair(number * 100 + each) for each in range(100)])
-            say(f"done {number}")
-            await storage.get([kept_pair(each)[0] for each in range(0, number * 100, 7)][-300:])
-
-    asyncio.run(run())
+    store = await Store.open(order["home"], "cache")
+    storage = await PersistentVectorCache.open(store.database, order["most"])
+    say("open")
+    for number in range(order["first"], sys.maxsize):
+        await storage.put([kept_pair(number * 100 + each) for each in range(100)])
+        say(f"done {number}")
+        await storage.get([kept_pair(each)[0] for each in range(0, number * 100, 7)][-300:])
 
 
 def kept_pair(number: int) -> tuple[bytes, bytes]:
@@ -238,7 +210,7 @@ def _stuck(connection: sqlite3.Connection) -> None:
 MORE_MIGRATIONS: tuple[Migration, ...] = (*MIGRATIONS, _copied, _counted)
 
 
-def migrate(order: dict[str, Any]) -> None:
+async def migrate(order: dict[str, Any]) -> None:
     """Bring the store to a version that is not out yet, and wait to be killed.
 
     ``stuck``: it waits in the midst of the first step, and says so.
@@ -250,7 +222,7 @@ def migrate(order: dict[str, Any]) -> None:
     sys.stdin.read()
 
 
-def attempt(order: dict[str, Any]) -> None:
+async def attempt(order: dict[str, Any]) -> None:
     """Open the store and put a record: ``{"error": name, "message": text}``, null for none.
 
     ``as_nobody``: as a user who owns nothing there.
@@ -259,29 +231,26 @@ def attempt(order: dict[str, Any]) -> None:
         os.setgid(_NOBODY)
         os.setuid(_NOBODY)
 
-    async def work(collection: StoredCollection) -> None:
-        await collection.upsert([Record(key="attempt")])
-
     error: BaseException | None = None
     try:
-        asyncio.run(_with_store(order["home"], work))
+        async with embedded(order["home"]) as collection:
+            await collection.upsert([Record(key="attempt")])
     except StoreError as raised:
         error = raised
     say(json.dumps({"error": type(error).__name__ if error else None, "message": str(error)}))
 
 
-def fill(order: dict[str, Any]) -> None:
+async def fill(order: dict[str, Any]) -> None:
     """Write to a disk of 4 MB until it is full, make room, go on. Reports what was found at each point."""
     home = order["home"]
     if not _mounted(home):
         say(json.dumps({"mounted": False}))
         return
     ballast = os.path.join(home, "ballast")
-    with open(ballast, "wb") as file:
-        file.write(bytes(1_000_000))
+    Path(ballast).write_bytes(bytes(1_000_000))
     report: dict[str, Any] = {"mounted": True}
 
-    async def until_full(collection: StoredCollection) -> None:
+    async with embedded(home) as collection:
         stored = 0
         try:
             while True:
@@ -293,8 +262,7 @@ def fill(order: dict[str, Any]) -> None:
         os.unlink(ballast)
         await collection.upsert([_heavy(stored)])
         report["with_room"] = await collection.count(EVERYTHING)
-
-    async def again(collection: StoredCollection) -> None:
+    async with embedded(home) as collection:
         report["reopened"] = await collection.count(EVERYTHING)
         keys = [f"{number:05}" for number in range(report["acknowledged"] + 1)]
         found = [
@@ -303,9 +271,6 @@ def fill(order: dict[str, Any]) -> None:
             for record in await collection.get(keys[first:][:500])
         ]
         report["whole"] = found == [_heavy(number) for number in range(len(keys))]
-
-    asyncio.run(_with_store(home, until_full))
-    asyncio.run(_with_store(home, again))
     say(json.dumps(report))
 
 
@@ -325,7 +290,7 @@ def _mounted(folder: str) -> bool:
     return not libc.mount(b"tmpfs", folder.encode(), b"tmpfs", 0, b"size=4m")
 
 
-KINDS: dict[str, Callable[[dict[str, Any]], None]] = {
+KINDS: dict[str, Callable[[dict[str, Any]], Coroutine[Any, Any, None]]] = {
     "attempt": attempt,
     "bulk": bulk,
     "exchange": exchange,
@@ -348,7 +313,7 @@ def _forked(order: dict[str, Any]) -> None:
         return
     try:
         say(f"pid {os.getpid()}")
-        KINDS[order["kind"]](order)
+        asyncio.run(KINDS[order["kind"]](order))
         os._exit(0)
     except BaseException:
         traceback.print_exc()

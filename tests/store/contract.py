@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -47,22 +47,24 @@ def note(number: int, **fields: object) -> Record:
     return Record(key=f"n{number:05}", texts={"body": f"note {number}"}, fields=fields)  # type: ignore[arg-type]
 
 
-class RecordsContract:
-    """The protocol Records. A subclass has ``engine``."""
+class EngineContract:
+    """What contracts share. A subclass has ``engine``."""
 
     engine: Engine
+    shape = SHAPE
 
-    def with_one(self, work: Callable[[Collection], Awaitable[None]], shape: Shape = SHAPE) -> None:
-        """Run ``work`` over a collection that is empty."""
+    @asynccontextmanager
+    async def empty(self, shape: Shape | None = None) -> AsyncIterator[Collection]:
+        """Open a collection that is empty."""
+        with tempfile.TemporaryDirectory() as home:
+            async with self.engine(Path(home), shape or self.shape) as collection:
+                yield collection
 
-        async def run() -> None:
-            with tempfile.TemporaryDirectory() as home:
-                async with self.engine(Path(home), shape) as collection:
-                    await work(collection)
 
-        asyncio.run(run())
+class RecordsContract(EngineContract):
+    """The protocol Records."""
 
-    def test_what_comes_back_is_what_went_in(self) -> None:
+    async def test_what_comes_back_is_what_went_in(self) -> None:
         record = Record(
             key="鍵 1",
             texts={"title": "題", "body": "Text\nwith 😀"},
@@ -75,18 +77,15 @@ class RecordsContract:
             },
             payload=b'{"any": [1, "\\u3042"]}\xff',
         )
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             assert await collection.upsert([record]) == [True]
             assert await collection.get(["鍵 1", "absent"]) == [record, None]
             page = await collection.select(EVERYTHING)
             assert [stored.record for stored in page.records] == [record]
             assert page.after is None
 
-        self.with_one(work)
-
-    def test_an_upsert_says_what_is_new_or_changed(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_an_upsert_says_what_is_new_or_changed(self) -> None:
+        async with self.empty() as collection:
             assert await collection.upsert([note(1, likes=1), note(2)]) == [True, True]
             assert await collection.upsert([note(1, likes=1.0), note(2, likes=0), note(3)]) == [
                 False,
@@ -96,47 +95,36 @@ class RecordsContract:
             assert await collection.count(EVERYTHING) == 3
             assert await collection.upsert([]) == []
 
-        self.with_one(work)
-
-    def test_the_last_of_equal_keys_stays(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_the_last_of_equal_keys_stays(self) -> None:
+        async with self.empty() as collection:
             results = await collection.upsert([note(1, likes=1), note(1, likes=2), note(1, likes=2)])
             assert results == [True, True, False]
             assert await collection.get(["n00001"]) == [note(1, likes=2)]
             assert await collection.facet("likes", EVERYTHING) == [(2, 1)]
 
-        self.with_one(work)
-
-    def test_keys_are_one_whether_composed_or_not(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_keys_are_one_whether_composed_or_not(self) -> None:
+        async with self.empty() as collection:
             await collection.upsert([Record(key="か\u3099")])
             assert await collection.upsert([Record(key="が")]) == [False]
             assert await collection.get(["か\u3099"]) == [Record(key="が")]
             assert await collection.delete(["か\u3099"]) == 1
 
-        self.with_one(work)
-
-    def test_more_than_one_commit_takes_goes_in_whole(self) -> None:
+    async def test_more_than_one_commit_takes_goes_in_whole(self) -> None:
         many = [note(number, likes=number % 7) for number in range(731)]
         heavy = [Record(key=f"h{number}", payload=b"x" * 700_000) for number in range(7)]
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             assert await collection.upsert(many + heavy) == [True] * 738
             assert await collection.count(EVERYTHING) == 738
             assert await collection.count(Equal("likes", 3)) == 104
             assert await collection.delete([record.key for record in many]) == 731
             assert await all_of(collection) == heavy
 
-        self.with_one(work)
-
-    def test_delete_counts_what_was_there(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_delete_counts_what_was_there(self) -> None:
+        async with self.empty() as collection:
             await collection.upsert([note(1), note(2)])
             assert await collection.delete(["n00001", "n00001", "absent"]) == 1
             assert await collection.get(["n00001", "n00002"]) == [None, note(2)]
             assert await collection.upsert([note(1)]) == [True]
-
-        self.with_one(work)
 
     @pytest.mark.parametrize(
         ("wrong", "parameter"),
@@ -159,14 +147,14 @@ class RecordsContract:
             (Record(key="k", payload=b"x" * 4_000_001), "k"),
         ],
     )
-    def test_a_record_that_does_not_fit_keeps_the_others_out_too(self, wrong: Record, parameter: str) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_a_record_that_does_not_fit_keeps_the_others_out_too(
+        self, wrong: Record, parameter: str
+    ) -> None:
+        async with self.empty() as collection:
             with pytest.raises(BadArguments) as refused:
                 await collection.upsert([note(1), wrong])
             assert refused.value.parameter == parameter
             assert await collection.count(EVERYTHING) == 0
-
-        self.with_one(work)
 
     @pytest.mark.parametrize(
         ("wrong", "parameter"),
@@ -182,8 +170,8 @@ class RecordsContract:
             (In("likes", tuple(range(MOST_VALUES + 1))), "filter"),
         ],
     )
-    def test_a_filter_that_does_not_fit_is_refused(self, wrong: Filter, parameter: str) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_a_filter_that_does_not_fit_is_refused(self, wrong: Filter, parameter: str) -> None:
+        async with self.empty() as collection:
             for asked in (
                 collection.count(wrong),
                 collection.select(wrong),
@@ -193,23 +181,18 @@ class RecordsContract:
                     await asked
                 assert refused.value.parameter == parameter
 
-        self.with_one(work)
-
-    def test_a_filter_has_a_bounded_depth(self) -> None:
+    async def test_a_filter_has_a_bounded_depth(self) -> None:
         deep: Filter = Equal("likes", 1)
         for _ in range(31):
             deep = Not(deep)
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             await collection.upsert([note(1, likes=1)])
             assert await collection.count(deep) == 0
             with pytest.raises(BadArguments):
                 await collection.count(Not(deep))
 
-        self.with_one(work)
-
-    def test_limits_are_bounded(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_limits_are_bounded(self) -> None:
+        async with self.empty() as collection:
             for limit in (0, 1001):
                 for asked in (
                     collection.select(EVERYTHING, limit=limit),
@@ -222,13 +205,11 @@ class RecordsContract:
             with pytest.raises(BadArguments):
                 await collection.facet("absent", EVERYTHING)
 
-        self.with_one(work)
-
     @given(st.lists(RECORDS, max_size=20), st.lists(FILTERS, min_size=1, max_size=6))
-    def test_filters_counts_and_facets_mean_what_they_say(
+    async def test_filters_counts_and_facets_mean_what_they_say(
         self, records: list[Record], wheres: list[Filter]
     ) -> None:
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             model: Model = {}
             assert await collection.upsert(records) == put(model, records, SHAPE)
             for where in wheres:
@@ -240,29 +221,36 @@ class RecordsContract:
                         facet = await collection.facet(field.name, where, limit)
                         assert facet == faceted(expected, field.name, limit)
 
-        self.with_one(work)
-
     @given(st.lists(RECORDS, max_size=20), ORDERS, st.integers(1, 5))
-    def test_pages_follow_the_order(
+    async def test_pages_follow_the_order(
         self, records: list[Record], order: tuple[Order, ...], limit: int
     ) -> None:
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             model: Model = {}
             await collection.upsert(records)
             put(model, records, SHAPE)
             found = await all_of(collection, order=order, limit=limit)
             assert [record.key for record in found] == ordered(model.values(), order)
 
-        self.with_one(work)
-
     @given(st.data(), ORDERS)
-    def test_a_record_that_stays_comes_once_whatever_is_written_between_pages(
+    async def test_a_record_that_stays_comes_once_whatever_is_written_between_pages(
         self, data: st.DataObject, order: tuple[Order, ...]
     ) -> None:
         values = st.sampled_from(["a", "b", "c"])
         first = {f"s{number:02}": data.draw(values) for number in range(12)}
 
-        async def work(collection: Collection) -> None:
+        def note_of(key: str, value: str) -> Record:
+            return Record(key=key, fields={"author": value, "likes": ord(value)})
+
+        async def disturb(collection: Collection) -> set[str]:
+            key = data.draw(st.sampled_from([*first, "a0", "s055", "z9"]))
+            if data.draw(st.booleans()):
+                await collection.delete([key])
+            else:
+                await collection.upsert([note_of(key, data.draw(values))])
+            return {key}
+
+        async with self.empty() as collection:
             for key, value in first.items():
                 await collection.upsert([Record(key=key, fields={"author": value, "likes": ord(value)})])
             seen: list[str] = []
@@ -280,21 +268,8 @@ class RecordsContract:
                 [note_of(key, first[key]) for key in stayed], order
             )
 
-        def note_of(key: str, value: str) -> Record:
-            return Record(key=key, fields={"author": value, "likes": ord(value)})
-
-        async def disturb(collection: Collection) -> set[str]:
-            key = data.draw(st.sampled_from([*first, "a0", "s055", "z9"]))
-            if data.draw(st.booleans()):
-                await collection.delete([key])
-            else:
-                await collection.upsert([note_of(key, data.draw(values))])
-            return {key}
-
-        self.with_one(work)
-
-    def test_a_cursor_belongs_to_its_order(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_a_cursor_belongs_to_its_order(self) -> None:
+        async with self.empty() as collection:
             await collection.upsert([note(number, likes=number) for number in range(5)])
             page = await collection.select(EVERYTHING, order=(Order("likes"),), limit=2)
             wrong: Sequence[tuple[tuple[Order, ...], str | None]] = [
@@ -309,10 +284,9 @@ class RecordsContract:
                     await collection.select(EVERYTHING, order=order, after=after)
                 assert refused.value.parameter == "after"
 
-        self.with_one(work)
+    async def test_what_was_acknowledged_is_seen_at_once_by_everyone(self) -> None:
+        async with self.empty() as collection:
 
-    def test_what_was_acknowledged_is_seen_at_once_by_everyone(self) -> None:
-        async def work(collection: Collection) -> None:
             async def writer(lane: int) -> None:
                 for number in range(20):
                     record = Record(
@@ -325,10 +299,8 @@ class RecordsContract:
             await asyncio.gather(*map(writer, range(8)))
             assert await collection.count(EVERYTHING) == 160
 
-        self.with_one(work)
-
-    def test_a_replaced_record_is_never_missing_nor_double(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_a_replaced_record_is_never_missing_nor_double(self) -> None:
+        async with self.empty() as collection:
             await collection.upsert([note(number, likes=0) for number in range(300)])
             done = asyncio.Event()
 
@@ -345,8 +317,6 @@ class RecordsContract:
                     assert sum(count for _, count in facet) == 300
 
             await asyncio.gather(replace(), look(), look())
-
-        self.with_one(work)
 
     async def test_what_is_stored_outlives_closing(self, tmp_path: Path) -> None:
         model: Model = {}

@@ -25,7 +25,7 @@ from tabane.search.engine import (
 from tabane.search.filters import EVERYTHING, And, Contains, Equal, Filter, Not
 from tabane.search.records import EmbeddingSpace, Record, Shape
 from tests.store import documents
-from tests.store.contract import Engine, RecordsContract
+from tests.store.contract import EngineContract
 from tests.store.documents import advance, document, generation_of
 from tests.store.model import Model, agrees, exchange
 from tests.store.vectors.oracle import RECORDS, SHAPE, check, packed, similarities
@@ -38,18 +38,13 @@ def bare(record: Record) -> Record:
     return msgspec.structs.replace(record, vectors={})
 
 
-class ExchangeContract:
-    """An exchange is one moment. A subclass has ``engine``: words, substrings and vectors."""
+class ExchangeContract(EngineContract):
+    """An exchange is one moment. The engine has words, substrings and vectors."""
 
-    engine: Engine
+    shape = SHAPE
 
-    def with_one(self, work: Callable[[Collection], Awaitable[None]], shape: Shape = SHAPE) -> None:
-        holder = RecordsContract()
-        holder.engine = self.engine
-        holder.with_one(work, shape)
-
-    def test_records_come_and_keys_go(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_records_come_and_keys_go(self) -> None:
+        async with self.empty() as collection:
             assert await collection.exchange([]) == Exchanged()
             await collection.upsert([Record(key="a"), Record(key="b"), Record(key="c")])
             done = await collection.exchange([Record(key="b"), Record(key="d")], ["a", "a", "absent"])
@@ -58,13 +53,11 @@ class ExchangeContract:
             assert await collection.exchange([], ["b", "c", "d"]) == Exchanged([], 3)
             assert await collection.count(EVERYTHING) == 0
 
-        self.with_one(work)
-
-    def test_what_is_equal_is_left_untouched_with_its_vectors(self) -> None:
+    async def test_what_is_equal_is_left_untouched_with_its_vectors(self) -> None:
         one, other = packed([1, 0, 0, 0, 0]), packed([0, 1, 0, 0, 0])
         kept = Record(key="kept", texts={"body": "東京"}, fields={"likes": 1}, vectors={"text": one})
+        async with self.empty() as collection:
 
-        async def work(collection: Collection) -> None:
             async def row() -> int:
                 return (await collection.select(Equal("likes", 1))).records[0].row
 
@@ -82,8 +75,6 @@ class ExchangeContract:
                 assert await row() > first
                 assert await collection.vectors(["kept"], "text") == [vector]
 
-        self.with_one(work)
-
     @pytest.mark.parametrize(
         ("records", "gone", "parameter"),
         [
@@ -94,10 +85,10 @@ class ExchangeContract:
             ([Record(key=f"{n}", payload=bytes(3_900_000)) for n in range(5)], ["there"], "records"),
         ],
     )
-    def test_what_does_not_fit_is_refused_whole(
+    async def test_what_does_not_fit_is_refused_whole(
         self, records: list[Record], gone: list[str], parameter: str
     ) -> None:
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             await collection.upsert([Record(key="there")])
             with pytest.raises(BadArguments) as refused:
                 await collection.exchange(records, gone)
@@ -105,9 +96,7 @@ class ExchangeContract:
             assert await collection.get(["there"]) == [Record(key="there")]
             assert await collection.count(EVERYTHING) == 1
 
-        self.with_one(work)
-
-    def test_the_largest_goes_in_whole(self) -> None:
+    async def test_the_largest_goes_in_whole(self) -> None:
         """All that an exchange may have: records, bytes of their own, bytes of vectors."""
         size = LARGEST_EXCHANGE // MOST_EXCHANGED - 100
         wide = LARGEST_VECTORS // MOST_EXCHANGED // 4
@@ -117,8 +106,7 @@ class ExchangeContract:
             Record(key=f"k{number:05}", fields={"author": "a"}, payload=bytes(size), vectors=vector)
             for number in range(MOST_EXCHANGED)
         ]
-
-        async def work(collection: Collection) -> None:
+        async with self.empty(shape) as collection:
             done = await collection.exchange(records)
             assert done.results == [True] * MOST_EXCHANGED
             assert await collection.count(Equal("author", "a")) == MOST_EXCHANGED
@@ -132,14 +120,12 @@ class ExchangeContract:
             assert done.deleted == MOST_EXCHANGED
             assert await collection.count(EVERYTHING) == 0
 
-        self.with_one(work, shape)
-
     @settings(max_examples=40, deadline=None)
     @given(st.lists(st.tuples(st.lists(RECORDS, max_size=10), _KEYS), max_size=5), st.booleans())
-    def test_exchanges_leave_what_a_dict_would_hold(
+    async def test_exchanges_leave_what_a_dict_would_hold(
         self, steps: list[tuple[list[Record], list[str]]], reopen: bool
     ) -> None:
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             model: Model = {}
             for records, keys in steps:
                 gone = [key for key in keys if key not in {record.key for record in records}]
@@ -152,14 +138,11 @@ class ExchangeContract:
             hits = await collection.search(LexicalQuery("東京"), EVERYTHING, 20)
             assert {hit.key for hit in hits.hits} == words
 
-        self.with_one(work)
-
     @pytest.mark.parametrize("parts", [6, 150])
-    def test_everyone_sees_all_of_an_exchange_or_nothing(self, parts: int) -> None:
+    async def test_everyone_sees_all_of_an_exchange_or_nothing(self, parts: int) -> None:
         """Whoever asks, by words, by vectors, by fields or by substrings, meets one generation."""
         turns = 120 if parts < 100 else 25
-
-        async def work(collection: Collection) -> None:
+        async with self.empty(documents.SHAPE) as collection:
             await collection.upsert([_other(number) for number in range(200)])
             await advance(collection, "d", 0, parts)
             watch = _Watch(collection, turns, parts)
@@ -173,8 +156,6 @@ class ExchangeContract:
 
             *asked, _ = await asyncio.gather(*watch.all(), write())
             assert all(asked)
-
-        self.with_one(work, documents.SHAPE)
 
     async def test_an_exchange_outlives_closing(self, tmp_path: Path) -> None:
         async with self.engine(tmp_path, documents.SHAPE) as collection:

@@ -9,7 +9,7 @@ import random
 import shutil
 import sqlite3
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -23,17 +23,12 @@ from tabane.store.clean_points import CleanPoints
 from tabane.store.database import Database
 from tabane.store.store import Store
 from tests.store.dying import Nursery
+from tests.store.opening import embedded
 from tests.store.vectors import lanes
 
 COUNT = 4000  # records: some 16 MB, and as much of vectors
 _PAGE = 4096
 _COUNTERS = Path("/proc/self/io")
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as nursery:
-        yield nursery
 
 
 def killed(nursery: Nursery, home: Path) -> None:
@@ -62,29 +57,25 @@ async def right(store: Store) -> None:
         assert hits.hits[0].key == record.key
 
 
+@pytest.mark.heavy("thousands of records")
 @pytest.mark.skipif(not _COUNTERS.exists(), reason="this system does not count what a process reads")
-def test_after_a_death_little_is_read_and_all_is_there(nursery: Nursery, tmp_path: Path) -> None:
+async def test_after_a_death_little_is_read_and_all_is_there(nursery: Nursery, tmp_path: Path) -> None:
     killed(nursery, tmp_path)
     truth = sum((tmp_path / name).stat().st_size for name in ("test.db", "test.vectors.db"))
     assert truth > 30_000_000
-
-    async def opened() -> int:
-        before = counted()
-        store = await Store.open(str(tmp_path), "test")
-        assert store.database.recovered
-        await store.collection(lanes.LARGE)
-        read = counted() - before
-        await right(store)
-        assert await store.check() == []
-        await store.close()
-        return read
-
-    read = asyncio.run(opened())
+    before = counted()
+    store = await Store.open(str(tmp_path), "test")
+    assert store.database.recovered
+    await store.collection(lanes.LARGE)
+    read = counted() - before
+    await right(store)
+    assert await store.check() == []
+    await store.close()
     assert read < truth / 4, f"{read} bytes of {truth}"
 
 
 @pytest.mark.parametrize("name", ["test.db", "test.vectors.db"])
-def test_a_file_that_was_changed_by_somebody_else_is_looked_through(
+async def test_a_file_that_was_changed_by_somebody_else_is_looked_through(
     nursery: Nursery, tmp_path: Path, name: str
 ) -> None:
     killed(nursery, tmp_path)
@@ -93,15 +84,9 @@ def test_a_file_that_was_changed_by_somebody_else_is_looked_through(
         file.seek(path.stat().st_size // 2 // 16384 * 16384)
         file.write(random.Random(3).randbytes(64 * 1024))
 
-    async def opened() -> None:
-        store = await Store.open(str(tmp_path), "test")
-        try:
-            await store.collection(lanes.LARGE)
-        finally:
-            await store.close()
-
     with pytest.raises(StoreCorrupt):
-        asyncio.run(opened())
+        async with embedded(tmp_path, lanes.LARGE):
+            pass
 
 
 def damaged(home: Path) -> Path:
@@ -292,18 +277,12 @@ def test_a_note_that_cannot_be_read_means_a_look_at_everything(tmp_path: Path, j
     assert note["copied"] is None
 
 
-def test_a_log_does_not_grow_without_end(tmp_path: Path) -> None:
+async def test_a_log_does_not_grow_without_end(tmp_path: Path) -> None:
     """As with the checkpoints that SQLite does where nobody else does them."""
-
-    async def run() -> int:
-        database = Database.open(str(tmp_path / "test.db"), pages=20)
-        await database.run(lambda connection: connection.execute("CREATE TABLE t (text TEXT)"))
-        for _ in range(200):
-            await database.run(
-                lambda connection: connection.execute("INSERT INTO t VALUES (?)", ["x" * 8000])
-            )
-        size = (tmp_path / "test.db-wal").stat().st_size
-        await database.close()
-        return size
-
-    assert asyncio.run(run()) < 60 * (24 + _PAGE)
+    database = Database.open(str(tmp_path / "test.db"), pages=20)
+    await database.run(lambda connection: connection.execute("CREATE TABLE t (text TEXT)"))
+    for _ in range(200):
+        await database.run(lambda connection: connection.execute("INSERT INTO t VALUES (?)", ["x" * 8000]))
+    size = (tmp_path / "test.db-wal").stat().st_size
+    await database.close()
+    assert size < 60 * (24 + _PAGE)

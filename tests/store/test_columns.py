@@ -11,6 +11,7 @@ import numpy as np
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.records import Record
 from tabane.store.store import Store
+from tests.store.opening import embedded
 from tests.store.shapes import SHAPE
 
 
@@ -19,20 +20,18 @@ def some(count: int, likes: int) -> list[Record]:
 
 
 async def test_a_snapshot_stays_as_it_was_taken(tmp_path: Path) -> None:
-    store = await Store.open(str(tmp_path), "test")
-    collection = await store.collection(SHAPE)
-    await collection.upsert(some(100, likes=1))
-    columns = collection.table.columns
-    snapshot = columns.snapshot()
-    held = [snapshot.alive, *(values.values for values in snapshot.columns.values())]
-    before = [array.copy() for array in held]
-    await collection.upsert(some(150, likes=2))
-    await collection.delete([str(number) for number in range(50)])
-    await collection.compact()
-    for array, expected in zip(held, before, strict=True):
-        np.testing.assert_array_equal(array, expected)
-    assert columns.snapshot().changes > snapshot.changes
-    await store.close()
+    async with embedded(tmp_path) as collection:
+        await collection.upsert(some(100, likes=1))
+        columns = collection.table.columns
+        snapshot = columns.snapshot()
+        held = [snapshot.alive, *(values.values for values in snapshot.columns.values())]
+        before = [array.copy() for array in held]
+        await collection.upsert(some(150, likes=2))
+        await collection.delete([str(number) for number in range(50)])
+        await collection.compact()
+        for array, expected in zip(held, before, strict=True):
+            np.testing.assert_array_equal(array, expected)
+        assert columns.snapshot().changes > snapshot.changes
 
 
 async def test_records_and_columns_are_read_at_one_moment(tmp_path: Path) -> None:

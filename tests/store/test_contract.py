@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
+import pytest
 
-from tabane.search.engine import Collection
-from tabane.search.records import Shape
-from tabane.store.store import Store
 from tests.store.contract import RecordsContract
+from tests.store.opening import embedded
 
-
-@asynccontextmanager
-async def embedded(home: Path, shape: Shape) -> AsyncIterator[Collection]:
-    store = await Store.open(str(home), "test")
-    try:
-        yield await store.collection(shape)
-    finally:
-        await store.close()
+pytestmark = pytest.mark.heavy("thousands of records")
 
 
 class TestEmbedded(RecordsContract):

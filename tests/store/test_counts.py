@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
+import itertools
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.search.engine import Order
 from tabane.search.filters import EVERYTHING, Equal, Filter, Range
 from tabane.search.records import Field, Kind, Record, Shape, Value, checked_key
-from tabane.store.collection import StoredCollection
 from tabane.store.counts import KEPT, CountCache
 from tabane.store.masks import Masks
-from tabane.store.store import Store
-from tests.store.model import Model, meant, put
+from tests.store.model import Model, meant, ordered, put
+from tests.store.opening import embedded
 from tests.store.shapes import FILTERS, KEYS, RECORDS, SHAPE
 
 SMALL = Shape(
     "small", (), (Field("user", Kind.STRING), Field("at", Kind.NUMBER), Field("tags", Kind.STRINGS))
 )
-
-
-def run(shape: Shape, work: Callable[[StoredCollection], Awaitable[None]], folder: str | None = None) -> None:
-    async def inside() -> None:
-        with tempfile.TemporaryDirectory() as other:
-            store = await Store.open(folder or other, "test")
-            try:
-                await work(await store.collection(shape))
-            finally:
-                await store.close()
-
-    asyncio.run(inside())
 
 
 def tallied(records: Sequence[Record], field: str) -> Counter[object]:
@@ -58,12 +45,13 @@ def first(records: Sequence[Record], order: Order) -> list[str]:
 _WRITES = st.lists(st.one_of(st.lists(RECORDS, max_size=6), st.lists(KEYS, max_size=3)), max_size=8)
 
 
+@pytest.mark.heavy("thousands of records")
 @settings(max_examples=60, deadline=None)
 @given(_WRITES, FILTERS, st.builds(Order, st.sampled_from(["at", "likes"]), st.booleans()))
-def test_after_each_write_counts_are_those_of_the_records(
+async def test_after_each_write_counts_are_those_of_the_records(
     writes: list[list[Record] | list[str]], where: Filter, order: Order
 ) -> None:
-    async def work(collection: StoredCollection) -> None:
+    async with embedded() as collection:
         model: Model = {}
         for write in writes:
             records = [each for each in write if isinstance(each, Record)]
@@ -82,8 +70,6 @@ def test_after_each_write_counts_are_those_of_the_records(
                 assert [stored.record.key for stored in page.records] == first(there, order)[:1]
                 assert (page.after is not None) == (len(there) > 1)
 
-    run(SHAPE, work)
-
 
 def small(number: int, user: str = "") -> Record:
     fields: dict[str, Value] = {
@@ -94,19 +80,49 @@ def small(number: int, user: str = "") -> Record:
     return Record(key=str(number), fields=fields)
 
 
-def test_what_was_swept_since_a_count_is_not_counted_on() -> None:
-    async def work(collection: StoredCollection) -> None:
+@pytest.mark.parametrize("values", [(1, 2, 3), (1, 1, 2, 2, 2), (3, None, 3, None)])
+async def test_pages_are_complete_and_in_order_after_any_record_came_or_went(
+    values: tuple[int | None, ...],
+) -> None:
+    records = [
+        Record(key=str(key), fields={} if value is None else {"at": value})
+        for key, value in enumerate(values)
+    ]
+    async with embedded(shape=SMALL) as collection:
+
+        async def pages(order: Order, limit: int) -> list[list[str]]:
+            page = await collection.select(EVERYTHING, order=(order,), limit=limit)
+            found = [page]
+            while page.after is not None:
+                page = await collection.select(EVERYTHING, order=(order,), after=page.after, limit=limit)
+                found.append(page)
+            return [[stored.record.key for stored in each.records] for each in found]
+
+        async def check(present: Sequence[Record]) -> None:
+            for order, limit in itertools.product((Order("at"), Order("at", descending=True)), (1, 2)):
+                keys = ordered(present, (order,))
+                wanted = [keys[at : at + limit] for at in range(0, len(keys), limit)]
+                assert await pages(order, limit) == wanted
+
+        await collection.upsert(records)
+        for gone in records:
+            await check(records)
+            await collection.delete([gone.key])
+            await check([each for each in records if each is not gone])
+            await collection.upsert([gone])
+
+
+async def test_what_was_swept_since_a_count_is_not_counted_on() -> None:
+    async with embedded(shape=SMALL) as collection:
         await collection.upsert([small(number) for number in range(100)] + [small(100, "alone")])
         assert (await collection.tally("user", EVERYTHING))["alone"] == 1
         await collection.delete(["100"])
         await collection.compact()
         assert await collection.tally("user", EVERYTHING) == {f"u{number}": 2 for number in range(50)}
 
-    run(SMALL, work)
 
-
-def test_what_moved_to_other_rows_is_counted_once(tmp_path: Path) -> None:
-    async def work(collection: StoredCollection) -> None:
+async def test_what_moved_to_other_rows_is_counted_once(tmp_path: Path) -> None:
+    async with embedded(tmp_path, SMALL) as collection:
         await collection.upsert([small(number) for number in range(9000)])
         assert await collection.count(Range("tags")) == 9000
         await collection.delete([str(number) for number in range(0, 9000, 2)])
@@ -117,8 +133,6 @@ def test_what_moved_to_other_rows_is_counted_once(tmp_path: Path) -> None:
             page = await collection.select(EVERYTHING, order=(Order("at"),), limit=1)
             assert page.records[0].record.key == "1"
             await collection.compact()
-
-    run(SMALL, work, str(tmp_path))
 
 
 class _Watched(Masks):
@@ -131,8 +145,8 @@ class _Watched(Masks):
         return super().tally(field, where)
 
 
-def test_after_a_small_write_not_all_is_counted_again_and_the_last_so_many_are_kept() -> None:
-    async def work(collection: StoredCollection) -> None:
+async def test_after_a_small_write_not_all_is_counted_again_and_the_last_so_many_are_kept() -> None:
+    async with embedded(shape=SMALL) as collection:
         tallies, table = CountCache(), collection.table
         _Watched.times = 0
 
@@ -157,20 +171,13 @@ def test_after_a_small_write_not_all_is_counted_again_and_the_last_so_many_are_k
         await asked(EVERYTHING)
         assert _Watched.times == 2 + KEPT
 
-    run(SMALL, work)
-
 
 async def test_a_string_that_was_swept_meanwhile_does_not_make_its_old_records_count() -> None:
-    with tempfile.TemporaryDirectory() as home:
-        store = await Store.open(home, "test")
-        try:
-            collection = await store.collection(SHAPE)
-            gone = Record(key="k", fields={"author": "ann"})
-            await collection.upsert([gone])
-            assert await collection.count(Equal("author", "ann")) == 1
-            await collection.delete(["k"])
-            await collection.compact()
-            await collection.upsert([gone])
-            assert await collection.count(Equal("author", "ann")) == 1
-        finally:
-            await store.close()
+    async with embedded() as collection:
+        gone = Record(key="k", fields={"author": "ann"})
+        await collection.upsert([gone])
+        assert await collection.count(Equal("author", "ann")) == 1
+        await collection.delete(["k"])
+        await collection.compact()
+        await collection.upsert([gone])
+        assert await collection.count(Equal("author", "ann")) == 1

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,20 +13,15 @@ from tabane.search.engine import LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING
 from tests.store.documents import SHAPE, SIZES, document, generation_of
 from tests.store.dying import Nursery
-from tests.store.lexical.homes import embedded
+from tests.store.opening import indexed
 from tests.store.vectors.oracle import packed
 
 ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "60"))
 _PER_HOME = 25  # deaths that one store lives through
 
 
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as nursery:
-        yield nursery
-
-
-def test_a_process_killed_while_exchanging_leaves_each_document_whole(
+@pytest.mark.heavy("kills real processes, many times")
+async def test_a_process_killed_while_exchanging_leaves_each_document_whole(
     nursery: Nursery, tmp_path: Path
 ) -> None:
     chance = random.Random(13)
@@ -46,7 +39,7 @@ def test_a_process_killed_while_exchanging_leaves_each_document_whole(
                 if line.startswith("done"):
                     _, name, generation = line.split()
                     acknowledged[name] = int(generation)
-            generations = asyncio.run(_survived(home, thorough=number % 5 == 0))
+            generations = await _survived(home, thorough=number % 5 == 0)
             for name, found in generations.items():
                 before = acknowledged[name]
                 assert found in (before, 0 if before is None else before + 1), (number, name, child.said)
@@ -57,7 +50,7 @@ def test_a_process_killed_while_exchanging_leaves_each_document_whole(
 
 async def _survived(home: Path, *, thorough: bool) -> dict[str, int | None]:
     """The generation of each document after a death; each is whole, for words and for vectors too."""
-    async with embedded(home, SHAPE) as collection:
+    async with indexed(home, SHAPE) as collection:
         found = {name: await generation_of(collection, name, parts) for name, parts in SIZES.items()}
         expected = {
             part.key
@@ -73,5 +66,5 @@ async def _survived(home: Path, *, thorough: bool) -> dict[str, int | None]:
             generation is not None for generation in found.values()
         )
         if thorough:
-            assert await collection.agrees()  # type: ignore[attr-defined]
+            assert await collection.agrees()
         return found

@@ -1,4 +1,4 @@
-"""The embedded engine keeps the contract of exchanges, from its tail and while its index is committed."""
+"""The indexed engine keeps the contract of exchanges, from its tail and while its index is committed."""
 
 from __future__ import annotations
 
@@ -7,21 +7,26 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from tabane.search.engine import Collection
 from tabane.search.records import Shape
 from tests.store.exchanging import ExchangeContract
-from tests.store.lexical.homes import embedded, lexical
+from tests.store.lexical.homes import lexical
+from tests.store.opening import indexed
+
+pytestmark = pytest.mark.heavy("thousands of records")
 
 
 @asynccontextmanager
 async def settling(home: Path, shape: Shape) -> AsyncIterator[Collection]:
     """A collection whose index is committed and whose rows are moved, all the while."""
-    async with embedded(home, shape) as collection:
+    async with indexed(home, shape) as collection:
 
         async def settle() -> None:
             while True:
                 await lexical(collection).settled()
-                await collection.compact()  # type: ignore[attr-defined]
+                await collection.compact()
                 await asyncio.sleep(0)
 
         task = asyncio.create_task(settle())
@@ -33,7 +38,7 @@ async def settling(home: Path, shape: Shape) -> AsyncIterator[Collection]:
 
 
 class TestEmbedded(ExchangeContract):
-    engine = staticmethod(embedded)
+    engine = staticmethod(indexed)
 
 
 class TestSettling(ExchangeContract):

@@ -8,7 +8,7 @@ import random
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -17,7 +17,6 @@ import pytest
 from tabane.errors import StoreCorrupt, StoreError, StoreLocked, StoreNewer
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record
-from tabane.store.collection import StoredCollection
 from tabane.store.database import Database
 from tabane.store.migrations import MIGRATIONS
 from tabane.store.store import Store
@@ -25,6 +24,7 @@ from tests.store.child import MORE_MIGRATIONS
 from tests.store.dying import Nursery
 from tests.store.lanes import LANES, after, operations, outcomes
 from tests.store.model import Model, agrees, all_of
+from tests.store.opening import embedded
 from tests.store.shapes import SHAPE
 
 # How many processes are killed while writing; a quarter as many while migrating.
@@ -33,36 +33,20 @@ ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "60"))
 _PER_HOME = 40  # deaths that one store lives through
 
 
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as nursery:
-        yield nursery
-
-
-def session(home: Path, work: Callable[[StoredCollection], Awaitable[None]]) -> None:
-    async def run() -> None:
-        store = await Store.open(str(home), "test")
-        try:
-            await work(await store.collection(SHAPE))
-        finally:
-            await store.close()
-
-    asyncio.run(run())
-
-
-def filled(home: Path, count: int = 100) -> Model:
+async def filled(home: Path, count: int = 100) -> Model:
     records = [
         Record(key=f"{number:04}", fields={"likes": number}, payload=b"p" * 300) for number in range(count)
     ]
 
-    async def fill(collection: StoredCollection) -> None:
+    async with embedded(home) as collection:
         await collection.upsert(records)
-
-    session(home, fill)
     return {record.key: record for record in records}
 
 
-def test_a_process_killed_while_writing_loses_nothing_acknowledged(nursery: Nursery, tmp_path: Path) -> None:
+@pytest.mark.heavy("kills real processes, many times")
+async def test_a_process_killed_while_writing_loses_nothing_acknowledged(
+    nursery: Nursery, tmp_path: Path
+) -> None:
     chance = random.Random(5)
     for first in range(0, ROUNDS, _PER_HOME):
         home = tmp_path / str(first)
@@ -73,20 +57,18 @@ def test_a_process_killed_while_writing_loses_nothing_acknowledged(nursery: Nurs
                 child.listen(chance.choice([0, 1, chance.randrange(1, 30)]))
                 child.kill(chance.choice([0, 0.0002, 0.001, 0.003, 0.02]) * chance.random())
             assert child.ended == -9
-            lanes = _survived(home, seed, child.said, lanes)
+            lanes = await _survived(home, seed, child.said, lanes)
         shutil.rmtree(home)
 
 
-def _survived(home: Path, seed: int, said: list[str], lanes: list[Model]) -> list[Model]:
+async def _survived(home: Path, seed: int, said: list[str], lanes: list[Model]) -> list[Model]:
     """Check what is there after a death, and return it, lane by lane."""
     found: list[Model] = [{} for _ in range(LANES)]
 
-    async def look(collection: StoredCollection) -> None:
+    async with embedded(home) as collection:
         for record in await all_of(collection, limit=1000):
             found[int(record.key[0])][record.key] = record
         await agrees(collection, {key: record for lane in found for key, record in lane.items()})
-
-    session(home, look)
     for lane in range(LANES):
         acknowledged = said.count(f"done {lane}")
         *done, begun = islice(operations(seed, lane), acknowledged + 1)
@@ -97,11 +79,11 @@ def _survived(home: Path, seed: int, said: list[str], lanes: list[Model]) -> lis
     return found
 
 
-def test_a_process_killed_while_migrating_leaves_one_version_or_the_other(
+async def test_a_process_killed_while_migrating_leaves_one_version_or_the_other(
     nursery: Nursery, tmp_path: Path
 ) -> None:
     template = tmp_path / "template"
-    model = filled(template, 1500)
+    model = await filled(template, 1500)
     chance = random.Random(7)
     versions = set[int]()
     for number in range(ROUNDS // 4):
@@ -112,11 +94,12 @@ def test_a_process_killed_while_migrating_leaves_one_version_or_the_other(
             child.listen(1 + stuck)
             child.kill(0 if stuck else chance.random() * 0.02)
         versions.add(_version(home / "test.db"))
-        _migrated(home, len(model))
+        await _migrated(home, len(model))
         backup = home / "backups" / f"test-v{NOW}.db"
         if number % 10 == 0 and backup.exists():
             backup.rename(tmp_path / "test.db")
-            session(tmp_path, lambda collection: agrees(collection, model))
+            async with embedded(tmp_path) as collection:
+                await agrees(collection, model)
             (tmp_path / "test.db").unlink()
         shutil.rmtree(home)
     assert NOW in versions, "no process was killed before it was done"
@@ -130,11 +113,11 @@ def _version(path: Path) -> int:
         connection.close()
 
 
-def _migrated(home: Path, count: int) -> None:
+async def _migrated(home: Path, count: int) -> None:
     """Open it as the newer version does: each step was applied once, whenever it was."""
     path = str(home / "test.db")
     database = Database.open(path, MORE_MIGRATIONS)
-    asyncio.run(database.close())
+    await database.close()
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT count(*) FROM copy").fetchone() == (count,)
     assert connection.execute("SELECT number FROM counted").fetchall() == [(count,)]
@@ -145,36 +128,39 @@ def _migrated(home: Path, count: int) -> None:
             assert _version(home / "backups" / name) in (NOW, NOW + 1)
 
 
-def test_a_migration_keeps_a_copy_of_what_was_before(tmp_path: Path) -> None:
-    model = filled(tmp_path)
-    asyncio.run(Database.open(str(tmp_path / "test.db"), MORE_MIGRATIONS).close())
+async def test_a_migration_keeps_a_copy_of_what_was_before(tmp_path: Path) -> None:
+    model = await filled(tmp_path)
+    await Database.open(str(tmp_path / "test.db"), MORE_MIGRATIONS).close()
     (tmp_path / "backups" / f"test-v{NOW}.db").rename(tmp_path / "test.db")
-    session(tmp_path, lambda collection: agrees(collection, model))
+    async with embedded(tmp_path) as collection:
+        await agrees(collection, model)
 
 
-def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path: Path) -> None:
+async def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path: Path) -> None:
     def broken(connection: sqlite3.Connection) -> None:
         connection.execute("DELETE FROM record_1")
         connection.execute("INSERT INTO absent VALUES (1)")
 
-    model = filled(tmp_path)
+    model = await filled(tmp_path)
     with pytest.raises(StoreError):
         Database.open(str(tmp_path / "test.db"), (*MIGRATIONS, broken))
-    session(tmp_path, lambda collection: agrees(collection, model))
+    async with embedded(tmp_path) as collection:
+        await agrees(collection, model)
 
 
-def test_a_store_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
-    filled(tmp_path)
+async def test_a_store_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    await filled(tmp_path)
     path = tmp_path / "test.db"
-    asyncio.run(Database.open(str(path), MORE_MIGRATIONS).close())
+    await Database.open(str(path), MORE_MIGRATIONS).close()
     before = path.read_bytes()
     with pytest.raises(StoreNewer) as refused:
-        session(tmp_path, lambda collection: agrees(collection, {}))
+        async with embedded(tmp_path) as collection:
+            await agrees(collection, {})
     assert f"newer Tabane (version {NOW + 2}; this one supports {NOW})" in str(refused.value)
     assert path.read_bytes() == before
 
 
-def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+async def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "test.db"
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE theirs (a)")
@@ -182,24 +168,24 @@ def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     connection.close()
     before = path.read_bytes()
     with pytest.raises(StoreCorrupt):
-        session(tmp_path, lambda collection: agrees(collection, {}))
+        async with embedded(tmp_path) as collection:
+            await agrees(collection, {})
     assert path.read_bytes() == before
 
 
-def test_two_processes_do_not_share_a_store(nursery: Nursery, tmp_path: Path) -> None:
-    async def meanwhile(collection: StoredCollection) -> None:
+async def test_two_processes_do_not_share_a_store(nursery: Nursery, tmp_path: Path) -> None:
+    async with embedded(tmp_path) as collection:
         await collection.upsert([Record(key="ours")])
         with nursery.child("attempt", tmp_path) as child:
             report = await asyncio.to_thread(child.report)
         assert report["error"] == "StoreLocked"
         assert "test.db is open in another process" in report["message"]
         assert [record.key for record in await all_of(collection)] == ["ours"]
-
-    session(tmp_path, meanwhile)
     with nursery.child("write", tmp_path, seed=1) as child:
         child.listen(1)
         with pytest.raises(StoreLocked):
-            session(tmp_path, lambda collection: agrees(collection, {}))
+            async with embedded(tmp_path) as collection:
+                await agrees(collection, {})
 
 
 def test_a_full_disk_stops_writes_and_loses_nothing(nursery: Nursery, tmp_path: Path) -> None:
@@ -223,8 +209,8 @@ def foreign() -> Iterator[Path]:
         os.chmod(folder, 0o755)
 
 
-def test_a_folder_that_may_not_be_written_is_said_so(nursery: Nursery, foreign: Path) -> None:
-    model = filled(foreign)
+async def test_a_folder_that_may_not_be_written_is_said_so(nursery: Nursery, foreign: Path) -> None:
+    model = await filled(foreign)
     files = {path: path.read_bytes() for path in foreign.iterdir()}
     for path in files:
         path.chmod(0o444)
@@ -238,11 +224,12 @@ def test_a_folder_that_may_not_be_written_is_said_so(nursery: Nursery, foreign: 
     foreign.chmod(0o755)
     for path in files:
         path.chmod(0o644)
-    session(foreign, lambda collection: agrees(collection, model))
+    async with embedded(foreign) as collection:
+        await agrees(collection, model)
 
 
-def test_a_file_that_may_not_be_written_is_said_so(nursery: Nursery, foreign: Path) -> None:
-    filled(foreign)
+async def test_a_file_that_may_not_be_written_is_said_so(nursery: Nursery, foreign: Path) -> None:
+    await filled(foreign)
     foreign.chmod(0o777)
     (foreign / "test.db.lock").chmod(0o666)
     (foreign / "test.db").chmod(0o444)
@@ -254,10 +241,10 @@ def test_a_file_that_may_not_be_written_is_said_so(nursery: Nursery, foreign: Pa
 @pytest.mark.parametrize(
     ("offset", "length"), [(0, 16), (0, 4096), (100, 300), (4096, 20_000), (30_000, 10_000), (0, 10**6)]
 )
-def test_a_damaged_file_is_said_so_and_left_as_it_is(
+async def test_a_damaged_file_is_said_so_and_left_as_it_is(
     tmp_path: Path, clean: bool, offset: int, length: int
 ) -> None:
-    filled(tmp_path, 400)
+    await filled(tmp_path, 400)
     path = tmp_path / "test.db"
     damaged = bytearray(path.read_bytes())
     junk = random.Random(3).randbytes(length)[: len(damaged) - offset]
@@ -266,31 +253,28 @@ def test_a_damaged_file_is_said_so_and_left_as_it_is(
     if not clean:
         (tmp_path / "test.db.lock").write_bytes(b"open  \n")
 
-    async def look(collection: StoredCollection) -> None:
-        await all_of(collection)
-
     with pytest.raises(StoreCorrupt) as refused:
-        session(tmp_path, look)
+        async with embedded(tmp_path) as collection:
+            await all_of(collection)
     assert f"{path} is damaged" in str(refused.value)
     assert path.read_bytes()[offset : offset + len(junk)] == junk
 
 
-def test_a_file_cut_short_is_said_so(tmp_path: Path) -> None:
-    filled(tmp_path, 400)
+async def test_a_file_cut_short_is_said_so(tmp_path: Path) -> None:
+    await filled(tmp_path, 400)
     path = tmp_path / "test.db"
     path.write_bytes(path.read_bytes()[:50_000])
 
-    async def look(collection: StoredCollection) -> None:
-        await all_of(collection)
-
     with pytest.raises(StoreCorrupt):
-        session(tmp_path, look)
+        async with embedded(tmp_path) as collection:
+            await all_of(collection)
 
 
-def test_a_lock_that_may_not_be_followed_is_no_lock(tmp_path: Path) -> None:
+async def test_a_lock_that_may_not_be_followed_is_no_lock(tmp_path: Path) -> None:
     (tmp_path / "test.db.lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StoreError):
-        session(tmp_path, lambda collection: agrees(collection, {}))
+        async with embedded(tmp_path) as collection:
+            await agrees(collection, {})
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -337,12 +321,10 @@ async def test_a_closed_store_says_so(tmp_path: Path) -> None:
 
 
 async def test_too_much_waiting_is_refused(tmp_path: Path) -> None:
-    store = await Store.open(str(tmp_path), "test")
-    collection = await store.collection(SHAPE)
-    writes = (collection.upsert([Record(key=f"{number}")]) for number in range(3000))
-    results = await asyncio.gather(*writes, return_exceptions=True)
-    refused = [result for result in results if isinstance(result, BaseException)]
-    assert refused
-    assert {type(error).__name__ for error in refused} == {"StoreBusy"}
-    assert await collection.count(EVERYTHING) == 3000 - len(refused)
-    await store.close()
+    async with embedded(tmp_path) as collection:
+        writes = (collection.upsert([Record(key=f"{number}")]) for number in range(3000))
+        results = await asyncio.gather(*writes, return_exceptions=True)
+        refused = [result for result in results if isinstance(result, BaseException)]
+        assert refused
+        assert {type(error).__name__ for error in refused} == {"StoreBusy"}
+        assert await collection.count(EVERYTHING) == 3000 - len(refused)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar, cast
@@ -22,13 +20,12 @@ from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import EngineHits, JoinedRecords, LexicalQuery, NearestRequest, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal, Filter
 from tabane.search.fusion import CosineWeight, reciprocal_ranks
-from tabane.search.hybrid import Fusion, HybridRanking, HybridSearchable, RankedRecord, hybrid
+from tabane.search.hybrid import Fusion, HybridSearchable, RankedRecord, hybrid
 from tabane.search.models import Reranker
 from tabane.search.pipeline import diversified, judged, reranked
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
 from tabane.store.collection import StoredCollection
-from tabane.store.lexical.lexical_index import open_lexical
-from tabane.store.store import Store
+from tests.store.opening import indexed
 from tests.store.vectors.oracle import cosine, packed
 
 T = TypeVar("T")
@@ -56,21 +53,17 @@ WHERES: list[Filter] = [EVERYTHING, Equal("who", "a")]
 
 
 @asynccontextmanager
-async def holding(records: Sequence[Record]) -> AsyncIterator[StoredCollection]:
-    with tempfile.TemporaryDirectory() as home:
-        store = await Store.open(home, "test", lexical=open_lexical)
-        try:
-            collection = await store.collection(SHAPE)
-            await collection.upsert(records)
-            yield collection
-        finally:
-            await store.close()
+async def holding(records: Sequence[Record], shape: Shape = SHAPE) -> AsyncIterator[StoredCollection]:
+    async with indexed(shape=shape) as collection:
+        await collection.upsert(records)
+        yield collection
 
 
 def note(key: str, body: str, *numbers: float) -> Record:
     return Record(key=key, texts={"body": body}, vectors={"text": packed(numbers)} if numbers else {})
 
 
+@pytest.mark.heavy("thousands of records")
 @settings(max_examples=25, deadline=None)
 @given(RECORDS, QUESTIONS, st.integers(1, 6), st.integers(0, 4), st.sampled_from(WHERES))
 async def test_it_is_the_fusion_of_both_rankings(
@@ -96,6 +89,7 @@ async def test_it_is_the_fusion_of_both_rankings(
                 assert hit.cosine == pytest.approx(cosine(vector, packed(question[1])), abs=1e-5)
 
 
+@pytest.mark.heavy("thousands of records")
 @settings(max_examples=25, deadline=None)
 @given(RECORDS, QUESTIONS, st.none() | st.just(0.2))
 async def test_scores_are_the_weighted_mean_of_both_on_their_scales(
@@ -120,18 +114,15 @@ async def test_scores_are_the_weighted_mean_of_both_on_their_scales(
 
 
 @pytest.mark.parametrize("fusion", ["scaled", "partial", "rrf", "convex"])
-def test_what_both_find_is_before_what_one_finds(fusion: Fusion) -> None:
-    async def work() -> HybridRanking:
-        records = [
-            note("both", "apple", 1, 0, 0),
-            note("words", "apple", 0, 0, 1),
-            note("far", "plum", 0, 1, 0),
-        ]
-        async with holding(records) as collection:
-            words, meaning = LexicalQuery("apple"), VectorQuery({"text": packed([1, 0.1, 0])})
-            return await hybrid(collection, words, meaning, EVERYTHING, 10, fusion=fusion)
-
-    found = asyncio.run(work())
+async def test_what_both_find_is_before_what_one_finds(fusion: Fusion) -> None:
+    records = [
+        note("both", "apple", 1, 0, 0),
+        note("words", "apple", 0, 0, 1),
+        note("far", "plum", 0, 1, 0),
+    ]
+    async with holding(records) as collection:
+        words, meaning = LexicalQuery("apple"), VectorQuery({"text": packed([1, 0.1, 0])})
+        found = await hybrid(collection, words, meaning, EVERYTHING, 10, fusion=fusion)
     assert found.hits[0].key == "both"
     assert [hit.bm25 is not None for hit in sorted(found.hits, key=lambda hit: hit.key)] == [
         True,
@@ -141,30 +132,25 @@ def test_what_both_find_is_before_what_one_finds(fusion: Fusion) -> None:
     assert all(0 <= hit.score <= 1 for hit in found.hits)
 
 
-def test_a_threshold_is_for_meaning_and_words_stay() -> None:
-    async def work() -> HybridRanking:
-        records = [
-            note("words", "apple", 0, 0, 1),
-            note("far", "plum", 0, 1, 0),
-            note("near", "plum", 1, 0, 0),
-        ]
-        async with holding(records) as collection:
-            meaning = VectorQuery({"text": packed([1, 0, 0])}, threshold=0.5)
-            return await hybrid(collection, LexicalQuery("apple"), meaning, EVERYTHING, 10)
-
-    assert sorted(hit.key for hit in asyncio.run(work()).hits) == ["near", "words"]
+async def test_a_threshold_is_for_meaning_and_words_stay() -> None:
+    records = [
+        note("words", "apple", 0, 0, 1),
+        note("far", "plum", 0, 1, 0),
+        note("near", "plum", 1, 0, 0),
+    ]
+    async with holding(records) as collection:
+        meaning = VectorQuery({"text": packed([1, 0, 0])}, threshold=0.5)
+        found = await hybrid(collection, LexicalQuery("apple"), meaning, EVERYTHING, 10)
+    assert sorted(hit.key for hit in found.hits) == ["near", "words"]
 
 
-def test_pages_of_one_ranking_alone_go_on_where_the_last_ended() -> None:
-    async def work() -> tuple[HybridRanking, HybridRanking, HybridRanking]:
-        records = [note(f"k{number}", "apple", 1, number, 0) for number in range(6)]
-        async with holding(records) as collection:
-            meaning = VectorQuery({"text": packed([1, 0, 0])})
-            whole = await hybrid(collection, None, meaning, EVERYTHING, 6)
-            first = await hybrid(collection, None, meaning, EVERYTHING, 3)
-            return whole, first, await hybrid(collection, None, meaning, EVERYTHING, 3, 3)
-
-    whole, first, second = asyncio.run(work())
+async def test_pages_of_one_ranking_alone_go_on_where_the_last_ended() -> None:
+    records = [note(f"k{number}", "apple", 1, number, 0) for number in range(6)]
+    async with holding(records) as collection:
+        meaning = VectorQuery({"text": packed([1, 0, 0])})
+        whole = await hybrid(collection, None, meaning, EVERYTHING, 6)
+        first = await hybrid(collection, None, meaning, EVERYTHING, 3)
+        second = await hybrid(collection, None, meaning, EVERYTHING, 3, 3)
     assert whole.hits == first.hits + second.hits
     assert all(one.score > other.score for one, other in zip(whole.hits, whole.hits[1:], strict=False))
 
@@ -204,18 +190,15 @@ class Asked:
 @pytest.mark.parametrize(
     ("fusion", "proven"), [("scaled", 13), ("partial", 13), ("rrf", None), ("convex", None)]
 )
-def test_words_are_asked_before_meaning_and_what_counts_is_proven(fusion: Fusion, proven: int | None) -> None:
+async def test_words_are_asked_before_meaning_and_what_counts_is_proven(
+    fusion: Fusion, proven: int | None
+) -> None:
     """Side by side both take longer. By cosines themselves, what only fills the depth needs no proof."""
-
-    async def work() -> Asked:
-        async with holding([note(f"k{number}", "apple", 1, number, 0) for number in range(6)]) as collection:
-            asked = Asked(collection)
-            meaning = VectorQuery({"text": packed([1, 0, 0])})
-            words = LexicalQuery("apple")
-            await hybrid(cast(HybridSearchable, asked), words, meaning, EVERYTHING, 10, 3, fusion=fusion)
-            return asked
-
-    asked = asyncio.run(work())
+    async with holding([note(f"k{number}", "apple", 1, number, 0) for number in range(6)]) as collection:
+        asked = Asked(collection)
+        meaning = VectorQuery({"text": packed([1, 0, 0])})
+        words = LexicalQuery("apple")
+        await hybrid(cast(HybridSearchable, asked), words, meaning, EVERYTHING, 10, 3, fusion=fusion)
     assert asked.notes == ["words", "found", "meaning"]
     assert asked.proven == [proven]
 
@@ -227,6 +210,7 @@ class Proving(Asked):
         return await self._collection.nearest(structs.replace(query, proven=None), where, limit, offset)
 
 
+@pytest.mark.heavy("thousands of records")
 async def test_the_first_are_the_same_as_if_all_of_the_nearest_were_proven() -> None:
     dimension, count = 96, 6000
     chance = np.random.default_rng(5)
@@ -238,42 +222,34 @@ async def test_the_first_are_the_same_as_if_all_of_the_nearest_were_proven() -> 
         for number, vector in enumerate(vectors)
     ]
     shape = Shape("many", (TextField("body"),), (), (EmbeddingSpace("text", dimension),))
-    with tempfile.TemporaryDirectory() as home:
-        store = await Store.open(home, "test", lexical=open_lexical)
-        try:
-            collection = await store.collection(shape)
-            await collection.upsert(records)
-            proving = cast(HybridSearchable, Proving(collection))
-            for number in range(25):
-                near = vectors[number * 7] + chance.standard_normal(dimension, dtype=np.float32)
-                words, meaning = LexicalQuery(WORDS[number % 5]), VectorQuery({"text": near.tobytes()})
-                found = await hybrid(collection, words, meaning, EVERYTHING, 10)
-                expected = await hybrid(proving, words, meaning, EVERYTHING, 10)
-                assert found.hits == expected.hits
-        finally:
-            await store.close()
+    async with holding(records, shape) as collection:
+        proving = cast(HybridSearchable, Proving(collection))
+        for number in range(25):
+            near = vectors[number * 7] + chance.standard_normal(dimension, dtype=np.float32)
+            words, meaning = LexicalQuery(WORDS[number % 5]), VectorQuery({"text": near.tobytes()})
+            found = await hybrid(collection, words, meaning, EVERYTHING, 10)
+            expected = await hybrid(proving, words, meaning, EVERYTHING, 10)
+            assert found.hits == expected.hits
 
 
-def test_diversity_puts_what_is_new_before_what_says_the_same() -> None:
-    async def work() -> list[RankedRecord]:
-        records = [
-            note("first", "", 1, 0.01, 0),
-            note("echo", "", 1, 0, 0),
-            note("other", "", 1, 1, 0),
-            note("bare", ""),
+async def test_diversity_puts_what_is_new_before_what_says_the_same() -> None:
+    records = [
+        note("first", "", 1, 0.01, 0),
+        note("echo", "", 1, 0, 0),
+        note("other", "", 1, 1, 0),
+        note("bare", ""),
+    ]
+    async with holding(records) as collection:
+        ranked = [
+            RankedRecord("first", 1, 1.0),
+            RankedRecord("echo", 2, 0.99),
+            RankedRecord("other", 3, 0.9),
+            RankedRecord("bare", 4, 0.1),
         ]
-        async with holding(records) as collection:
-            ranked = [
-                RankedRecord("first", 1, 1.0),
-                RankedRecord("echo", 2, 0.99),
-                RankedRecord("other", 3, 0.9),
-                RankedRecord("bare", 4, 0.1),
-            ]
-            as_it_is = await diversified(collection, "text", ranked, 4, relevance=1.0)
-            assert as_it_is == ranked
-            return await diversified(collection, "text", ranked, 3, relevance=0.5)
-
-    assert [hit.key for hit in asyncio.run(work())] == ["first", "other", "bare"]
+        as_it_is = await diversified(collection, "text", ranked, 4, relevance=1.0)
+        assert as_it_is == ranked
+        found = await diversified(collection, "text", ranked, 3, relevance=0.5)
+    assert [hit.key for hit in found] == ["first", "other", "bare"]
 
 
 class Judge:
@@ -283,11 +259,11 @@ class Judge:
         return [float(len(text)) for text in texts]
 
 
-def test_reranking_gives_the_first_another_order_and_leaves_the_rest() -> None:
+async def test_reranking_gives_the_first_another_order_and_leaves_the_rest() -> None:
     ranked = [RankedRecord(f"k{number:02}", number, 1 - number / 100) for number in range(40)]
 
     texts = {hit.key: "x" * int(hit.key[1:]) for hit in ranked if hit.key != "k05"}
-    order = asyncio.run(reranked(Judge(), "?", ranked, texts))
+    order = await reranked(Judge(), "?", ranked, texts)
     assert [hit.key for hit in order[:3]] == ["k29", "k28", "k27"]
     assert [hit.key for hit in order[28:32]] == ["k00", "k05", "k30", "k31"]
     assert [hit.score for hit in order] == [hit.score for hit in ranked]
@@ -324,10 +300,10 @@ class Broken:
 
 
 @pytest.mark.parametrize(("judge", "first"), [(None, "a"), (Broken(), "a"), (Judge(), "b")])
-def test_who_reads_the_hits_is_asked_where_there_is_one_and_never_costs_the_answer(
+async def test_who_reads_the_hits_is_asked_where_there_is_one_and_never_costs_the_answer(
     judge: Reranker | None, first: str
 ) -> None:
     ranked = [RankedRecord("a", 1, 1.0), RankedRecord("b", 2, 0.5)]
-    order = asyncio.run(judged(Judges(judge), "?", ranked, {"a": "x", "b": "xx"}))
+    order = await judged(Judges(judge), "?", ranked, {"a": "x", "b": "xx"})
     assert [hit.key for hit in order] == sorted("ab", key=lambda key: key != first)
     assert [hit.score for hit in order] == [1.0, 0.5]

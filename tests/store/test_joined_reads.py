@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -13,7 +13,7 @@ from tabane.search.engine import JoinedRecords, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, And, Equal, In, Not, Range
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField, Value
 from tabane.store.collection import StoredCollection
-from tabane.store.store import Store
+from tests.store.opening import embedded
 from tests.store.vectors.oracle import packed
 
 SHAPE = Shape(
@@ -34,18 +34,11 @@ def record(number: int, at: float | None = None) -> Record:
     return Record(key=f"k{number}", texts={"body": str(number)}, fields=fields, vectors={"one": vector})
 
 
-def with_collection(work: Callable[[StoredCollection], Awaitable[None]]) -> None:
-    async def run() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            store = await Store.open(folder, "test")
-            try:
-                collection = await store.collection(SHAPE)
-                await collection.upsert([record(number) for number in range(60)])
-                await work(collection)
-            finally:
-                await store.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def open_collection() -> AsyncIterator[StoredCollection]:
+    async with embedded(shape=SHAPE) as collection:
+        await collection.upsert([record(number) for number in range(60)])
+        yield collection
 
 
 async def answers(asked: JoinedRecords) -> list[object]:
@@ -65,20 +58,17 @@ async def answers(asked: JoinedRecords) -> list[object]:
     ]
 
 
-def test_joined_requests_are_answered_as_single_ones_are() -> None:
-    async def work(collection: StoredCollection) -> None:
+async def test_joined_requests_are_answered_as_single_ones_are() -> None:
+    async with open_collection() as collection:
         await collection.delete(["k8", "k29"])
         await collection.upsert([record(15, 99.0)])
         assert await collection.together(answers) == await answers(collection)
         assert await collection.together(answers, long=True) == await answers(collection)
 
-    with_collection(work)
 
-
-def test_the_first_of_each_group_is_the_oldest_live_record() -> None:
+async def test_the_first_of_each_group_is_the_oldest_live_record() -> None:
     """The oracle looks at every record. The oldest ones are deleted again and again."""
-
-    async def work(collection: StoredCollection) -> None:
+    async with open_collection() as collection:
         wanted = ("g0", "g1", "g3")
         for _ in range(4):
             live = [each for each in await collection.get(KEYS) if each is not None]
@@ -89,8 +79,6 @@ def test_the_first_of_each_group_is_the_oldest_live_record() -> None:
             assert await collection.firsts("group", Order("at"), In("group", wanted)) == expected
             await collection.delete(list(expected.values()))
 
-    with_collection(work)
-
 
 def age(each: Record) -> tuple[float, str]:
     at = each.fields.get("at", float("inf"))
@@ -98,8 +86,8 @@ def age(each: Record) -> tuple[float, str]:
     return at, each.key
 
 
-def test_joined_requests_see_one_moment() -> None:
-    async def work(collection: StoredCollection) -> None:
+async def test_joined_requests_see_one_moment() -> None:
+    async with open_collection() as collection:
         loop = asyncio.get_running_loop()
 
         async def asking(asked: JoinedRecords) -> list[Record | None]:
@@ -111,10 +99,8 @@ def test_joined_requests_see_one_moment() -> None:
         assert (await collection.together(asking))[0] is not None
         assert await collection.get(["k3"]) == [None]
 
-    with_collection(work)
 
-
-def test_errors_reach_the_caller_and_nothing_else_may_be_awaited() -> None:
+async def test_errors_reach_the_caller_and_nothing_else_may_be_awaited() -> None:
     async def wrong(asked: JoinedRecords) -> None:
         await asked.nearest(QUERY, EVERYTHING, 0)
 
@@ -124,12 +110,10 @@ def test_errors_reach_the_caller_and_nothing_else_may_be_awaited() -> None:
     async def waiting(asked: JoinedRecords) -> None:
         await asyncio.sleep(0)
 
-    async def work(collection: StoredCollection) -> None:
+    async with open_collection() as collection:
         for asking in (wrong, unknown):
             with pytest.raises(BadArguments):
                 await collection.together(asking)
         with pytest.raises(RuntimeError, match="may not wait"):
             await collection.together(waiting)
         assert await collection.get(["k0"]) != [None]
-
-    with_collection(work)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -37,20 +38,20 @@ class _Numbers:
         return self.stopped or self.written == self._count
 
 
-def _with_database(tmp_path: Path, work: Callable[[Database], Awaitable[None]]) -> list[int]:
-    """Return the numbers that are there after ``work`` and another opening."""
+@asynccontextmanager
+async def open_database(tmp_path: Path) -> AsyncIterator[Database]:
+    database = await asyncio.to_thread(Database.open, str(tmp_path / "numbers.db"))
+    try:
+        await database.run(lambda connection: connection.execute("CREATE TABLE number (value)"))
+        yield database
+    finally:
+        await database.close()
 
-    async def run() -> list[int]:
-        database = await asyncio.to_thread(Database.open, str(tmp_path / "numbers.db"))
-        try:
-            await database.run(lambda connection: connection.execute("CREATE TABLE number (value)"))
-            await work(database)
-        finally:
-            await database.close()
-        with sqlite3.connect(tmp_path / "numbers.db") as connection:
-            return [value for (value,) in connection.execute("SELECT value FROM number ORDER BY rowid")]
 
-    return asyncio.run(run())
+def _stored(tmp_path: Path) -> list[int]:
+    """Return the numbers that another opening finds."""
+    with sqlite3.connect(tmp_path / "numbers.db") as connection:
+        return [value for (value,) in connection.execute("SELECT value FROM number ORDER BY rowid")]
 
 
 async def _takes_work(database: Database) -> bool:
@@ -60,7 +61,7 @@ async def _takes_work(database: Database) -> bool:
     return not work.done() or work.exception() is None
 
 
-def test_a_short_write_that_comes_meanwhile_waits_for_one_step_only(tmp_path: Path) -> None:
+async def test_a_short_write_that_comes_meanwhile_waits_for_one_step_only(tmp_path: Path) -> None:
     loop_turn, submitted = threading.Event(), threading.Event()
 
     def between(number: int) -> None:
@@ -68,7 +69,7 @@ def test_a_short_write_that_comes_meanwhile_waits_for_one_step_only(tmp_path: Pa
             loop_turn.set()
             assert submitted.wait(_LONGEST)
 
-    async def work(database: Database) -> None:
+    async with open_database(tmp_path) as database:
         numbers = _Numbers(100, between)
         long = asyncio.create_task(database.run_long(numbers, numbers.committed.append))
         await asyncio.to_thread(loop_turn.wait, _LONGEST)
@@ -79,8 +80,7 @@ def test_a_short_write_that_comes_meanwhile_waits_for_one_step_only(tmp_path: Pa
         submitted.set()
         await asyncio.gather(short, long)
         assert numbers.committed == list(range(1, 101))
-
-    assert _with_database(tmp_path, work) == [0, 1, 2, -1, *range(3, 100)]
+    assert _stored(tmp_path) == [0, 1, 2, -1, *range(3, 100)]
 
 
 class _Commits:
@@ -97,7 +97,7 @@ class _Commits:
     def lost(self) -> None: ...
 
 
-def test_a_short_write_that_comes_meanwhile_has_no_commit_of_its_own(tmp_path: Path) -> None:
+async def test_a_short_write_that_comes_meanwhile_has_no_commit_of_its_own(tmp_path: Path) -> None:
     begun, submitted, commits = threading.Event(), threading.Event(), _Commits()
 
     def between(number: int) -> None:
@@ -105,7 +105,7 @@ def test_a_short_write_that_comes_meanwhile_has_no_commit_of_its_own(tmp_path: P
             begun.set()
             assert submitted.wait(_LONGEST)
 
-    async def work(database: Database) -> None:
+    async with open_database(tmp_path) as database:
         database.accompany(commits)
         numbers = _Numbers(3, between)
         long = asyncio.create_task(database.run_long(numbers, numbers.committed.append))
@@ -116,19 +116,18 @@ def test_a_short_write_that_comes_meanwhile_has_no_commit_of_its_own(tmp_path: P
         await asyncio.sleep(0)
         submitted.set()
         await asyncio.gather(short, long)
-
-    assert _with_database(tmp_path, work) == [0, 1, -1, 2]
+    assert _stored(tmp_path) == [0, 1, -1, 2]
     assert commits.count == 3
 
 
-def test_two_long_writes_take_turns(tmp_path: Path) -> None:
+async def test_two_long_writes_take_turns(tmp_path: Path) -> None:
     first, second = threading.Event(), threading.Event()
 
     def between(number: int) -> None:
         first.set()
         assert second.wait(_LONGEST)
 
-    async def work(database: Database) -> None:
+    async with open_database(tmp_path) as database:
         one, other = _Numbers(3, between), _Numbers(3)
         taken = asyncio.create_task(database.run_long(one, one.committed.append))
         await asyncio.to_thread(first.wait, _LONGEST)
@@ -136,25 +135,23 @@ def test_two_long_writes_take_turns(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         second.set()
         await asyncio.gather(taken, waiting)
+    assert _stored(tmp_path) == [0, 0, 1, 1, 2, 2]
 
-    assert _with_database(tmp_path, work) == [0, 0, 1, 1, 2, 2]
 
-
-def test_after_a_step_that_fails_the_ones_before_it_remain(tmp_path: Path) -> None:
+async def test_after_a_step_that_fails_the_ones_before_it_remain(tmp_path: Path) -> None:
     def between(number: int) -> None:
         if number == 3:
             raise sqlite3.OperationalError("disk I/O error")
 
-    async def work(database: Database) -> None:
+    async with open_database(tmp_path) as database:
         numbers = _Numbers(10, between)
         with pytest.raises(StoreError):
             await database.run_long(numbers, numbers.committed.append)
         assert numbers.committed == [1, 2, 3]
+    assert _stored(tmp_path) == [0, 1, 2]
 
-    assert _with_database(tmp_path, work) == [0, 1, 2]
 
-
-def test_a_long_write_that_nobody_waits_for_ends_with_its_step(tmp_path: Path) -> None:
+async def test_a_long_write_that_nobody_waits_for_ends_with_its_step(tmp_path: Path) -> None:
     begun, go = threading.Event(), threading.Event()
 
     def between(number: int) -> None:
@@ -162,7 +159,7 @@ def test_a_long_write_that_nobody_waits_for_ends_with_its_step(tmp_path: Path) -
             begun.set()
             assert go.wait(_LONGEST)
 
-    async def work(database: Database) -> None:
+    async with open_database(tmp_path) as database:
         numbers = _Numbers(10, between)
         task = asyncio.create_task(database.run_long(numbers, numbers.committed.append))
         await asyncio.to_thread(begun.wait, _LONGEST)
@@ -170,11 +167,10 @@ def test_a_long_write_that_nobody_waits_for_ends_with_its_step(tmp_path: Path) -
         await asyncio.wait({task})
         numbers.stopped = True
         go.set()
+    assert _stored(tmp_path) == [0, 1]
 
-    assert _with_database(tmp_path, work) == [0, 1]
 
-
-def test_closing_the_database_fails_a_long_write_that_has_more_to_do(tmp_path: Path) -> None:
+async def test_closing_the_database_fails_a_long_write_that_has_more_to_do(tmp_path: Path) -> None:
     begun, go = threading.Event(), threading.Event()
 
     def between(number: int) -> None:
@@ -182,7 +178,7 @@ def test_closing_the_database_fails_a_long_write_that_has_more_to_do(tmp_path: P
             begun.set()
             assert go.wait(_LONGEST)
 
-    async def work(database: Database) -> None:
+    async with open_database(tmp_path) as database:
         numbers = _Numbers(10, between)
         task = asyncio.create_task(database.run_long(numbers, numbers.committed.append))
         await asyncio.to_thread(begun.wait, _LONGEST)
@@ -193,5 +189,4 @@ def test_closing_the_database_fails_a_long_write_that_has_more_to_do(tmp_path: P
         with pytest.raises(StoreError):
             await task
         await closing
-
-    assert _with_database(tmp_path, work) == [0, 1]
+    assert _stored(tmp_path) == [0, 1]

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import invariant, rule
 
 from tabane.search.filters import Filter
 from tabane.search.records import Record
-from tabane.store.collection import StoredCollection
-from tabane.store.store import Store
 from tests.store.model import Model, agrees, all_of, meant, put
+from tests.store.opening import CollectionMachine
 from tests.store.shapes import FILTERS, KEYS, RECORDS, SHAPE
 
+pytestmark = pytest.mark.heavy("thousands of records")
 
-class StoreMachine(RuleBasedStateMachine):
+
+class StoreMachine(CollectionMachine):
     """A store in a folder of its own, beside the dict that it should agree with."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._runner = asyncio.Runner()
-        self._home = tempfile.TemporaryDirectory()
         self._model: Model = {}
-
-    @initialize()
-    def open(self) -> None:
-        self._store = self._runner.run(Store.open(self._home.name, "test"))
-        self._collection: StoredCollection = self._runner.run(self._store.collection(SHAPE))
 
     @rule(records=st.lists(RECORDS, max_size=8))
     def upsert(self, records: list[Record]) -> None:
@@ -57,15 +51,6 @@ class StoreMachine(RuleBasedStateMachine):
         expected = sum(self._model.pop(key, None) is not None for key in ready)
         assert self._runner.run(self._collection.delete(keys)) == expected
 
-    @rule()
-    def compact(self) -> None:
-        self._runner.run(self._collection.compact())
-
-    @rule()
-    def reopen(self) -> None:
-        self._runner.run(self._store.close())
-        self.open()
-
     @rule(where=FILTERS)
     def filter(self, where: Filter) -> None:
         found = self._runner.run(all_of(self._collection, where))
@@ -74,11 +59,6 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def agree(self) -> None:
         self._runner.run(agrees(self._collection, self._model))
-
-    def teardown(self) -> None:
-        self._runner.run(self._store.close())
-        self._runner.close()
-        self._home.cleanup()
 
 
 StoreMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.records import Record
-from tabane.store.collection import StoredCollection
 from tabane.store.segments import SEGMENT
 from tabane.store.store import Store
 from tabane.store.truth import RENUMBERED
 from tests.harness.patience import LONG
 from tests.store.model import Model, agrees, put
+from tests.store.opening import embedded
 from tests.store.shapes import SHAPE
 
 
@@ -36,19 +35,6 @@ def some(count: int, turn: int = 0) -> list[Record]:
     ]
 
 
-def session(home: Path, work: Callable[[StoredCollection], Awaitable[None]]) -> None:
-    """Run ``work`` over the collection in that folder."""
-
-    async def run() -> None:
-        store = await Store.open(str(home), "test")
-        try:
-            await work(await store.collection(SHAPE))
-        finally:
-            await store.close()
-
-    asyncio.run(run())
-
-
 def asked(home: Path, query: str) -> int:
     connection = sqlite3.connect(home / "test.db")
     try:
@@ -62,8 +48,10 @@ def model() -> Model:
     return {}
 
 
-def test_columns_come_back_from_blocks_and_from_the_records_behind_them(tmp_path: Path, model: Model) -> None:
-    async def fill(collection: StoredCollection) -> None:
+async def test_columns_come_back_from_blocks_and_from_the_records_behind_them(
+    tmp_path: Path, model: Model
+) -> None:
+    async with embedded(tmp_path) as collection:
         for records in (some(SEGMENT * 2 + 100), some(500, turn=1)):
             await collection.upsert(records)
             put(model, records, SHAPE)
@@ -72,13 +60,9 @@ def test_columns_come_back_from_blocks_and_from_the_records_behind_them(tmp_path
         for key in gone:
             del model[key]
         await agrees(collection, model)
-
-    async def look(collection: StoredCollection) -> None:
-        await agrees(collection, model)
-
-    session(tmp_path, fill)
     assert asked(tmp_path, "SELECT count(DISTINCT first) FROM segment_1") == 2
-    session(tmp_path, look)
+    async with embedded(tmp_path) as collection:
+        await agrees(collection, model)
 
 
 @pytest.mark.parametrize(
@@ -90,81 +74,74 @@ def test_columns_come_back_from_blocks_and_from_the_records_behind_them(tmp_path
         "UPDATE segment_1 SET slots = CAST(slots || x'00000000' AS BLOB) WHERE field = 'tags'",
     ],
 )
-def test_damaged_blocks_are_made_anew_from_the_records(tmp_path: Path, model: Model, damage: str) -> None:
-    async def fill(collection: StoredCollection) -> None:
+async def test_damaged_blocks_are_made_anew_from_the_records(
+    tmp_path: Path, model: Model, damage: str
+) -> None:
+    async with embedded(tmp_path) as collection:
         await collection.upsert(some(SEGMENT * 2))
         put(model, some(SEGMENT * 2), SHAPE)
-
-    async def look(collection: StoredCollection) -> None:
-        await agrees(collection, model)
-
-    session(tmp_path, fill)
     connection = sqlite3.connect(tmp_path / "test.db")
     assert connection.execute(damage).rowcount
     connection.commit()
     connection.close()
-    session(tmp_path, look)
+    async with embedded(tmp_path) as collection:
+        await agrees(collection, model)
     assert asked(tmp_path, "SELECT count(DISTINCT first) FROM segment_1") == 2
 
 
-def test_a_check_finds_columns_that_say_something_else_and_mends_them(tmp_path: Path, model: Model) -> None:
-    async def fill(collection: StoredCollection) -> None:
+async def test_a_check_finds_columns_that_say_something_else_and_mends_them(
+    tmp_path: Path, model: Model
+) -> None:
+    async with embedded(tmp_path) as collection:
         await collection.upsert(some(SEGMENT + 10))
         put(model, some(SEGMENT + 10), SHAPE)
-
-    async def check() -> None:
-        store = await Store.open(str(tmp_path), "test")
-        await store.collection(SHAPE)
-        assert await store.check() == ["notes"]
-        collection = await store.mend("notes")
-        assert await store.check() == []
-        await collection.delete(["k000001"])
-        del model["k000001"]
-        assert await store.check() == []
-        await agrees(collection, model)
-        await store.close()
-
-    session(tmp_path, fill)
     connection = sqlite3.connect(tmp_path / "test.db")
     damage = "UPDATE segment_1 SET cells = zeroblob(length(cells)) WHERE field = 'likes'"
     assert connection.execute(damage).rowcount == 1
     connection.commit()
     connection.close()
-    asyncio.run(check())
+    store = await Store.open(str(tmp_path), "test")
+    await store.collection(SHAPE)
+    assert await store.check() == ["notes"]
+    collection = await store.mend("notes")
+    assert await store.check() == []
+    await collection.delete(["k000001"])
+    del model["k000001"]
+    assert await store.check() == []
+    await agrees(collection, model)
+    await store.close()
 
 
-def test_compaction_makes_rows_dense_and_forgets_strings(tmp_path: Path, model: Model) -> None:
-    async def work(collection: StoredCollection) -> None:
+async def test_compaction_makes_rows_dense_and_forgets_strings(tmp_path: Path, model: Model) -> None:
+    async with embedded(tmp_path) as collection:
         for turn in range(4):
             await collection.upsert(some(700, turn))
             put(model, some(700, turn), SHAPE)
         assert len(collection.table.columns) > 2000
         await collection.compact()
         await agrees(collection, model)
-
-    session(tmp_path, work)
     assert asked(tmp_path, "SELECT next - base FROM collection") == 700
     assert asked(tmp_path, "SELECT count(*) FROM tombstone_1") == 0
     assert asked(tmp_path, "SELECT count(*) FROM string_1 WHERE field = 'author'") == 50
-    session(tmp_path, lambda collection: agrees(collection, model))
+    async with embedded(tmp_path) as collection:
+        await agrees(collection, model)
 
 
-def test_what_compaction_moved_out_of_a_block_stays_moved(tmp_path: Path, model: Model) -> None:
-    async def work(collection: StoredCollection) -> None:
+async def test_what_compaction_moved_out_of_a_block_stays_moved(tmp_path: Path, model: Model) -> None:
+    async with embedded(tmp_path) as collection:
         for records in (some(SEGMENT + 500), some(1000, turn=1)):
             await collection.upsert(records)
             put(model, records, SHAPE)
         await collection.compact()
-
-    session(tmp_path, work)
     assert asked(tmp_path, "SELECT min(first) FROM segment_1") < asked(
         tmp_path, "SELECT base FROM collection"
     )
-    session(tmp_path, lambda collection: agrees(collection, model))
+    async with embedded(tmp_path) as collection:
+        await agrees(collection, model)
 
 
-def test_many_holes_are_compacted_without_being_asked(tmp_path: Path) -> None:
-    async def work(collection: StoredCollection) -> None:
+async def test_many_holes_are_compacted_without_being_asked(tmp_path: Path) -> None:
+    async with embedded(tmp_path) as collection:
         await collection.upsert(some(300))
         for turn in range(1, 45):
             await collection.upsert(some(300, turn))
@@ -175,11 +152,9 @@ def test_many_holes_are_compacted_without_being_asked(tmp_path: Path) -> None:
         assert await collection.count(EVERYTHING) == 300
         assert await collection.count(Equal("author", "author 7 44")) == 6
 
-    session(tmp_path, work)
 
-
-def test_writers_and_readers_go_on_during_compaction(tmp_path: Path, model: Model) -> None:
-    async def work(collection: StoredCollection) -> None:
+async def test_writers_and_readers_go_on_during_compaction(tmp_path: Path, model: Model) -> None:
+    async with embedded(tmp_path) as collection:
         for turn in range(3):
             await collection.upsert(some(2000, turn))
         put(model, some(2000, 2), SHAPE)
@@ -193,21 +168,11 @@ def test_writers_and_readers_go_on_during_compaction(tmp_path: Path, model: Mode
         assert len(model) > 2000
         await agrees(collection, model)
 
-    session(tmp_path, work)
 
-
-def test_rows_begin_again_before_their_numbers_run_out(tmp_path: Path, model: Model) -> None:
-    async def fill(collection: StoredCollection) -> None:
+async def test_rows_begin_again_before_their_numbers_run_out(tmp_path: Path, model: Model) -> None:
+    async with embedded(tmp_path) as collection:
         await collection.upsert(some(50))
         put(model, some(50), SHAPE)
-
-    async def go_on(collection: StoredCollection) -> None:
-        await agrees(collection, model)
-        await collection.upsert(some(60, turn=1))
-        put(model, some(60, turn=1), SHAPE)
-        await agrees(collection, model)
-
-    session(tmp_path, fill)
     connection = sqlite3.connect(tmp_path / "test.db")
     connection.execute("UPDATE record_1 SET row = row + ?", (RENUMBERED,))
     connection.execute(
@@ -215,6 +180,10 @@ def test_rows_begin_again_before_their_numbers_run_out(tmp_path: Path, model: Mo
     )
     connection.commit()
     connection.close()
-    session(tmp_path, go_on)
+    async with embedded(tmp_path) as collection:
+        await agrees(collection, model)
+        await collection.upsert(some(60, turn=1))
+        put(model, some(60, turn=1), SHAPE)
+        await agrees(collection, model)
     assert asked(tmp_path, "SELECT epoch FROM collection") == 1
     assert asked(tmp_path, "SELECT max(row) FROM record_1") == 110

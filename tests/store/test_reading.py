@@ -8,7 +8,8 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from tabane.store.collection import StoredCollection
 from tabane.store.database import Database, DatabaseLock
 from tabane.store.read_thread import SLICE, give_way
 from tabane.store.store import Store
+from tests.store.opening import embedded
 from tests.store.vectors.oracle import packed
 
 COUNT = 30_000
@@ -51,9 +53,8 @@ def home() -> Any:
     with tempfile.TemporaryDirectory() as folder:
 
         async def fill() -> None:
-            store = await Store.open(folder, "test")
-            await (await store.collection(SHAPE)).upsert([record(number) for number in range(COUNT)])
-            await store.close()
+            async with embedded(folder, SHAPE) as collection:
+                await collection.upsert([record(number) for number in range(COUNT)])
 
         asyncio.run(fill())
         yield folder
@@ -103,15 +104,13 @@ class Gate:
 
 
 @pytest.mark.parametrize("name", ["substring", "scan", "product", "tally"])
-def test_a_short_question_is_answered_before_a_long_one_that_is_under_way(home: str, name: str) -> None:
-    async def run() -> list[str]:
-        store = await Store.open(home, "test")
-        try:
-            return await _ordered(await store.collection(SHAPE), LONG[name], name)
-        finally:
-            await store.close()
-
-    assert asyncio.run(run()) == ["short", name]
+async def test_a_short_question_is_answered_before_a_long_one_that_is_under_way(home: str, name: str) -> None:
+    store = await Store.open(home, "test")
+    try:
+        found = await _ordered(await store.collection(SHAPE), LONG[name], name)
+    finally:
+        await store.close()
+    assert found == ["short", name]
 
 
 async def _ordered(
@@ -139,11 +138,10 @@ async def _ordered(
     return done
 
 
+@pytest.mark.heavy("thousands of records")
 async def test_what_is_answered_in_between_does_not_change_what_is_under_way(home: str) -> None:
     """Many at once, long and short: each answer is what it is alone."""
-    store = await Store.open(home, "test")
-    try:
-        collection = await store.collection(SHAPE)
+    async with embedded(home, SHAPE) as collection:
         names = [name for name in LONG if name not in ("scan", "listing")]
         alone = [await LONG[name](collection) for name in names]
         asked = [LONG[name](collection) for _ in range(3) for name in LONG]
@@ -153,23 +151,19 @@ async def test_what_is_answered_in_between_does_not_change_what_is_under_way(hom
         assert found == alone * 3
         expected = [record(number) for number in range(0, COUNT, 500)]
         assert [each.key for (each,) in short if each] == [each.key for each in expected]
-    finally:
-        await store.close()
 
 
-def with_database(work: Callable[[Database], Coroutine[Any, Any, None]]) -> None:
-    async def run() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            database = Database.open(os.path.join(folder, "test.db"))
-            try:
-                await asyncio.wait_for(work(database), LONGEST)
-            finally:
-                await database.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def open_database() -> AsyncIterator[Database]:
+    with tempfile.TemporaryDirectory() as folder:
+        database = Database.open(os.path.join(folder, "test.db"))
+        try:
+            yield database
+        finally:
+            await database.close()
 
 
-def test_each_piece_of_work_sees_its_own_moment() -> None:
+async def test_each_piece_of_work_sees_its_own_moment() -> None:
     """What begins in between sees what was written since; what is under way does not, and goes on."""
     asked, written = threading.Event(), threading.Event()
 
@@ -187,8 +181,7 @@ def test_each_piece_of_work_sees_its_own_moment() -> None:
         return before, count(connection)
 
     between: list[int] = []
-
-    async def work(database: Database) -> None:
+    async with open_database() as database:
         await database.run(lambda connection: connection.execute("CREATE TABLE t (n INTEGER)"))
         under_way = asyncio.create_task(database.read(long, long=True))
         assert await asyncio.to_thread(asked.wait, LONGEST)
@@ -200,10 +193,8 @@ def test_each_piece_of_work_sees_its_own_moment() -> None:
         assert await under_way == (0, 0)
         assert between == [1]
 
-    with_database(work)
 
-
-def test_what_fails_in_between_fails_alone_and_who_gave_up_is_passed_over() -> None:
+async def test_what_fails_in_between_fails_alone_and_who_gave_up_is_passed_over() -> None:
     asked, go_on = threading.Event(), threading.Event()
     done: list[str] = []
 
@@ -216,7 +207,7 @@ def test_what_fails_in_between_fails_alone_and_who_gave_up_is_passed_over() -> N
                 break
         return "done"
 
-    async def work(database: Database) -> None:
+    async with open_database() as database:
         under_way = asyncio.create_task(database.read(long, long=True))
         assert await asyncio.to_thread(asked.wait, LONGEST)
         failing = asyncio.create_task(database.read(lambda connection: connection.execute("SELECT * FROM t")))
@@ -232,10 +223,8 @@ def test_what_fails_in_between_fails_alone_and_who_gave_up_is_passed_over() -> N
         assert await under_way == "done"
         assert done == ["last"]
 
-    with_database(work)
 
-
-def test_long_work_and_short_work_take_turns_and_neither_is_kept_out() -> None:
+async def test_long_work_and_short_work_take_turns_and_neither_is_kept_out() -> None:
     begun, go_on = threading.Event(), threading.Event()
     done: list[str] = []
 
@@ -243,7 +232,7 @@ def test_long_work_and_short_work_take_turns_and_neither_is_kept_out() -> None:
         begun.set()
         assert go_on.wait(LONGEST)
 
-    async def work(database: Database) -> None:
+    async with open_database() as database:
         under_way = asyncio.create_task(database.read(first))
         assert await asyncio.to_thread(begun.wait, LONGEST)
         asked = [
@@ -255,11 +244,9 @@ def test_long_work_and_short_work_take_turns_and_neither_is_kept_out() -> None:
         await asyncio.gather(under_way, *asked)
         assert done == ["long", "short"] * 5
 
-    with_database(work)
 
-
-def test_a_connection_that_cannot_be_made_fails_the_question_and_the_next_one_is_answered() -> None:
-    async def work(database: Database) -> None:
+async def test_a_connection_that_cannot_be_made_fails_the_question_and_the_next_one_is_answered() -> None:
+    async with open_database() as database:
         await database.run(lambda connection: connection.execute("CREATE TABLE t (n INTEGER)"))
         away = database.folder + ".away"
         os.rename(database.folder, away)
@@ -272,15 +259,13 @@ def test_a_connection_that_cannot_be_made_fails_the_question_and_the_next_one_is
         for read in (database.read, database.aside):
             assert await read(lambda connection: connection.execute("SELECT * FROM t").fetchall()) == []
 
-    with_database(work)
 
-
-def test_closing_waits_for_what_is_read_aside() -> None:
+async def test_closing_waits_for_what_is_read_aside() -> None:
     """It may write derived files: nobody else has them before it has ended."""
     asked, closing = threading.Event(), threading.Event()
     held: list[bool] = []
+    async with open_database() as database:
 
-    async def work(database: Database) -> None:
         def long(_: sqlite3.Connection) -> None:
             asked.set()
             assert closing.wait(LONGEST)
@@ -302,5 +287,3 @@ def test_closing_waits_for_what_is_read_aside() -> None:
         closing.set()
         await ending
         assert held == [True] * 100
-
-    with_database(work)

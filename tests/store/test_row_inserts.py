@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
 from tabane.store.row_inserts import TOGETHER, RowInserts
-from tabane.store.store import Store
+from tests.store.opening import embedded
 from tests.store.vectors.oracle import packed
 
 SHAPE = Shape(
@@ -40,38 +38,31 @@ def test_all_rows_are_inserted_in_order_and_once(count: int) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2), st.integers(0, 3)), max_size=150))
-def test_records_of_a_write_replace_each_other_with_their_vectors(
-    tmp_path_factory: pytest.TempPathFactory, given: list[tuple[int, int, int]]
+async def test_records_of_a_write_replace_each_other_with_their_vectors(
+    given: list[tuple[int, int, int]],
 ) -> None:
     """The same keys again and again, equal or different, with vectors of no space, one, or both."""
     records = [_record(*each) for each in given]
 
-    async def run(home: Path) -> None:
-        store = await Store.open(str(home), "test")
-        try:
-            collection = await store.collection(SHAPE)
-            stored: dict[str, Record] = {}
-            results = []
-            for record in records:
-                results.append(stored.get(record.key) != record)
-                stored[record.key] = record
-            assert await collection.upsert(records) == results
-            keys = list(stored)
-            assert await collection.get(keys) == [
-                Record(key=key, texts=stored[key].texts, fields=stored[key].fields) for key in keys
-            ]
-            authors = Counter(record.fields["by"] for record in stored.values())
-            assert dict(await collection.facet("by", EVERYTHING)) == authors
-            tags = Counter(tag for record in stored.values() for tag in _tags(record))
-            assert dict(await collection.facet("tags", EVERYTHING)) == tags
-            for space in ("one", "two"):
-                wanted = [stored[key].vectors.get(space) for key in keys]
-                assert await collection.vectors(keys, space) == wanted
-            assert await collection.agrees()
-        finally:
-            await store.close()
-
-    asyncio.run(run(tmp_path_factory.mktemp("home")))
+    async with embedded(shape=SHAPE) as collection:
+        stored: dict[str, Record] = {}
+        results = []
+        for record in records:
+            results.append(stored.get(record.key) != record)
+            stored[record.key] = record
+        assert await collection.upsert(records) == results
+        keys = list(stored)
+        assert await collection.get(keys) == [
+            Record(key=key, texts=stored[key].texts, fields=stored[key].fields) for key in keys
+        ]
+        authors = Counter(record.fields["by"] for record in stored.values())
+        assert dict(await collection.facet("by", EVERYTHING)) == authors
+        tags = Counter(tag for record in stored.values() for tag in _tags(record))
+        assert dict(await collection.facet("tags", EVERYTHING)) == tags
+        for space in ("one", "two"):
+            wanted = [stored[key].vectors.get(space) for key in keys]
+            assert await collection.vectors(keys, space) == wanted
+        assert await collection.agrees()
 
 
 def _record(key: int, text: int, spaces: int) -> Record:

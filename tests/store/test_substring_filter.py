@@ -8,15 +8,16 @@ import sqlite3
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tabane.search.filters import And, Contains, Equal, Filter, Not, Or, matches
 from tabane.search.records import Field, Kind, Record, Shape, TextField
 from tabane.store.collection import StoredCollection
 from tabane.store.columns import Columns, ColumnSnapshot
-from tabane.store.lexical.lexical_index import LexicalIndex, open_lexical
-from tabane.store.store import Store
+from tabane.store.lexical.lexical_index import LexicalIndex
 from tabane.store.substring_filter import REMEMBERED, RowSet, SubstringCondition, SubstringFilter
 from tabane.store.truth import Truth
+from tests.store.opening import indexed
 
 SHAPE = Shape("posts", (TextField("content"), TextField("summary")), (Field("user", Kind.STRING),))
 WORDS = ["映画", "東京", "猫", "tokyo", "rain", "go", "の"]
@@ -59,37 +60,36 @@ async def agrees(collection: StoredCollection, model: dict[str, Record]) -> None
         assert await collection.count(where) == expected, where
 
 
+@pytest.mark.heavy("thousands of records")
 async def test_what_texts_contain_is_found_in_the_index_the_tail_and_by_looking(tmp_path: Path) -> None:
-    store = await Store.open(str(tmp_path), "test", lexical=open_lexical)
-    collection = await store.collection(SHAPE)
-    assert isinstance(collection.lexical, LexicalIndex)
-    model: dict[str, Record] = {}
+    async with indexed(tmp_path, SHAPE) as collection:
+        assert isinstance(collection.lexical, LexicalIndex)
+        model: dict[str, Record] = {}
 
-    async def put(first: int, end: int) -> None:
-        records = [record(number) for number in range(first, end)]
-        model.update({each.key: each for each in records})
-        await collection.upsert(records)
+        async def put(first: int, end: int) -> None:
+            records = [record(number) for number in range(first, end)]
+            model.update({each.key: each for each in records})
+            await collection.upsert(records)
 
-    await put(0, 900)
-    await collection.lexical.settled()
-    await agrees(collection, model)
-    await put(900, 950)  # few: looked at themselves
-    await agrees(collection, model)
-    await put(950, 1400)  # many: the index and what is newer than it
-    await agrees(collection, model)
-    keys = list(model)[::3]
-    await collection.delete(keys)
-    for key in keys:
-        del model[key]
-    other = [Record(key=each.key, texts={"content": "猫 go"}) for each in list(model.values())[:30]]
-    await collection.upsert(other)
-    model.update({each.key: each for each in other})
-    await agrees(collection, model)
-    await collection.lexical.settled()
-    await agrees(collection, model)
-    await collection.compact()
-    await agrees(collection, model)
-    await store.close()
+        await put(0, 900)
+        await collection.lexical.settled()
+        await agrees(collection, model)
+        await put(900, 950)  # few: looked at themselves
+        await agrees(collection, model)
+        await put(950, 1400)  # many: the index and what is newer than it
+        await agrees(collection, model)
+        keys = list(model)[::3]
+        await collection.delete(keys)
+        for key in keys:
+            del model[key]
+        other = [Record(key=each.key, texts={"content": "猫 go"}) for each in list(model.values())[:30]]
+        await collection.upsert(other)
+        model.update({each.key: each for each in other})
+        await agrees(collection, model)
+        await collection.lexical.settled()
+        await agrees(collection, model)
+        await collection.compact()
+        await agrees(collection, model)
 
 
 class _Index:

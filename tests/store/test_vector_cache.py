@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 import random
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -22,22 +23,20 @@ from tests.store.child import kept_pair
 from tests.store.dying import Nursery
 from tests.store.test_faults import ROUNDS
 
+pytestmark = pytest.mark.heavy("thousands of records")
+
 
 def key(number: int) -> bytes:
     return hashlib.sha256(str(number).encode()).digest()
 
 
-def with_one(
-    home: Path, work: Callable[[PersistentVectorCache], Awaitable[None]], most: int = 1_000_000
-) -> None:
-    async def run() -> None:
-        store = await Store.open(str(home), "cache")
-        try:
-            await work(await PersistentVectorCache.open(store.database, most))
-        finally:
-            await store.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def open_cache(home: Path, most: int = 1_000_000) -> AsyncIterator[PersistentVectorCache]:
+    store = await Store.open(str(home), "cache")
+    try:
+        yield await PersistentVectorCache.open(store.database, most)
+    finally:
+        await store.close()
 
 
 async def test_what_was_put_is_got_and_outlives_closing(tmp_path: Path) -> None:
@@ -53,8 +52,8 @@ async def test_what_was_put_is_got_and_outlives_closing(tmp_path: Path) -> None:
         await store.close()
 
 
-def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
-    async def work(storage: PersistentVectorCache) -> None:
+async def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+    async with open_cache(tmp_path) as storage:
         for asked in (
             storage.put([(b"short", b"")]),
             storage.put([(key(1), bytes(1_000_001))]),
@@ -65,13 +64,10 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
                 await asked
         assert storage.size == 0
 
-    with_one(tmp_path, work)
 
-
-def test_what_is_used_stays_and_the_rest_goes_when_it_is_full(tmp_path: Path) -> None:
+async def test_what_is_used_stays_and_the_rest_goes_when_it_is_full(tmp_path: Path) -> None:
     favourites = [key(number) for number in range(20)]
-
-    async def work(storage: PersistentVectorCache) -> None:
+    async with open_cache(tmp_path, 400_000) as storage:
         await storage.put([(each, each * 30) for each in favourites])
         for first in range(100, 5000, 50):
             await storage.put([(key(number), key(number) * 30) for number in range(first, first + 50)])
@@ -80,46 +76,34 @@ def test_what_is_used_stays_and_the_rest_goes_when_it_is_full(tmp_path: Path) ->
         found = await storage.get([key(number) for number in range(100, 5000)])
         assert found[0] is None
         assert all(each is not None for each in found[-200:])
-
-    with_one(tmp_path, work, 400_000)
     assert (tmp_path / "cache.db").stat().st_size < 600_000
-
-    async def later(storage: PersistentVectorCache) -> None:
+    async with open_cache(tmp_path, 200_000) as storage:
         assert storage.size <= 200_000
         assert await storage.get(favourites) == [each * 30 for each in favourites]
 
-    with_one(tmp_path, later, 200_000)
 
-
-def test_what_was_put_before_the_last_opening_goes_before_what_came_since(tmp_path: Path) -> None:
-    async def before(storage: PersistentVectorCache) -> None:
+async def test_what_was_put_before_the_last_opening_goes_before_what_came_since(tmp_path: Path) -> None:
+    async with open_cache(tmp_path, 8_000) as storage:
         await storage.put([(key(number), b"") for number in range(40)])
-
-    async def since(storage: PersistentVectorCache) -> None:
+    async with open_cache(tmp_path, 8_000) as storage:
         await storage.put([(key(0), b"again")])  # it has the place of the oldest, and was used last
         await storage.put([(key(100), bytes(800)), (key(101), bytes(800))])
         found = await storage.get([key(number) for number in (0, 1, 39, 100, 101)])
         assert [each is not None for each in found] == [True, False, True, True, True]
 
-    with_one(tmp_path, before, 8_000)
-    with_one(tmp_path, since, 8_000)
-
 
 @pytest.mark.parametrize("length", [8, 1536, 3072, 4096, 20_000])
-def test_its_size_is_about_what_the_file_takes(tmp_path: Path, length: int) -> None:
+async def test_its_size_is_about_what_the_file_takes(tmp_path: Path, length: int) -> None:
     size = 0
-
-    async def work(storage: PersistentVectorCache) -> None:
-        nonlocal size
+    async with open_cache(tmp_path, 10**9) as storage:
         await storage.put([(key(number), random.Random(number).randbytes(length)) for number in range(2000)])
         size = storage.size
-
-    with_one(tmp_path, work, 10**9)
     assert 0.7 < (tmp_path / "cache.db").stat().st_size / size < 1.1
 
 
-def test_those_who_ask_and_put_at_once_get_what_they_should(tmp_path: Path) -> None:
-    async def work(storage: PersistentVectorCache) -> None:
+async def test_those_who_ask_and_put_at_once_get_what_they_should(tmp_path: Path) -> None:
+    async with open_cache(tmp_path, 300_000) as storage:
+
         async def one(lane: int) -> None:
             chance = random.Random(lane)
             for _ in range(30):
@@ -131,10 +115,8 @@ def test_those_who_ask_and_put_at_once_get_what_they_should(tmp_path: Path) -> N
         await asyncio.gather(*(one(lane) for lane in range(6)))
         assert storage.size <= 300_000  # between a commit and the room that is made for it, it may be more
 
-    with_one(tmp_path, work, 300_000)
 
-
-def test_a_process_killed_while_it_puts_leaves_what_it_acknowledged(tmp_path: Path) -> None:
+async def test_a_process_killed_while_it_puts_leaves_what_it_acknowledged(tmp_path: Path) -> None:
     chance, first = random.Random(3), 0
     with Nursery() as nursery:
         for _ in range(ROUNDS // 8):
@@ -144,7 +126,7 @@ def test_a_process_killed_while_it_puts_leaves_what_it_acknowledged(tmp_path: Pa
             assert child.ended == -9
             acknowledged = max([first - 1, *(int(line.split()[1]) for line in child.said[1:])])
 
-            async def work(storage: PersistentVectorCache, acknowledged: int = acknowledged) -> None:
+            async with open_cache(tmp_path, 10**9) as storage:
                 pairs = [kept_pair(number) for number in range((acknowledged + 2) * 100)]
                 found: list[bytes | None] = []
                 for start in range(0, len(pairs), 10_000):
@@ -152,8 +134,6 @@ def test_a_process_killed_while_it_puts_leaves_what_it_acknowledged(tmp_path: Pa
                 whole = (acknowledged + 1) * 100
                 assert found[:whole] == [vector for _, vector in pairs[:whole]]
                 assert found[whole:] in ([None] * 100, [vector for _, vector in pairs[whole:]])
-
-            with_one(tmp_path, work, 10**9)
             first = acknowledged + 1
 
 

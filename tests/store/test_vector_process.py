@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import numpy as np
+import pytest
 
 from tabane.engines.vector_request import VectorRequest
 from tabane.search.engine import EngineHits, JoinedRecords, NearestRequest, VectorQuery
@@ -16,9 +17,9 @@ from tabane.search.filters import EVERYTHING, And, Equal
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
 from tabane.store.collection import StoredCollection
 from tabane.store.columns import ColumnSnapshot
-from tabane.store.store import Store
 from tabane.store.vector_process import ForeseenMatches, VectorSearchProcess
 from tabane.store.vectors.vector_index import Moment
+from tests.store.opening import embedded
 
 COUNT, DIMENSION = 5000, 64  # enough vectors and dimensions for codes
 SHAPE = Shape(
@@ -47,24 +48,15 @@ async def hits(collection: StoredCollection, asked: NearestRequest) -> EngineHit
     return await collection.together(asking, first=asked)
 
 
-def with_process(
-    process: Process, work: Callable[[StoredCollection], Awaitable[None]], count: int = COUNT
-) -> None:
-    async def run() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            store = await Store.open(folder, "test", searching=lambda: process)
-            try:
-                collection = await store.collection(SHAPE)
-                await collection.upsert([record(f"k{n}", VECTORS[n]) for n in range(count)])
-                assert collection.table.vectors is not None
-                await asyncio.to_thread(collection.table.vectors.settle)
-                await collection.upsert([record("last", FAR)])  # shows what is in the files by now
-                await work(collection)
-            finally:
-                await store.close()
-            assert process.pid is None
-
-    asyncio.run(run())
+@asynccontextmanager
+async def open_collection(process: Process, count: int = COUNT) -> AsyncIterator[StoredCollection]:
+    async with embedded(shape=SHAPE, searching=lambda: process) as collection:
+        await collection.upsert([record(f"k{n}", VECTORS[n]) for n in range(count)])
+        assert collection.table.vectors is not None
+        await asyncio.to_thread(collection.table.vectors.settle)
+        await collection.upsert([record("last", FAR)])  # shows what is in the files by now
+        yield collection
+    assert process.pid is None
 
 
 def eager(between: float = 0.0) -> Process:
@@ -72,8 +64,9 @@ def eager(between: float = 0.0) -> Process:
     return VectorSearchProcess(many=1, crowded=1, smallest=1, between=between, rest=0.0)
 
 
-def test_the_process_answers_as_the_hub_does() -> None:
-    async def work(collection: StoredCollection) -> None:
+async def test_the_process_answers_as_the_hub_does() -> None:
+    process = eager()
+    async with open_collection(process) as collection:
         expected = [await hits(collection, request(number)) for number in range(12)]
         assert process.answered == 0
         await process.start()
@@ -81,32 +74,28 @@ def test_the_process_answers_as_the_hub_does() -> None:
         assert found == expected
         assert process.answered == 12
 
-    process = eager()
-    with_process(process, work)
 
-
-def test_every_write_is_seen_by_the_next_question() -> None:
+@pytest.mark.heavy("thousands of records")
+async def test_every_write_is_seen_by_the_next_question() -> None:
     """The process is sent each moment at once here; below, the hub searches until the next one is sent."""
-
-    async def work(collection: StoredCollection) -> None:
-        await process.start()
-        for number in range(3):
-            await collection.upsert([record(f"new{number}", QUERIES[number])])
-            assert (await hits(collection, request(number))).hits[0].key == f"new{number}"
-            await collection.upsert([record(f"new{number}", FAR)])
-            assert (await hits(collection, request(number))).hits[0].key != f"new{number}"
-            best = (await hits(collection, request(number))).hits[0].key
-            await collection.delete([best])
-            assert best not in {hit.key for hit in (await hits(collection, request(number))).hits}
-        assert (process.answered == 12) is (between == 0.0)
 
     for between in (0.0, 3600.0):
         process = eager(between)
-        with_process(process, work)
+        async with open_collection(process) as collection:
+            await process.start()
+            for number in range(3):
+                await collection.upsert([record(f"new{number}", QUERIES[number])])
+                assert (await hits(collection, request(number))).hits[0].key == f"new{number}"
+                await collection.upsert([record(f"new{number}", FAR)])
+                assert (await hits(collection, request(number))).hits[0].key != f"new{number}"
+                best = (await hits(collection, request(number))).hits[0].key
+                await collection.delete([best])
+                assert best not in {hit.key for hit in (await hits(collection, request(number))).hits}
+            assert (process.answered == 12) is (between == 0.0)
         assert process.answered > 0
 
 
-def test_a_record_that_is_deleted_after_it_was_found_is_not_a_hit() -> None:
+async def test_a_record_that_is_deleted_after_it_was_found_is_not_a_hit() -> None:
     class Late(VectorSearchProcess):
         """Loses the best record after the process has answered."""
 
@@ -117,7 +106,10 @@ def test_a_record_that_is_deleted_after_it_was_found_is_not_a_hit() -> None:
             await there[0].delete([best[0]])
             return found
 
-    async def work(collection: StoredCollection) -> None:
+    there: list[StoredCollection] = []
+    best: list[str] = []
+    process = Late(many=1, crowded=1, smallest=1)
+    async with open_collection(process) as collection:
         there.append(collection)
         expected = (await collection.nearest(request().query, EVERYTHING, 11)).hits
         best.append(expected[0].key)
@@ -125,14 +117,11 @@ def test_a_record_that_is_deleted_after_it_was_found_is_not_a_hit() -> None:
         assert (await hits(collection, request())).hits == expected[1:]
         assert process.answered == 1
 
-    there: list[StoredCollection] = []
-    best: list[str] = []
-    process = Late(many=1, crowded=1, smallest=1)
-    with_process(process, work)
 
-
-def test_questions_outlive_the_process_and_another_one_is_started() -> None:
-    async def work(collection: StoredCollection) -> None:
+@pytest.mark.heavy("thousands of records")
+async def test_questions_outlive_the_process_and_another_one_is_started() -> None:
+    process = eager()
+    async with open_collection(process) as collection:
         expected = [await hits(collection, request(number)) for number in range(12)]
         await process.start()
         for _ in range(3):
@@ -148,12 +137,10 @@ def test_questions_outlive_the_process_and_another_one_is_started() -> None:
         assert [await hits(collection, request(number)) for number in range(12)] == expected
         assert process.answered == answered + 12
 
+
+async def test_what_the_process_cannot_search_is_searched_by_the_hub() -> None:
     process = eager()
-    with_process(process, work)
-
-
-def test_what_the_process_cannot_search_is_searched_by_the_hub() -> None:
-    async def work(collection: StoredCollection) -> None:
+    async with open_collection(process) as collection:
         await process.start()
         asked = NearestRequest(request().query, And((Equal("tag", "t"), EVERYTHING)), 10)
         assert await hits(collection, asked) == await hits(collection, request())
@@ -174,34 +161,25 @@ def test_what_the_process_cannot_search_is_searched_by_the_hub() -> None:
         finally:
             os.rename(folder + ".gone", folder)
 
-    process = eager()
-    with_process(process, work)
 
-
-def test_few_questions_and_small_collections_start_no_process() -> None:
-    async def one_after_the_other(collection: StoredCollection) -> None:
+async def test_few_questions_and_small_collections_start_no_process() -> None:
+    process = VectorSearchProcess(smallest=1)
+    async with open_collection(process) as collection:
         for _ in range(40):
             await hits(collection, request())
         assert process.crowds == 0
-
-    async def crowd(collection: StoredCollection) -> None:
-        await asyncio.gather(*(hits(collection, request()) for _ in range(60)))
-
-    process = VectorSearchProcess(smallest=1)
-    with_process(process, one_after_the_other)
     process = VectorSearchProcess(smallest=COUNT + 1)
-    with_process(process, crowd)
+    async with open_collection(process) as collection:
+        await asyncio.gather(*(hits(collection, request()) for _ in range(60)))
     assert process.crowds == 0
 
 
-def test_a_crowd_starts_the_process() -> None:
-    async def work(collection: StoredCollection) -> None:
+async def test_a_crowd_starts_the_process() -> None:
+    process = VectorSearchProcess(smallest=1)
+    async with open_collection(process) as collection:
         await asyncio.gather(*(hits(collection, request()) for _ in range(60)))
         assert process.crowds == 1
         await process.start()
         assert process.answered == 0
         await asyncio.gather(*(hits(collection, request()) for _ in range(60)))
         assert process.answered > 0
-
-    process = VectorSearchProcess(smallest=1)
-    with_process(process, work)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import LONGEST, ROOT
+from tests.plugins.prices import read_prices
+from tests.plugins.tiers import ROOT, SYSTEMS
 
 SOURCE = ROOT / "src" / "tabane"
 MAP = ROOT / "ARCHITECTURE.md"
-FILES = sorted(SOURCE.rglob("*.py"))
 MOST_LINES, MOST_IMPORTS = 250, 25
 """Of hub.py: it composes the parts and does nothing else."""
 
@@ -48,10 +48,11 @@ def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def trees() -> dict[str, ast.Module]:
-    return {module(file): ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
+def trees(source: Mapping[Path, ast.Module]) -> dict[str, ast.Module]:
+    return {module(file): tree for file, tree in source.items()}
 
 
+@pytest.mark.heavy("many cases")
 def test_a_class_name_exists_once(trees: dict[str, ast.Module]) -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for name, tree in trees.items():
@@ -61,6 +62,7 @@ def test_a_class_name_exists_once(trees: dict[str, ast.Module]) -> None:
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
+@pytest.mark.heavy("many cases")
 def test_no_modules_import_each_other_in_a_circle(trees: dict[str, ast.Module]) -> None:
     assert circle({name: imported(tree, trees) - {name} for name, tree in trees.items()}) == []
 
@@ -112,5 +114,6 @@ def test_every_command_prints_through_the_door_that_cleans() -> None:
     assert wrong == [], "print with emit() or a method of Terminal, of cli/output.py"
 
 
-def test_every_file_that_is_run_first_exists() -> None:
-    assert [name for name in LONGEST.read_text().split() if not (ROOT / name).is_file()] == []
+def test_every_file_with_a_price_and_every_whole_system_exists() -> None:
+    files, _ = read_prices()
+    assert [name for name in (*files, *SYSTEMS) if not (ROOT / name).exists()] == []

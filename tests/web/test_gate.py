@@ -117,12 +117,9 @@ class Inline(HTMLParser):
         ]
 
 
-def test_the_shell_has_nothing_inline_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    async def scenario() -> str:
-        async with web_hub(tmp_path) as here:
-            return text(await (await visitor(here)).open(PAGE))
-
-    shell = asyncio.run(scenario())
+async def test_the_shell_has_nothing_inline_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    async with web_hub(tmp_path) as here:
+        shell = text(await (await visitor(here)).open(PAGE))
     parser = Inline()
     parser.feed(shell)
     assert parser.found == []

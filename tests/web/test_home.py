@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from msgspec import structs
 
 from tabane.operations import Caller, Face
@@ -45,6 +46,7 @@ async def test_what_runs_and_what_needs_attention_is_shown(tmp_path: Path) -> No
         assert "First steps" not in shown
 
 
+@pytest.mark.heavy("real pages of a hub")
 async def test_the_search_finds_tools_by_a_part_of_their_name_and_documents_by_words(tmp_path: Path) -> None:
     async with web_hub(tmp_path, {"works": child()}) as here:
         page = await visitor(here)

@@ -7,7 +7,6 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from tests.harness.mcp_registry import LocalRegistry, entry, npm
-from tests.harness.patience import run
 from tests.web.visitor import WebVisitor, text, visitor, web_hub
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -18,11 +17,10 @@ async def found(person: WebVisitor, query: str) -> str:
     return text(await person.ask("GET", f"/servers/-/find?{urlencode({'q': query})}", hx_request="true"))
 
 
-def test_a_server_is_found_and_fills_the_form(tmp_path: Path) -> None:
+async def test_a_server_is_found_and_fills_the_form(tmp_path: Path) -> None:
     packages = [npm("@acme/weather", "1.2.3", environmentVariables=[KEY])]
     listed = entry("io.github.acme/weather", description=HOSTILE, title=HOSTILE, packages=packages)
-
-    async def scenario() -> None:
+    with LocalRegistry([listed]).running() as registry:
         async with web_hub(tmp_path, registry_url=registry.url) as here:
             person = await visitor(here)
             await person.sign_in()
@@ -42,9 +40,6 @@ def test_a_server_is_found_and_fills_the_form(tmp_path: Path) -> None:
             assert "WEATHER_KEY=${WEATHER_KEY}" in text(filled)
             assert "no server for" in await found(person, "nosuch")
             assert not (await found(person, " ")).strip()
-
-    with LocalRegistry([listed]).running() as registry:
-        run(scenario)
 
 
 async def test_why_the_registry_cannot_be_asked_is_shown(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ VALUES: Any = some.recursive(
 )
 
 
+@pytest.mark.heavy("many cases")
 @given(some.dictionaries(some.text(), VALUES))
 def test_order_and_white_space_do_not_count(value: dict[str, Any]) -> None:
     turned = dict(reversed(list(value.items())))

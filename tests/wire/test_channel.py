@@ -7,8 +7,8 @@ import os
 import socket
 import time
 import tracemalloc
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from itertools import pairwise
 
 import pytest
@@ -75,6 +75,7 @@ def test_a_stream_without_newlines_holds_no_more_than_its_limit() -> None:
     assert len(splitter.oversized) == 1
 
 
+@pytest.mark.heavy("many cases")
 def test_single_bytes_do_not_cost_more_than_what_they_are() -> None:
     splitter = LineSplitter(1 << 20)
     tracemalloc.start()
@@ -90,8 +91,8 @@ def test_single_bytes_do_not_cost_more_than_what_they_are() -> None:
 # -- batches -------------------------------------------------------------------------------------
 
 
-def test_what_is_sent_in_a_batch_goes_out_in_one_write_at_its_end() -> None:
-    async def run(ends: Ends) -> None:
+async def test_what_is_sent_in_a_batch_goes_out_in_one_write_at_its_end() -> None:
+    with closing(Ends(socket.SOCK_SEQPACKET)) as ends:
         channel = ends.channel()
         with ends.batch:
             channel.send(b"1\n")
@@ -103,11 +104,9 @@ def test_what_is_sent_in_a_batch_goes_out_in_one_write_at_its_end() -> None:
         assert ends.peer.recv(100) == b"1\n2\n3\n"
         assert ends.received() == b""
 
-    play(run, socket.SOCK_SEQPACKET)
 
-
-def test_later_work_comes_after_the_flush_of_the_outermost_batch_and_before_the_next_line() -> None:
-    async def run(ends: Ends) -> None:
+async def test_later_work_comes_after_the_flush_of_the_outermost_batch_and_before_the_next_line() -> None:
+    with closing(Ends()) as ends:
         done: list[object] = []
 
         def handle(line: bytes) -> None:
@@ -122,11 +121,9 @@ def test_later_work_comes_after_the_flush_of_the_outermost_batch_and_before_the_
             await ends.until(lambda count=count: len(done) == count)  # type: ignore[misc]
         assert done == [b"1", b"1\n"] * 2
 
-    play(run)
 
-
-def test_lines_wait_for_later_work_that_piles_up() -> None:
-    async def run(ends: Ends) -> None:
+async def test_lines_wait_for_later_work_that_piles_up() -> None:
+    with closing(Ends()) as ends:
         handled, most = [0], [0]
 
         def catch_up() -> None:
@@ -140,8 +137,6 @@ def test_lines_wait_for_later_work_that_piles_up() -> None:
         ends.channel(on_line=handle).start()
         ends.peer.sendall(b"1\n" * 1_000)
         await ends.until(lambda: most[0] == channels.MOST_LATER)
-
-    play(run)
 
 
 def test_later_work_without_a_batch_is_done_at_once() -> None:
@@ -166,16 +161,14 @@ def test_later_work_that_fails_is_logged_and_the_rest_is_done(caplog: pytest.Log
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_without_a_batch_a_line_goes_out_at_once() -> None:
-    async def run(ends: Ends) -> None:
+async def test_without_a_batch_a_line_goes_out_at_once() -> None:
+    with closing(Ends()) as ends:
         ends.channel().send(b"1\n")
         assert ends.peer.recv(100) == b"1\n"
 
-    play(run)
 
-
-def test_a_batch_that_raises_still_sends() -> None:
-    async def run(ends: Ends) -> None:
+async def test_a_batch_that_raises_still_sends() -> None:
+    with closing(Ends()) as ends:
         channel = ends.channel()
 
         def fail_in_a_batch() -> None:
@@ -189,11 +182,10 @@ def test_a_batch_that_raises_still_sends() -> None:
         channel.send(b"2\n")
         assert ends.peer.recv(100) == b"2\n"
 
-    play(run)
 
+async def test_one_channel_that_breaks_at_the_flush_does_not_hold_up_the_others() -> None:
+    with closing(Ends()) as ends:
 
-def test_one_channel_that_breaks_at_the_flush_does_not_hold_up_the_others() -> None:
-    async def run(ends: Ends) -> None:
         def fail(why: str) -> None:
             raise ZeroDivisionError(why)
 
@@ -208,14 +200,12 @@ def test_one_channel_that_breaks_at_the_flush_does_not_hold_up_the_others() -> N
         assert broken.closed
         assert [str(error) for error in ends.raised] == ["Broken pipe"]
 
-    play(run)
-
 
 # -- reading -------------------------------------------------------------------------------------
 
 
-def test_lines_arrive_whole_and_in_order() -> None:
-    async def run(ends: Ends) -> None:
+async def test_lines_arrive_whole_and_in_order() -> None:
+    with closing(Ends()) as ends:
         ends.channel().start()
         expected = [b"%d" % number * (number % 50 + 1) for number in range(20_000)]
         stream = b"\n".join(expected) + b"\n"
@@ -224,11 +214,9 @@ def test_lines_arrive_whole_and_in_order() -> None:
         await ends.until(lambda: len(ends.lines) == len(expected))
         assert ends.lines == expected
 
-    play(run)
 
-
-def test_a_line_cut_by_the_end_of_the_stream_is_still_given() -> None:
-    async def run(ends: Ends) -> None:
+async def test_a_line_cut_by_the_end_of_the_stream_is_still_given() -> None:
+    with closing(Ends()) as ends:
         ends.channel().start()
         ends.peer.sendall(b"whole\n \ncut")
         ends.peer.close()
@@ -236,22 +224,18 @@ def test_a_line_cut_by_the_end_of_the_stream_is_still_given() -> None:
         assert ends.lines == [b"whole", b"cut"]
         assert ends.closed == ["end of file"]
 
-    play(run)
 
-
-def test_a_blank_end_is_no_line() -> None:
-    async def run(ends: Ends) -> None:
+async def test_a_blank_end_is_no_line() -> None:
+    with closing(Ends()) as ends:
         ends.channel().start()
         ends.peer.sendall(b"whole\n \r")
         ends.peer.close()
         await ends.until(lambda: ends.closed)
         assert ends.lines == [b"whole"]
 
-    play(run)
 
-
-def test_the_owner_is_told_the_head_of_a_line_that_was_too_long() -> None:
-    async def run(ends: Ends) -> None:
+async def test_the_owner_is_told_the_head_of_a_line_that_was_too_long() -> None:
+    with closing(Ends()) as ends:
         ends.channel(max_line=10).start()
         ends.peer.sendall(b'a\n{"id":1,"result":1}\nb\n')
         await ends.until(lambda: len(ends.lines) == 2)
@@ -259,11 +243,10 @@ def test_the_owner_is_told_the_head_of_a_line_that_was_too_long() -> None:
         assert ends.heads == [b'{"id":1,"r']
         assert not ends.closed
 
-    play(run)
 
+async def test_a_handler_that_raises_costs_its_own_line_alone() -> None:
+    with closing(Ends()) as ends:
 
-def test_a_handler_that_raises_costs_its_own_line_alone() -> None:
-    async def run(ends: Ends) -> None:
         def read(line: bytes) -> None:
             ends.lines.append(line)
             if line == b"bad":
@@ -277,11 +260,9 @@ def test_a_handler_that_raises_costs_its_own_line_alone() -> None:
         assert [str(error) for error in ends.raised] == ["bad"]
         assert not channel.closed
 
-    play(run)
 
-
-def test_nothing_is_read_before_the_start() -> None:
-    async def run(ends: Ends) -> None:
+async def test_nothing_is_read_before_the_start() -> None:
+    with closing(Ends()) as ends:
         channel = ends.channel()
         ends.peer.sendall(b"early\n")
         # Filling and draining the outbox resumes what was paused, and this was not.
@@ -293,11 +274,10 @@ def test_nothing_is_read_before_the_start() -> None:
         channel.start()
         await ends.until(lambda: ends.lines)
 
-    play(run)
 
+async def test_a_handler_may_close_the_channel_and_gets_nothing_more() -> None:
+    with closing(Ends()) as ends:
 
-def test_a_handler_may_close_the_channel_and_gets_nothing_more() -> None:
-    async def run(ends: Ends) -> None:
         def read(line: bytes) -> None:
             ends.lines.append(line)
             channel.send(b"last words\n")
@@ -313,14 +293,12 @@ def test_a_handler_may_close_the_channel_and_gets_nothing_more() -> None:
         assert ends.heads == []
         assert ends.closed == ["enough"]
 
-    play(run)
-
 
 # -- writing -------------------------------------------------------------------------------------
 
 
-def test_lines_reach_a_slow_reader_whole_and_in_order() -> None:
-    async def run(ends: Ends) -> None:
+async def test_lines_reach_a_slow_reader_whole_and_in_order() -> None:
+    with closing(Ends()) as ends:
         channel = ends.channel()
         expected = b""
         got = b""
@@ -338,13 +316,10 @@ def test_lines_reach_a_slow_reader_whole_and_in_order() -> None:
         assert got == expected
         assert channel.unsent == 0
 
-    play(run)
 
-
-def test_a_large_line_is_not_copied_at_every_write() -> None:
+async def test_a_large_line_is_not_copied_at_every_write() -> None:
     """Over a pipe 48 MiB go out in 768 pieces; copying the rest each time would move 18 GiB."""
-
-    async def run(ends: Ends) -> None:
+    with closing(Ends()) as ends:
         read_fd, write_fd = os.pipe()
         os.set_blocking(write_fd, False)
         os.set_blocking(read_fd, False)
@@ -366,11 +341,9 @@ def test_a_large_line_is_not_copied_at_every_write() -> None:
         assert size == len(line) + 5
         assert peak < 16 << 20
 
-    play(run)
 
-
-def test_a_peer_that_does_not_read_is_not_read_until_it_does() -> None:
-    async def run(ends: Ends) -> None:
+async def test_a_peer_that_does_not_read_is_not_read_until_it_does() -> None:
+    with closing(Ends()) as ends:
         channel = ends.channel(pause_at=200_000)
         channel.start()
         while channel.unsent <= 200_000:
@@ -381,11 +354,9 @@ def test_a_peer_that_does_not_read_is_not_read_until_it_does() -> None:
         await ends.until(lambda: ends.drain() and ends.lines)
         assert channel.unsent == 0
 
-    play(run)
 
-
-def test_the_pause_comes_also_when_the_outbox_grows_after_it_stalled() -> None:
-    async def run(ends: Ends) -> None:
+async def test_the_pause_comes_also_when_the_outbox_grows_after_it_stalled() -> None:
+    with closing(Ends()) as ends:
         channel = ends.channel(pause_at=200_000)
         channel.start()
         while not channel.unsent:
@@ -399,11 +370,9 @@ def test_the_pause_comes_also_when_the_outbox_grows_after_it_stalled() -> None:
         await ends.turns()
         assert ends.lines == [b"first"]
 
-    play(run)
 
-
-def test_a_peer_that_answers_is_read_on_while_it_does_not_read() -> None:
-    async def run(ends: Ends) -> None:
+async def test_a_peer_that_answers_is_read_on_while_it_does_not_read() -> None:
+    with closing(Ends()) as ends:
         channel = ends.channel(pause_at=None)
         channel.start()
         channel.send(b"x" * (4 << 20) + b"\n")
@@ -411,11 +380,9 @@ def test_a_peer_that_answers_is_read_on_while_it_does_not_read() -> None:
         await ends.until(lambda: ends.lines)
         assert channel.unsent > 1 << 20
 
-    play(run)
 
-
-def test_a_peer_that_never_reads_is_dropped_when_its_outbox_is_full() -> None:
-    async def run(ends: Ends) -> None:
+async def test_a_peer_that_never_reads_is_dropped_when_its_outbox_is_full() -> None:
+    with closing(Ends()) as ends:
         channel = ends.channel(max_outbox=1 << 20)
         channel.start()
         sent = 0
@@ -427,14 +394,12 @@ def test_a_peer_that_never_reads_is_dropped_when_its_outbox_is_full() -> None:
         assert channel.unsent == 0
         await ends.turns()
 
-    play(run)
-
 
 # -- ends ----------------------------------------------------------------------------------------
 
 
-def test_on_close_is_called_once_whoever_closes() -> None:
-    async def run(ends: Ends) -> None:
+async def test_on_close_is_called_once_whoever_closes() -> None:
+    with closing(Ends()) as ends:
         channel = ends.channel()
         channel.start()
         ends.peer.close()
@@ -446,21 +411,17 @@ def test_on_close_is_called_once_whoever_closes() -> None:
         await ends.turns()
         assert ends.closed == ["first"]
 
-    play(run)
 
-
-def test_a_peer_that_is_gone_is_noticed_by_writing() -> None:
-    async def run(ends: Ends) -> None:
+async def test_a_peer_that_is_gone_is_noticed_by_writing() -> None:
+    with closing(Ends()) as ends:
         channel = ends.channel()
         ends.peer.close()
         channel.send(b"x\n")
         assert ends.closed == ["Broken pipe"]
 
-    play(run)
 
-
-def test_a_peer_that_goes_while_its_outbox_waits_is_noticed() -> None:
-    async def run(ends: Ends) -> None:
+async def test_a_peer_that_goes_while_its_outbox_waits_is_noticed() -> None:
+    with closing(Ends()) as ends:
         channel = ends.channel()
         channel.send(b"x" * (8 << 20) + b"\n")
         assert channel.unsent
@@ -468,11 +429,9 @@ def test_a_peer_that_goes_while_its_outbox_waits_is_noticed() -> None:
         await ends.until(lambda: ends.closed)
         assert len(ends.closed) == 1
 
-    play(run)
 
-
-def test_a_half_closed_channel_still_reads() -> None:
-    async def run(ends: Ends) -> None:
+async def test_a_half_closed_channel_still_reads() -> None:
+    with closing(Ends()) as ends:
         read_fd, theirs = os.pipe()
         ours, write_fd = os.pipe()
         for fd in (read_fd, write_fd):
@@ -494,11 +453,9 @@ def test_a_half_closed_channel_still_reads() -> None:
         assert ends.closed == ["end of file"]
         os.close(ours)
 
-    play(run)
 
-
-def test_ending_writing_toward_a_peer_that_does_not_read_lets_it_be_heard_again() -> None:
-    async def run(ends: Ends) -> None:
+async def test_ending_writing_toward_a_peer_that_does_not_read_lets_it_be_heard_again() -> None:
+    with closing(Ends()) as ends:
         read_fd, theirs = os.pipe()
         ours, write_fd = os.pipe()
         for fd in (read_fd, write_fd):
@@ -512,22 +469,18 @@ def test_ending_writing_toward_a_peer_that_does_not_read_lets_it_be_heard_again(
         await ends.until(lambda: ends.closed)
         os.close(ours)
 
-    play(run)
 
-
-def test_ending_writing_leaves_a_socket_open() -> None:
-    async def run(ends: Ends) -> None:
+async def test_ending_writing_leaves_a_socket_open() -> None:
+    with closing(Ends()) as ends:
         channel = ends.channel()
         channel.end_writing()
         channel.send(b"x\n")
         assert ends.peer.recv(10) == b"x\n"
 
-    play(run)
-
 
 @pytest.mark.parametrize("end", ["peer", "owner", "half"])
-def test_descriptors_are_closed_however_it_ends(end: str) -> None:
-    async def run(ends: Ends) -> None:
+async def test_descriptors_are_closed_however_it_ends(end: str) -> None:
+    with closing(Ends()) as ends:
         read_fd, theirs = os.pipe()
         ours, write_fd = os.pipe()
         for fd in (read_fd, write_fd):
@@ -546,18 +499,15 @@ def test_descriptors_are_closed_however_it_ends(end: str) -> None:
         assert os.read(ours, 10) == b""
         os.close(ours)
 
-    play(run)
-
 
 # -- the stage -----------------------------------------------------------------------------------
 
 # -- time ----------------------------------------------------------------------------------------
 
 
-def test_the_loop_turns_while_a_peer_floods() -> None:
+async def test_the_loop_turns_while_a_peer_floods() -> None:
     """Hundreds of lines in the pipe: others get their turns between slices of them."""
-
-    async def run(ends: Ends) -> None:
+    with closing(Ends()) as ends:
         turns_at: list[int] = []
         lines = 0
 
@@ -582,11 +532,9 @@ def test_the_loop_turns_while_a_peer_floods() -> None:
         most = max(after - before for before, after in pairwise(turns_at))
         assert most <= 50
 
-    play(run)
 
-
-def test_a_line_that_is_waited_for_holds_up_the_next_and_reading() -> None:
-    async def run(ends: Ends) -> None:
+async def test_a_line_that_is_waited_for_holds_up_the_next_and_reading() -> None:
+    with closing(Ends()) as ends:
         loop = asyncio.get_running_loop()
         gates: list[asyncio.Future[None]] = []
         seen: list[bytes] = []
@@ -608,11 +556,9 @@ def test_a_line_that_is_waited_for_holds_up_the_next_and_reading() -> None:
             await ends.until(lambda count=count: len(seen) > count or bool(ends.closed))  # type: ignore[misc]
         assert ends.closed == ["end of file"]
 
-    play(run)
 
-
-def test_a_peer_that_is_known_to_be_gone_is_read_to_its_last_line() -> None:
-    async def run(ends: Ends) -> None:
+async def test_a_peer_that_is_known_to_be_gone_is_read_to_its_last_line() -> None:
+    with closing(Ends()) as ends:
         loop = asyncio.get_running_loop()
         gate: asyncio.Future[None] = loop.create_future()
         seen: list[bytes] = []
@@ -630,13 +576,11 @@ def test_a_peer_that_is_known_to_be_gone_is_read_to_its_last_line() -> None:
         await ends.until(lambda: bool(ends.closed))
         assert (len(seen), ends.closed) == (20_001, ["it died"])
 
-    play(run)
-
 
 class Ends:
     """A socket pair: channels are made over one end, the other is the peer's and does not block."""
 
-    def __init__(self, kind: socket.SocketKind) -> None:
+    def __init__(self, kind: socket.SocketKind = socket.SOCK_STREAM) -> None:
         mine, self.peer = socket.socketpair(socket.AF_UNIX, kind)
         mine.setblocking(False)
         self.peer.setblocking(False)
@@ -721,21 +665,9 @@ class Ends:
             while not condition():  # noqa: ASYNC110 - one turn of the loop at a time is what is watched
                 await asyncio.sleep(0)
 
-    @contextmanager
-    def on_stage(self) -> Iterator[Ends]:
-        try:
-            yield self
-        finally:
-            for channel in self._channels:
-                channel.close("the test is over")
-            self.peer.close()
-            for fd in self._spares:
-                os.close(fd)
-
-
-def play(scene: Callable[[Ends], Awaitable[None]], kind: socket.SocketKind = socket.SOCK_STREAM) -> None:
-    async def run() -> None:
-        with Ends(kind).on_stage() as ends:
-            await scene(ends)
-
-    asyncio.run(run())
+    def close(self) -> None:
+        for channel in self._channels:
+            channel.close("the test is over")
+        self.peer.close()
+        for fd in self._spares:
+            os.close(fd)

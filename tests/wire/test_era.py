@@ -132,6 +132,7 @@ def test_meta_is_taken_out_of_params(
     assert spelt(given_params) == rest
 
 
+@pytest.mark.heavy("many cases")
 @given(st.dictionaries(STRINGS.map(json.loads).filter(lambda key: key != "_meta"), VALUES), METAS)
 def test_meta_that_is_put_back_is_what_was_taken(params: dict[str, str], meta: dict[str, str]) -> None:
     whole = era.with_meta(members(params), members(meta))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as stdlib
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
@@ -12,7 +13,14 @@ from msgspec import Raw
 from tabane.wire import json
 from tabane.wire.era import META_CAPABILITIES
 from tabane.wire.extensions import EXTENSIONS, SKILLS, TASKS, UI, Extension, carried
-from tabane.wire.negotiation import announced, extensions_in, filtered, offered_to_servers, passed_on
+from tabane.wire.negotiation import (
+    announced,
+    extensions_in,
+    filtered,
+    of_one_server,
+    offered_to_servers,
+    passed_on,
+)
 
 _values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -81,3 +89,20 @@ def test_each_side_is_told_only_what_it_should_announce() -> None:
     assert {name: bytes(value) for name, value in offered_to_servers([both, servers]).items()} == {
         "a/b": b'{"x":1}'
     }
+
+
+@pytest.mark.parametrize(
+    ("modern", "whole", "names"),
+    [
+        (False, True, ["tools", "logging", "tasks", "experimental", "acme"]),
+        (True, True, ["tools", "logging", "experimental", "acme"]),
+        (False, False, ["tools", "logging"]),
+        (True, False, ["tools", "logging"]),
+    ],
+)
+def test_a_client_of_one_server_is_told_what_its_era_and_its_connection_can_use(
+    modern: bool, whole: bool, names: list[str]
+) -> None:
+    capabilities = _members({"tools": {}, "logging": {}, "tasks": {}, "experimental": {}, "acme": {"x": 1}})
+    told = of_one_server(capabilities, modern=modern, whole=whole)
+    assert told == {name: capabilities[name] for name in names}

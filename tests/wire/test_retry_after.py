@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.wire.retry_after import LONGEST, http_date, retry_after
+from tabane.wire.retry_after import LONGEST, http_date, retry_after, retry_header
 
 NOW = 784_111_717.0  # Sun, 06 Nov 1994 08:48:37 GMT, a minute before the dates of RFC 9110
 MOMENTS = st.datetimes(datetime(1950, 1, 1), datetime(2040, 1, 1)).map(
@@ -59,6 +59,25 @@ def test_a_wait_is_seconds_or_a_date_in_three_forms(value: str | None, seconds: 
 def test_a_wait_of_any_text_is_within_bounds_or_none(value: str) -> None:
     seconds = retry_after(value, NOW)
     assert seconds is None or 0 <= seconds <= LONGEST
+
+
+@pytest.mark.parametrize(
+    ("seconds", "value"),
+    [
+        (0, 1),
+        (0.2, 1),
+        (1, 1),
+        (1.001, 2),
+        (1.5, 2),
+        (2.5, 3),
+        (59.999, 60),
+        (LONGEST, 31_622_400),
+        (9e99, 31_622_400),
+    ],
+)
+def test_whoever_waits_as_long_as_the_header_says_has_waited_long_enough(seconds: float, value: int) -> None:
+    assert retry_header(seconds) == b"%d" % value
+    assert retry_after(str(value), NOW) == value
 
 
 @given(MOMENTS)

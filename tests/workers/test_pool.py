@@ -7,7 +7,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import psutil
@@ -30,21 +31,16 @@ def program(*more: str, memory: int = 0, errors: int | None = None) -> Program:
     return Program((*COMMAND, *more), {**os.environ}, memory, errors)
 
 
-def run(
-    script: Callable[[Pool], Awaitable[None]], *, idle: float = LONG, capacity: Capacity | None = None
-) -> None:
-    run_with(script, Pool(program(), capacity, idle=idle))
-
-
-def run_with(script: Callable[[Pool], Awaitable[None]], pool: Pool) -> None:
-    async def whole() -> None:
-        try:
-            await script(pool)
-        finally:
-            await pool.close()
-            assert pool.pids == []
-
-    asyncio.run(asyncio.wait_for(whole(), LONG))
+@asynccontextmanager
+async def open_pool(
+    started: Program | None = None, capacity: Capacity | None = None, *, idle: float = LONG
+) -> AsyncIterator[Pool]:
+    pool = Pool(started or program(), capacity, idle=idle)
+    try:
+        yield pool
+    finally:
+        await pool.close()
+        assert pool.pids == []
 
 
 def block_until(path: Path) -> None:
@@ -58,8 +54,8 @@ def gone(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-def test_a_request_is_answered_and_the_worker_is_used_again() -> None:
-    async def script(pool: Pool) -> None:
+async def test_a_request_is_answered_and_the_worker_is_used_again() -> None:
+    async with open_pool() as pool:
         assert pool.pids == []
         assert await pool.ask(b"a", BUDGET) == b"a"
         first = pool.pids
@@ -67,58 +63,46 @@ def test_a_request_is_answered_and_the_worker_is_used_again() -> None:
         assert pool.pids == first
         assert len(first) == 1
 
-    run(script)
 
-
-def test_an_answer_may_be_long() -> None:
-    async def script(pool: Pool) -> None:
+async def test_an_answer_may_be_long() -> None:
+    async with open_pool() as pool:
         body = b"x" * 20_000_000
         assert await pool.ask(body, BUDGET) == body
 
-    run(script)
 
-
-def test_a_body_that_is_too_long_is_refused() -> None:
-    async def script(pool: Pool) -> None:
+async def test_a_body_that_is_too_long_is_refused() -> None:
+    async with open_pool() as pool:
         with pytest.raises(ValueError, match="bytes"):
             await pool.ask(bytes(LONGEST + 1), BUDGET)
         assert await pool.ask(b"next", BUDGET) == b"next"
 
-    run(script)
-
 
 @pytest.mark.parametrize("verb", [b"spin", b"c"])
-def test_work_beyond_its_processor_time_is_given_up(verb: bytes) -> None:
-    async def script(pool: Pool) -> None:
+async def test_work_beyond_its_processor_time_is_given_up(verb: bytes) -> None:
+    async with open_pool() as pool:
         with pytest.raises(WorkerSpent, match="CPU time"):
             await pool.ask(verb, SHORT)
         assert await pool.ask(b"next", BUDGET) == b"next"
 
-    run(script)
 
-
-def test_the_processor_time_of_one_request_is_not_taken_from_the_next() -> None:
-    async def script(pool: Pool) -> None:
+async def test_the_processor_time_of_one_request_is_not_taken_from_the_next() -> None:
+    async with open_pool() as pool:
         first = await pool.ask(b"pid", BUDGET)
         for _ in range(50):
             assert await pool.ask(b"x" * 1_000_000, Budget(seconds=5, deadline=LONG))
         assert await pool.ask(b"pid", BUDGET) == first
 
-    run(script)
 
-
-def test_work_that_hangs_is_given_up_by_the_clock(tmp_path: Path) -> None:
-    async def script(pool: Pool) -> None:
+async def test_work_that_hangs_is_given_up_by_the_clock(tmp_path: Path) -> None:
+    async with open_pool() as pool:
         await pool.ask(b"a", BUDGET)
         with pytest.raises(WorkerSpent, match="did not finish"):
             await pool.ask(b"wait %s" % bytes(tmp_path / "never"), Budget(seconds=60, deadline=0.2))
         assert await pool.ask(b"next", BUDGET) == b"next"
 
-    run(script)
 
-
-def test_others_are_answered_while_one_request_is_pending(tmp_path: Path) -> None:
-    async def script(pool: Pool) -> None:
+async def test_others_are_answered_while_one_request_is_pending(tmp_path: Path) -> None:
+    async with open_pool() as pool:
         pending = [
             asyncio.create_task(pool.ask(b"wait %s" % bytes(tmp_path / "go"), BUDGET, key="slow"))
             for _ in range(5)
@@ -130,11 +114,9 @@ def test_others_are_answered_while_one_request_is_pending(tmp_path: Path) -> Non
         (tmp_path / "go").touch()
         assert await asyncio.gather(*pending) == [b"waited"] * 5
 
-    run(script)
 
-
-def test_keys_take_turns(tmp_path: Path) -> None:
-    async def script(pool: Pool) -> None:
+async def test_keys_take_turns(tmp_path: Path) -> None:
+    async with open_pool(capacity=Capacity(turns=1, each=1)) as pool:
         order: list[str] = []
 
         async def ask(key: str, body: bytes) -> None:
@@ -149,8 +131,6 @@ def test_keys_take_turns(tmp_path: Path) -> None:
         await asyncio.gather(begun, *waiting)
         assert order == ["a", "a", "b", "c", "a", "a", "a"]
 
-    run(script, capacity=Capacity(turns=1, each=1))
-
 
 QUICK = Budget(seconds=60, deadline=LONG, quick=0.1)
 LANES = Capacity(turns=3, each=2, slow=2)
@@ -160,8 +140,9 @@ def is_lowered(pid: int) -> bool:
     return psutil.Process(pid).nice() == min(psutil.Process().nice() + LOWER, 19)
 
 
-def test_slow_requests_of_many_keys_leave_a_worker_to_the_others(tmp_path: Path) -> None:
-    async def script(pool: Pool) -> None:
+@pytest.mark.heavy("many cases")
+async def test_slow_requests_of_many_keys_leave_a_worker_to_the_others(tmp_path: Path) -> None:
+    async with open_pool(capacity=LANES) as pool:
         body = b"burn %s" % bytes(tmp_path / "go")
         slow = [asyncio.create_task(pool.ask(body, QUICK, key=f"slow {nth}")) for nth in range(5)]
         await until(lambda: len(pool.busy) == 2 and all(is_lowered(pid) for pid in pool.busy))
@@ -172,11 +153,9 @@ def test_slow_requests_of_many_keys_leave_a_worker_to_the_others(tmp_path: Path)
         (tmp_path / "go").touch()
         assert await asyncio.gather(*slow) == [b"burned"] * 5
 
-    run(script, capacity=LANES)
 
-
-def test_a_worker_of_a_slow_request_is_not_used_again(tmp_path: Path) -> None:
-    async def script(pool: Pool) -> None:
+async def test_a_worker_of_a_slow_request_is_not_used_again(tmp_path: Path) -> None:
+    async with open_pool(capacity=LANES) as pool:
         slow = asyncio.create_task(pool.ask(b"burn %s" % bytes(tmp_path / "go"), QUICK))
         await until(lambda: any(map(is_lowered, pool.busy)))
         (tmp_path / "go").touch()
@@ -185,11 +164,11 @@ def test_a_worker_of_a_slow_request_is_not_used_again(tmp_path: Path) -> None:
         assert not is_lowered(other)
         assert int(await pool.ask(b"pid", QUICK, key="other")) == other
 
-    run(script, capacity=LANES)
 
-
-def test_a_key_with_a_slow_request_begins_in_the_slow_lane_until_a_request_is_quick(tmp_path: Path) -> None:
-    async def script(pool: Pool) -> None:
+async def test_a_key_with_a_slow_request_begins_in_the_slow_lane_until_a_request_is_quick(
+    tmp_path: Path,
+) -> None:
+    async with open_pool(capacity=LANES) as pool:
         assert await pool.ask(b"pid", QUICK, key="a")
         slow = asyncio.create_task(pool.ask(b"burn %s" % bytes(tmp_path / "go"), QUICK, key="a"))
         await until(lambda: any(map(is_lowered, pool.busy)))
@@ -201,11 +180,9 @@ def test_a_key_with_a_slow_request_begins_in_the_slow_lane_until_a_request_is_qu
         assert first != second, "the first one was answered by a worker of the slow lane"
         assert second == third
 
-    run(script, capacity=LANES)
 
-
-def test_a_worker_is_reserved_for_keys_that_were_quick(tmp_path: Path) -> None:
-    async def script(pool: Pool) -> None:
+async def test_a_worker_is_reserved_for_keys_that_were_quick(tmp_path: Path) -> None:
+    async with open_pool(capacity=Capacity(turns=3, each=2, slow=2, reserved=1)) as pool:
         assert await pool.ask(b"first", QUICK, key="known") == b"first"
         body = b"wait %s" % bytes(tmp_path / "go")
         unknown = [asyncio.create_task(pool.ask(body, QUICK, key=f"new {nth}")) for nth in range(5)]
@@ -216,11 +193,9 @@ def test_a_worker_is_reserved_for_keys_that_were_quick(tmp_path: Path) -> None:
         (tmp_path / "go").touch()
         assert await asyncio.gather(*unknown) == [b"waited"] * 5
 
-    run(script, capacity=Capacity(turns=3, each=2, slow=2, reserved=1))
 
-
-def test_a_request_that_may_take_a_while_leaves_the_reserved_worker_to_others(tmp_path: Path) -> None:
-    async def script(pool: Pool) -> None:
+async def test_a_request_that_may_take_a_while_leaves_the_reserved_worker_to_others(tmp_path: Path) -> None:
+    async with open_pool(capacity=Capacity(turns=3, each=3, slow=2, reserved=1)) as pool:
         for key in ("a", "b"):
             assert await pool.ask(b"first", QUICK, key=key) == b"first"
         body = b"wait %s" % bytes(tmp_path / "go")
@@ -231,11 +206,10 @@ def test_a_request_that_may_take_a_while_leaves_the_reserved_worker_to_others(tm
         (tmp_path / "go").touch()
         assert await asyncio.gather(*long) == [b"waited"] * 4
 
-    run(script, capacity=Capacity(turns=3, each=3, slow=2, reserved=1))
 
-
-def test_requests_without_a_quick_time_are_never_slow(tmp_path: Path) -> None:
-    async def script(pool: Pool) -> None:
+@pytest.mark.heavy("many cases")
+async def test_requests_without_a_quick_time_are_never_slow(tmp_path: Path) -> None:
+    async with open_pool(capacity=LANES) as pool:
         body = b"burn %s" % bytes(tmp_path / "go")
         tasks = [asyncio.create_task(pool.ask(body, BUDGET, key=f"{nth}")) for nth in range(3)]
         await until(lambda: len(pool.busy) == 3)
@@ -244,11 +218,9 @@ def test_requests_without_a_quick_time_are_never_slow(tmp_path: Path) -> None:
         (tmp_path / "go").touch()
         assert await asyncio.gather(*tasks) == [b"burned"] * 3
 
-    run(script, capacity=LANES)
 
-
-def test_too_many_requests_of_a_key_are_refused_and_another_key_is_not(tmp_path: Path) -> None:
-    async def script(pool: Pool) -> None:
+async def test_too_many_requests_of_a_key_are_refused_and_another_key_is_not(tmp_path: Path) -> None:
+    async with open_pool(capacity=Capacity(waiting=2)) as pool:
         pending = [
             asyncio.create_task(pool.ask(b"wait %s" % bytes(tmp_path / "go"), BUDGET, key="slow"))
             for _ in range(6)
@@ -260,11 +232,9 @@ def test_too_many_requests_of_a_key_are_refused_and_another_key_is_not(tmp_path:
         (tmp_path / "go").touch()
         assert await asyncio.gather(*(task for task in pending if task not in refused)) == [b"waited"] * 3
 
-    run(script, capacity=Capacity(waiting=2))
 
-
-def test_too_many_bytes_are_refused(tmp_path: Path) -> None:
-    async def script(pool: Pool) -> None:
+async def test_too_many_bytes_are_refused(tmp_path: Path) -> None:
+    async with open_pool(capacity=Capacity(size=1000)) as pool:
         pending = asyncio.create_task(pool.ask(b"wait %s" % bytes(tmp_path / "go"), BUDGET))
         await until(lambda: bool(pool.busy))
         with pytest.raises(WorkerBusy):
@@ -273,11 +243,9 @@ def test_too_many_bytes_are_refused(tmp_path: Path) -> None:
         await pending
         assert await pool.ask(b"x" * 1000, BUDGET) == b"x" * 1000
 
-    run(script, capacity=Capacity(size=1000))
 
-
-def test_a_request_waits_for_its_turn_no_longer_than_it_wants(tmp_path: Path) -> None:
-    async def script(pool: Pool) -> None:
+async def test_a_request_waits_for_its_turn_no_longer_than_it_wants(tmp_path: Path) -> None:
+    async with open_pool(capacity=Capacity(turns=1)) as pool:
         pending = asyncio.create_task(pool.ask(b"wait %s" % bytes(tmp_path / "go"), BUDGET))
         await until(lambda: bool(pool.busy))
         with pytest.raises(WorkerBusy):
@@ -286,11 +254,9 @@ def test_a_request_waits_for_its_turn_no_longer_than_it_wants(tmp_path: Path) ->
         (tmp_path / "go").touch()
         await pending
 
-    run(script, capacity=Capacity(turns=1))
 
-
-def test_a_request_that_nobody_waits_for_any_more_leaves_no_trace(tmp_path: Path) -> None:
-    async def script(pool: Pool) -> None:
+async def test_a_request_that_nobody_waits_for_any_more_leaves_no_trace(tmp_path: Path) -> None:
+    async with open_pool(capacity=Capacity(turns=1, size=1000)) as pool:
         begun = asyncio.create_task(pool.ask(b"wait %s" % bytes(tmp_path / "go"), BUDGET))
         await until(lambda: bool(pool.busy))
         waiting = asyncio.create_task(pool.ask(b"x", BUDGET))
@@ -302,76 +268,61 @@ def test_a_request_that_nobody_waits_for_any_more_leaves_no_trace(tmp_path: Path
         assert pool.pids == []
         assert await pool.ask(b"next", BUDGET) == b"next"
 
-    run(script, capacity=Capacity(turns=1, size=1000))
 
-
-def test_a_worker_that_died_of_something_else_costs_no_request(tmp_path: Path) -> None:
-    async def script(pool: Pool) -> None:
+async def test_a_worker_that_died_of_something_else_costs_no_request(tmp_path: Path) -> None:
+    async with open_pool() as pool:
         assert await pool.ask(b"once %s" % bytes(tmp_path / "died"), BUDGET) == b"once %s" % bytes(
             tmp_path / "died"
         )
 
-    run(script)
 
-
-def test_a_request_that_kills_twice_is_given_up(tmp_path: Path) -> None:
-    async def script(pool: Pool) -> None:
+async def test_a_request_that_kills_twice_is_given_up(tmp_path: Path) -> None:
+    async with open_pool() as pool:
         others = [asyncio.create_task(pool.ask(b"%d" % nth, BUDGET, key="other")) for nth in range(5)]
         with pytest.raises(WorkerEnded):
             await pool.ask(b"die", BUDGET)
         assert await asyncio.gather(*others) == [b"%d" % nth for nth in range(5)]
 
-    run(script)
 
-
+@pytest.mark.heavy("many cases")
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hold a process to its memory")
-def test_memory_is_bounded() -> None:
-    async def script(pool: Pool) -> None:
+async def test_memory_is_bounded() -> None:
+    async with open_pool(program(memory=600_000_000)) as pool:
         first = await pool.ask(b"pid", BUDGET)
         assert await pool.ask(b"grow", BUDGET) == b"no memory"
         assert await pool.ask(b"pid", BUDGET) != first
 
-    run_with(script, Pool(program(memory=600_000_000)))
 
-
-def test_a_worker_ends_after_its_last_answer_and_the_next_request_has_another() -> None:
-    async def script(pool: Pool) -> None:
+async def test_a_worker_ends_after_its_last_answer_and_the_next_request_has_another() -> None:
+    async with open_pool() as pool:
         first = await pool.ask(b"pid", BUDGET)
         assert await pool.ask(b"last", Budget(tries=1)) == b"last"
         assert await pool.ask(b"pid", Budget(tries=1)) != first
 
-    run(script)
 
-
-def test_a_worker_that_is_killed_at_rest_is_replaced() -> None:
-    async def script(pool: Pool) -> None:
+async def test_a_worker_that_is_killed_at_rest_is_replaced() -> None:
+    async with open_pool() as pool:
         first = int(await pool.ask(b"pid", BUDGET))
         os.kill(first, 9)
         assert int(await pool.ask(b"pid", BUDGET)) != first
 
-    run(script)
 
-
-def test_workers_without_work_end() -> None:
-    async def script(pool: Pool) -> None:
+async def test_workers_without_work_end() -> None:
+    async with open_pool(idle=0.01) as pool:
         pid = int(await pool.ask(b"pid", BUDGET))
         await until(lambda: gone(pid))
         assert await pool.ask(b"next", BUDGET) == b"next"
 
-    run(script, idle=0.01)
-
 
 @pytest.mark.parametrize("broken", [program("broken"), Program(("/nowhere/at/all",))])
-def test_a_program_that_cannot_run_is_an_error_and_not_tried_without_end(broken: Program) -> None:
-    async def script(pool: Pool) -> None:
+async def test_a_program_that_cannot_run_is_an_error_and_not_tried_without_end(broken: Program) -> None:
+    async with open_pool(broken) as pool:
         said = ""
         while "tries again" not in said:
             with pytest.raises(WorkerUnavailable) as raised:
                 await pool.ask(b"a", BUDGET)
             said = str(raised.value)
         assert pool.pids == []
-
-    run_with(script, Pool(broken))
 
 
 async def test_closing_ends_what_is_being_done(tmp_path: Path) -> None:
@@ -387,7 +338,7 @@ async def test_closing_ends_what_is_being_done(tmp_path: Path) -> None:
         await pool.ask(b"more", BUDGET)
 
 
-def test_workers_end_with_the_hub_even_at_work(tmp_path: Path) -> None:
+async def test_workers_end_with_the_hub_even_at_work(tmp_path: Path) -> None:
     script = (
         "import asyncio, os, sys\n"
         "from tests.workers.test_pool import BUDGET, Pool, program\n"
@@ -402,26 +353,19 @@ def test_workers_end_with_the_hub_even_at_work(tmp_path: Path) -> None:
         "    os._exit(1)\n"
         "asyncio.run(main())\n"
     )
-
-    async def whole() -> None:
-        parent = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", script, str(tmp_path / "never"), stdout=asyncio.subprocess.PIPE
-        )
-        out, _ = await parent.communicate()
-        pids = [int(word) for word in out.split()]
-        assert len(pids) == 2
-        await until(lambda: all(map(gone, pids)))
-
-    asyncio.run(asyncio.wait_for(whole(), LONG))
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, str(tmp_path / "never"), stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await parent.communicate()
+    pids = [int(word) for word in out.split()]
+    assert len(pids) == 2
+    await until(lambda: all(map(gone, pids)))
 
 
-def test_what_a_library_prints_goes_to_the_errors() -> None:
+async def test_what_a_library_prints_goes_to_the_errors() -> None:
     with tempfile.TemporaryFile() as file:
-
-        async def script(pool: Pool) -> None:
+        async with open_pool(program(errors=file.fileno())) as pool:
             assert await pool.ask(b"print something", BUDGET) == b"print something"
-
-        run_with(script, Pool(program(errors=file.fileno())))
         file.seek(0)
         assert file.read() == b"something\n"
 
@@ -431,11 +375,11 @@ def test_a_worker_knows_no_keys() -> None:
     assert known.keys() == {"PATH", "HOME", "PYTHONDONTWRITEBYTECODE", "OMP_NUM_THREADS"}
 
 
-def test_a_request_given_up_in_the_middle_of_a_long_answer_leaves_nothing_open(tmp_path: Path) -> None:
+@pytest.mark.heavy("many cases")
+async def test_a_request_given_up_in_the_middle_of_a_long_answer_leaves_nothing_open(tmp_path: Path) -> None:
     """What was written and not read must not keep the end of its process from being noticed."""
     go = tmp_path / "go"
-
-    async def script(pool: Pool) -> None:
+    async with open_pool(program("long"), Capacity(turns=1)) as pool:
         before = psutil.Process().num_fds()
         asking = asyncio.ensure_future(pool.ask(str(go).encode(), BUDGET))
         await until(Path(f"{go}.begun").exists)
@@ -448,5 +392,3 @@ def test_a_request_given_up_in_the_middle_of_a_long_answer_leaves_nothing_open(t
             await asking
         await until(lambda: gone(pid) and psutil.Process().num_fds() <= before)
         assert await pool.ask(b"", BUDGET) == b""
-
-    run_with(script, Pool(program("long"), Capacity(turns=1)))

@@ -6,7 +6,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -29,20 +30,18 @@ serve_loaded(lambda opening: LoadedService(b"", respond))
 """
 
 
-def with_worker(work: Callable[[ResidentWorker], Awaitable[None]]) -> None:
-    async def run() -> None:
-        worker = ResidentWorker(Program((sys.executable, "-c", CODE), dict(os.environ), errors=2), b"")
-        try:
-            async with asyncio.timeout(120):
-                await work(worker)
-        finally:
-            await worker.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def open_worker() -> AsyncIterator[ResidentWorker]:
+    worker = ResidentWorker(Program((sys.executable, "-c", CODE), dict(os.environ), errors=2), b"")
+    try:
+        async with asyncio.timeout(120):
+            yield worker
+    finally:
+        await worker.close()
 
 
-def test_a_request_for_the_ready_process_fails_when_that_dies() -> None:
-    async def work(worker: ResidentWorker) -> None:
+async def test_a_request_for_the_ready_process_fails_when_that_dies() -> None:
+    async with open_worker() as worker:
         with pytest.raises(WorkerEnded):
             await worker.ask(b"", again=False)
         first = int(await worker.ask(b""))
@@ -56,5 +55,3 @@ def test_a_request_for_the_ready_process_fails_when_that_dies() -> None:
         with pytest.raises(WorkerEnded):
             await only
         assert int(await behind) not in (first, 0)
-
-    with_worker(work)

@@ -33,7 +33,7 @@ def cells(text: str) -> int:
     """Return the number of columns of a text: two for a wide character, none for a combining one."""
     from unicodedata import combining, east_asian_width
 
-    return sum(2 if east_asian_width(char) in "WF" else 0 if combining(char) else 1 for char in text)
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 
 def fitted(text: str, columns: int) -> str:

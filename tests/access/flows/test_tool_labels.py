@@ -20,6 +20,9 @@ from tabane.access.flows.labels import (
 )
 from tabane.access.flows.tool_facts import DescribedTool, ServerFacts
 from tabane.access.flows.tool_labels import labels_of_tool
+from tests.harness.cases import cases_beside
+
+CASES = cases_beside(__file__)
 
 TABLE = LabelTable()
 UNKNOWN = ServerFacts("mine", ("python", "server.py"))
@@ -30,33 +33,7 @@ def names(tool: DescribedTool, server: ServerFacts = UNKNOWN) -> list[str]:
     return labels_of_tool(tool, server, TABLE).names
 
 
-GUESSED = [
-    ("get_unread_emails", "Returns all unread emails.", "", ["private", "untrusted"]),
-    ("send_email", "Sends an email.", "to,body", ["external", "destructive"]),
-    ("create_draft", "Creates a draft of an email.", "to,body", []),
-    ("fetch_url", "Fetches a URL.", "url", ["untrusted", "external"]),
-    ("get_webpage", "Returns the page at a URL.", "url", ["untrusted", "external"]),
-    ("web_search", "Searches the web.", "query", ["untrusted"]),
-    ("read_file", "Reads a file.", "path", ["private"]),
-    ("write_file", "Writes a file.", "path,content", []),
-    ("delete_file", "Deletes a file.", "path", ["destructive"]),
-    ("send_money", "Sends money.", "iban,amount", ["external", "destructive"]),
-    ("update_password", "Updates the password.", "password", ["destructive"]),
-    ("run_command", "Runs a command.", "command", ["private", "destructive"]),
-    ("get_hotel_prices", "Returns prices of hotels.", "hotels", []),
-    ("get_hotel_reviews", "Returns reviews of hotels.", "hotels", ["untrusted"]),
-    ("calculate", "Calculates an expression.", "expression", []),
-    ("list_channels", "Lists the channels.", "", ["private"]),
-    ("TwitterPostTweet", "Post a tweet.", "text", ["external", "destructive"]),
-    ("GmailReadEmail", "Read an email.", "id", ["private", "untrusted"]),
-    ("メール検索", "受信トレイのメールを検索します。", "query", ["private", "untrusted"]),
-    ("soushin", "メールを送信します。", "to", ["external", "destructive"]),
-    ("sakujo", "予定を削除する", "id", ["destructive"]),
-    ("frobnicate", "", "", []),
-]
-
-
-@pytest.mark.parametrize(("name", "description", "parameters", "expected"), GUESSED)
+@pytest.mark.parametrize(("name", "description", "parameters", "expected"), CASES["guessed"])
 def test_labels_follow_from_what_a_tool_says_of_itself(
     name: str, description: str, parameters: str, expected: list[str]
 ) -> None:
@@ -82,15 +59,7 @@ def test_a_server_is_known_by_its_host_too() -> None:
     assert TABLE.find(ServerFacts("x", url="https://mcp.linear.app.example.com/")) is None
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("uvx", "mcp-server-fetch==2025.1"),
-        ("docker", "run", "-i", "--rm", "mcp/fetch:latest"),
-        ("/home/me/.local/bin/mcp-server-fetch",),
-        ("npx", "@tokenizin/mcp-npx-fetch@latest"),
-    ],
-)
+@pytest.mark.parametrize("words", CASES["a_package_is_found_however_it_is_started"])
 def test_a_package_is_found_however_it_is_started(words: tuple[str, ...]) -> None:
     known = TABLE.find(ServerFacts("x", words))
     assert known is not None

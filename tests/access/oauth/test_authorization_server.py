@@ -79,6 +79,7 @@ async def oauth_hub(node_tools: Path, folder: Path) -> AsyncIterator[OAuthHub]:
                 await resource.close()
 
 
+@pytest.mark.heavy("many cases")
 @pytest.mark.node
 async def test_tokens_for_the_hub_are_accepted_and_no_others(node_tools: Path, tmp_path: Path) -> None:
     async with oauth_hub(node_tools, tmp_path) as here, authorization_server(node_tools) as elsewhere:
@@ -193,6 +194,7 @@ async def test_a_slow_server_fails_one_request_and_stalls_nobody(node_tools: Pat
         assert "no answer within 5 s" in caught.value.detail
 
 
+@pytest.mark.heavy("many cases")
 @pytest.mark.node
 async def test_a_dead_server_does_not_end_sessions_that_are_open(node_tools: Path, tmp_path: Path) -> None:
     async with oauth_hub(node_tools, tmp_path) as here:

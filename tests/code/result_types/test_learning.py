@@ -70,6 +70,7 @@ def test_the_order_of_results_does_not_matter(one: Any, two: Any, three: Any, ot
         assert len({accepts(schema, value) for schema in found}) == 1
 
 
+@pytest.mark.heavy("real sandboxes")
 @given(st.lists(st.dictionaries(st.from_regex(r"k[a-z]{5}", fullmatch=True), VALUES), max_size=4))
 @example([{"konceonly": "vvvvvv"}, {"ktwice": 1, "x": "vvvvvv"}, {"ktwice": 2}])
 def test_names_of_one_result_and_values_are_not_stored(values: list[dict[str, Any]]) -> None:

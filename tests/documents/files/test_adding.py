@@ -8,7 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from tabane.hub.jobs import Jobs
 from tabane.messages import Message, say
 from tabane.operations import Door, OperationTable
 from tabane.wire import json
-from tests.documents.library import CALLER, Asked, Letters, Models, opened, run
+from tests.documents.library import CALLER, Asked, Letters, Models, opened
 from tests.harness.patience import LONG
 
 LIMIT = LONG
@@ -94,26 +95,23 @@ class Shelf:
         return [document.filepath async for document in self.asked.documents.all()]
 
 
-def shelf(
-    tmp_path: Path, work: Callable[[Shelf], Awaitable[None]], models: Models | None = None, **more: Any
-) -> None:
-    async def inside(asked: Asked) -> None:
-        made = Shelf(asked, tmp_path)
+@asynccontextmanager
+async def open_shelf(tmp_path: Path, models: Models | None = None, **more: Any) -> AsyncIterator[Shelf]:
+    async with opened(models, **more) as asked:
+        shelf = Shelf(asked, tmp_path)
         try:
-            await work(made)
+            yield shelf
         finally:
-            await made.files.close()
-            await made.jobs.close()
-
-    run(inside, models, **more)
+            await shelf.files.close()
+            await shelf.jobs.close()
 
 
 def counts(report: dict[str, Any]) -> tuple[int, ...]:
     return tuple(report[name] for name in ("new", "changed", "unchanged", "removed", "bad"))
 
 
-def test_a_folder_is_added_whatever_its_files_are_written_in(tmp_path: Path, folder: Path) -> None:
-    async def work(shelf: Shelf) -> None:
+async def test_a_folder_is_added_whatever_its_files_are_written_in(tmp_path: Path, folder: Path) -> None:
+    async with open_shelf(tmp_path) as shelf:
         assert counts(await shelf.add(folder)) == (4, 0, 0, 0, 0)
         assert await shelf.names() == [
             str(folder / name) for name in ("a.md", "d.pdf", "sub/b.txt", "sub/c.py")
@@ -124,13 +122,10 @@ def test_a_folder_is_added_whatever_its_files_are_written_in(tmp_path: Path, fol
         types = {Path(row["filepath"]).name: row["file_type"] for row in listed}
         assert types == {"a.md": "markdown", "b.txt": "text", "c.py": "code", "d.pdf": "pdf"}
 
-    shelf(tmp_path, work)
 
-
-def test_what_is_unchanged_is_passed_over_and_what_is_not_is_put(tmp_path: Path, folder: Path) -> None:
+async def test_what_is_unchanged_is_passed_over_and_what_is_not_is_put(tmp_path: Path, folder: Path) -> None:
     model = Letters()
-
-    async def work(shelf: Shelf) -> None:
+    async with open_shelf(tmp_path, Models(model)) as shelf:
         await shelf.add(folder)
         embedded = len(model.embedded)
         assert counts(await shelf.add(folder)) == (0, 0, 4, 0, 0)
@@ -142,13 +137,11 @@ def test_what_is_unchanged_is_passed_over_and_what_is_not_is_put(tmp_path: Path,
         assert counts(await shelf.add(folder)) == (1, 1, 3, 0, 0)
         assert "green" in (await shelf.asked.whole(str(folder / "a.md")) or "")
 
-    shelf(tmp_path, work, Models(model))
 
-
-def test_a_change_that_leaves_size_and_time_as_they_were_is_seen_where_it_came_at_once(
+async def test_a_change_that_leaves_size_and_time_as_they_were_is_seen_where_it_came_at_once(
     tmp_path: Path, folder: Path
 ) -> None:
-    async def work(shelf: Shelf) -> None:
+    async with open_shelf(tmp_path) as shelf:
         await shelf.add(folder)
         before = (folder / "a.md").stat()
         (folder / "a.md").write_text("# Apples\n\nThey are bad.\n")
@@ -156,13 +149,11 @@ def test_a_change_that_leaves_size_and_time_as_they_were_is_seen_where_it_came_a
         assert (folder / "a.md").stat().st_size == before.st_size
         assert counts(await shelf.add(folder)) == (0, 1, 3, 0, 0)
 
-    shelf(tmp_path, work)
 
-
-def test_documents_of_files_that_are_gone_are_removed_on_request_and_no_others(
+async def test_documents_of_files_that_are_gone_are_removed_on_request_and_no_others(
     tmp_path: Path, folder: Path
 ) -> None:
-    async def work(shelf: Shelf) -> None:
+    async with open_shelf(tmp_path) as shelf:
         other = tmp_path / "other"
         shutil.copytree(folder, other)
         await shelf.add(folder, other)
@@ -175,11 +166,9 @@ def test_documents_of_files_that_are_gone_are_removed_on_request_and_no_others(
         left += [str(other / name) for name in ("a.md", "d.pdf", "sub/b.txt", "sub/c.py")]
         assert await shelf.names() == left
 
-    shelf(tmp_path, work)
 
-
-def test_pruning_spares_what_a_relative_name_does_not_tell_apart(tmp_path: Path, folder: Path) -> None:
-    async def work(shelf: Shelf) -> None:
+async def test_pruning_spares_what_a_relative_name_does_not_tell_apart(tmp_path: Path, folder: Path) -> None:
+    async with open_shelf(tmp_path) as shelf:
         other = tmp_path / "other"
         other.mkdir()
         (other / "z.md").write_text("of the other")
@@ -189,12 +178,10 @@ def test_pruning_spares_what_a_relative_name_does_not_tell_apart(tmp_path: Path,
         (other / "z.md").unlink()
         assert (await shelf.add(other, relative=True, prune=True))["removed"] == 1
 
-    shelf(tmp_path, work)
-
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_pruning_spares_what_could_not_be_looked_at(tmp_path: Path, folder: Path) -> None:
-    async def work(shelf: Shelf) -> None:
+async def test_pruning_spares_what_could_not_be_looked_at(tmp_path: Path, folder: Path) -> None:
+    async with open_shelf(tmp_path) as shelf:
         await shelf.add(folder)
         (folder / "sub").chmod(0)
         try:
@@ -202,8 +189,6 @@ def test_pruning_spares_what_could_not_be_looked_at(tmp_path: Path, folder: Path
         finally:
             (folder / "sub").chmod(0o700)
         assert (report["removed"], report["bad"]) == (0, 1)
-
-    shelf(tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -217,21 +202,19 @@ def test_pruning_spares_what_could_not_be_looked_at(tmp_path: Path, folder: Path
         ({"id_prefix": "home:"}, "home:{folder}/sub/c.py"),
     ],
 )
-def test_documents_are_called_as_was_asked(
+async def test_documents_are_called_as_was_asked(
     tmp_path: Path, folder: Path, given: dict[str, Any], named: str
 ) -> None:
-    async def work(shelf: Shelf) -> None:
+    async with open_shelf(tmp_path) as shelf:
         await shelf.add(folder, file_type="spec", **given)
         name = named.replace("{folder}", str(folder))
         assert name in await shelf.names()
         (row,) = (await shelf.asked.call("list_documents", prefix=name))["documents"]
         assert row["file_type"] == "spec"
 
-    shelf(tmp_path, work)
 
-
-def test_ids_of_semche_are_continued_where_they_are_there(tmp_path: Path, folder: Path) -> None:
-    async def work(shelf: Shelf) -> None:
+async def test_ids_of_semche_are_continued_where_they_are_there(tmp_path: Path, folder: Path) -> None:
+    async with open_shelf(tmp_path) as shelf:
         await shelf.asked.put(f"abc:{folder}/sub/c.py", "as semche called it")
         await shelf.asked.put("rel:other.md", "from semche")
         await shelf.asked.put("mine/other.md", "never from semche")
@@ -247,29 +230,24 @@ def test_ids_of_semche_are_continued_where_they_are_there(tmp_path: Path, folder
         }  # fmt: skip
         assert all(name.startswith((f"abc:{folder}/", "rel:", "mine/", "new/")) for name in added)
 
-    shelf(tmp_path, work)
 
-
-def test_two_files_of_one_name_are_told_of(tmp_path: Path, folder: Path) -> None:
-    async def work(shelf: Shelf) -> None:
+async def test_two_files_of_one_name_are_told_of(tmp_path: Path, folder: Path) -> None:
+    async with open_shelf(tmp_path) as shelf:
         other = tmp_path / "other"
         shutil.copytree(folder, other)
         report = await shelf.add(folder, other, relative=True)
         assert counts(report) == (4, 0, 0, 0, 4)
         assert "--id-prefix" in report["problems"][0]["reason"]
 
-    shelf(tmp_path, work)
 
-
-def test_what_cannot_be_used_is_listed_and_takes_nothing_along(tmp_path: Path, folder: Path) -> None:
+async def test_what_cannot_be_used_is_listed_and_takes_nothing_along(tmp_path: Path, folder: Path) -> None:
     (folder / "picture.png").write_bytes(b"\x89PNG")
     (folder / "program").write_bytes(b"\x7fELF\0\0\0")
     (folder / "broken.pdf").write_bytes(b"%PDF-broken")
     (folder / "western.txt").write_bytes("Größe über Käse".encode("cp1252"))
     (folder / "empty.md").write_text(" \n")
     (folder / os.fsdecode(b"\xff.md")).write_text("nameless")
-
-    async def work(shelf: Shelf) -> None:
+    async with open_shelf(tmp_path) as shelf:
         report = await shelf.add(folder)
         assert counts(report) == (4, 0, 0, 0, 6)
         why = {os.path.basename(row["path"]): row["reason"] for row in report["problems"]}
@@ -278,44 +256,37 @@ def test_what_cannot_be_used_is_listed_and_takes_nothing_along(tmp_path: Path, f
         assert counts(await shelf.add(folder, encoding="cp1252")) == (1, 0, 4, 0, 5)
         assert await shelf.asked.whole(str(folder / "western.txt")) == "Größe über Käse"
 
-    shelf(tmp_path, work)
 
-
-def test_a_home_of_tabane_is_left_out_and_listed_because_of_its_secrets(tmp_path: Path, folder: Path) -> None:
+async def test_a_home_of_tabane_is_left_out_and_listed_because_of_its_secrets(
+    tmp_path: Path, folder: Path
+) -> None:
     home = folder / "home"
     home.mkdir()
     for name in ("hub.lock", "audit.key", "secrets.env", "notes.md"):
         (home / name).write_text("KEY=secret")
-
-    async def work(shelf: Shelf) -> None:
+    async with open_shelf(tmp_path) as shelf:
         for place, added in ((folder, 4), (home, 0)):
             report = await shelf.add(place)
             assert counts(report) == (added, 0, 0, 0, 1)
             assert [row["path"] for row in report["problems"]] == [str(home)]
             assert "Tabane" in report["problems"][0]["reason"]
 
-    shelf(tmp_path, work)
 
-
-def test_a_converted_file_without_words_is_listed_though_it_is_the_only_one_that_changed(
+async def test_a_converted_file_without_words_is_listed_though_it_is_the_only_one_that_changed(
     tmp_path: Path, folder: Path
 ) -> None:
     (folder / "d.pdf").write_bytes(b"%PDF-scan")
-
-    async def work(shelf: Shelf) -> None:
+    async with open_shelf(tmp_path) as shelf:
         assert counts(await shelf.add(folder)) == (3, 0, 0, 0, 1)
         again = await shelf.add(folder)
         assert counts(again) == (0, 0, 3, 0, 1)
         assert [row["path"] for row in again["problems"]] == [str(folder / "d.pdf")]
         assert counts(await shelf.add(folder / "d.pdf")) == (0, 0, 0, 0, 1)
 
-    shelf(tmp_path, work)
 
-
-def test_dates_and_patterns_narrow_what_is_added(tmp_path: Path, folder: Path) -> None:
+async def test_dates_and_patterns_narrow_what_is_added(tmp_path: Path, folder: Path) -> None:
     os.utime(folder / "a.md", (1_000_000_000, 1_000_000_000))  # 2001
-
-    async def work(shelf: Shelf) -> None:
+    async with open_shelf(tmp_path) as shelf:
         report = await shelf.add(folder, since="2002-01-01", ignore=["*.py", "/d.pdf"])
         assert (report["new"], report["older"]) == (1, 1)
         assert await shelf.names() == [str(folder / "sub" / "b.txt")]
@@ -324,39 +295,30 @@ def test_dates_and_patterns_narrow_what_is_added(tmp_path: Path, folder: Path) -
         with pytest.raises(AssertionError, match="klingon"):
             await shelf.add(folder, encoding="klingon")
 
-    shelf(tmp_path, work)
 
-
-def test_single_files_are_added_and_what_is_not_there_is_the_callers_mistake(
+async def test_single_files_are_added_and_what_is_not_there_is_the_callers_mistake(
     tmp_path: Path, folder: Path
 ) -> None:
-    async def work(shelf: Shelf) -> None:
+    async with open_shelf(tmp_path) as shelf:
         assert counts(await shelf.add(folder / "a.md", folder / "sub" / "c.py", relative=True))[0] == 2
         assert await shelf.names() == ["a.md", "c.py"]
         with pytest.raises(AssertionError, match=r"nothing\.md.*-32602|-32602.*nothing\.md"):
             await shelf.add(folder / "nothing.md")
 
-    shelf(tmp_path, work)
 
-
-def test_a_model_that_fails_on_one_text_costs_that_one_and_one_that_fails_on_all_ends_the_job(
+async def test_a_model_that_fails_on_one_text_costs_that_one_and_one_that_fails_on_all_ends_the_job(
     tmp_path: Path, folder: Path
 ) -> None:
-    async def work(shelf: Shelf) -> None:
+    async with open_shelf(tmp_path, Models(Letters(bad="pears")), named=True) as shelf:
         assert counts(await shelf.add(folder)) == (3, 0, 0, 0, 1)
-
-    shelf(tmp_path, work, Models(Letters(bad="pears")), named=True)
-
-    async def none(shelf: Shelf) -> None:
+    async with open_shelf(tmp_path, Models(Letters(away=True)), named=True) as shelf:
         adding = FileAdding(shelf.asked.documents, FileTextReader(convert))
         with pytest.raises(ModelError):
             await adding.add([DocumentFolder(str(folder))], PassOptions(), Told())
 
-    shelf(tmp_path, none, Models(Letters(away=True)), named=True)
 
-
-def test_progress_is_told_up_to_the_last_file(tmp_path: Path, folder: Path) -> None:
-    async def work(asked: Asked) -> None:
+async def test_progress_is_told_up_to_the_last_file(tmp_path: Path, folder: Path) -> None:
+    async with opened() as asked:
         told = Told()
         await FileAdding(asked.documents, FileTextReader(convert)).add(
             [DocumentFolder(str(folder))], PassOptions(), told
@@ -364,9 +326,8 @@ def test_progress_is_told_up_to_the_last_file(tmp_path: Path, folder: Path) -> N
         assert told.steps[-1] == (4, 4)
         assert sorted(step[0] for step in told.steps) == [step[0] for step in told.steps]
 
-    run(work)
 
-
+@pytest.mark.heavy("many files")
 async def test_a_job_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     top, home = tmp_path / "many", tmp_path / "home"
     top.mkdir()
@@ -384,7 +345,7 @@ async def test_a_job_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> Non
     child.send_signal(signal.SIGKILL)
     child.wait()
     child.stdout.close()
-    async with opened(str(home)) as asked:
+    async with opened(folder=str(home)) as asked:
         report = await FileAdding(asked.documents, FileTextReader()).add(
             [DocumentFolder(str(top))], PassOptions(), Told()
         )
@@ -392,10 +353,9 @@ async def test_a_job_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> Non
         assert report.new == 400 - report.unchanged > 0
 
 
-def test_a_file_in_an_allowed_folder_is_put_as_it_was_read(tmp_path: Path, folder: Path) -> None:
+async def test_a_file_in_an_allowed_folder_is_put_as_it_was_read(tmp_path: Path, folder: Path) -> None:
     readable = ReadableFiles(ReadableRoots(lambda: [folder]), FileTextReader(convert))
-
-    async def work(asked: Asked) -> None:
+    async with opened(files=readable.read) as asked:
         answer = await asked.call("put_file", path=str(folder / "sub" / "b.txt"))
         assert answer["status"] == "success"
         assert await asked.whole(str(folder / "sub" / "b.txt")) == "吾輩は猫である。名前はまだ無い。\n"
@@ -404,8 +364,6 @@ def test_a_file_in_an_allowed_folder_is_put_as_it_was_read(tmp_path: Path, folde
         (folder / "x.bin").write_bytes(b"\0\1")
         answer = await asked.call("put_file", path=str(folder / "x.bin"))
         assert "x.bin" in answer["message"]
-
-    run(work, files=readable.read)
 
 
 def test_a_name_that_can_be_none_is_refused() -> None:
@@ -420,7 +378,7 @@ async def _add(home: str, top: str) -> None:
             if done >= 300:
                 sys.stdin.read()  # whoever kills it may come late
 
-    async with opened(home) as asked:
+    async with opened(folder=home) as asked:
         await FileAdding(asked.documents, FileTextReader()).add(
             [DocumentFolder(top)], PassOptions(), Printed()
         )

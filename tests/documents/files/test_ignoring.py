@@ -63,6 +63,7 @@ def found(top: Path, *ignore: str) -> set[str]:
     return {name for name, _ in tree.files()}
 
 
+@pytest.mark.heavy("many files")
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.sampled_from(NAMES), shape, min_size=2, max_size=5), st.data())
 def test_what_git_ignores_is_left_out_and_nothing_else(inside: object, rules: st.DataObject) -> None:

@@ -6,7 +6,8 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from tabane.documents.files.watching import (
     change_notices,
     is_silent_filesystem,
 )
-from tests.documents.files.test_adding import Shelf, shelf
-from tests.documents.library import Asked, Models, run
+from tests.documents.files.test_adding import Shelf, open_shelf
+from tests.documents.library import Asked, Models, opened
 from tests.harness.patience import LONG
 
 LIMIT = LONG
@@ -72,22 +73,19 @@ class Watched:
         await until(does)
 
 
-def watched(
-    top: Path, work: Callable[[Watched], Awaitable[None]], *ignore: str, gives: Gives = change_notices
-) -> None:
-    async def inside(asked: Asked) -> None:
-        folder = DocumentFolder(str(top), ignore=ignore)
+@asynccontextmanager
+async def watch_folder(top: Path, *ignore: str, gives: Gives = change_notices) -> AsyncIterator[Watched]:
+    folder = DocumentFolder(str(top), ignore=ignore)
+    async with opened(Models()) as asked:
         watch = FolderWatch(folder, FileAdding(asked.documents, FileTextReader()), noticed=gives)
         task = asyncio.create_task(watch.run())
         try:
             async with asyncio.timeout(LIMIT):
                 await watch.first
-            await work(Watched(asked, top, watch))
+            yield Watched(asked, top, watch)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-
-    run(inside, Models())
 
 
 @pytest.fixture
@@ -100,8 +98,8 @@ def top(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("gives", [change_notices, lambda folders: PollingNotices()])
-def test_changes_are_searchable_soon(top: Path, gives: Gives) -> None:
-    async def work(watched: Watched) -> None:
+async def test_changes_are_searchable_soon(top: Path, gives: Gives) -> None:
+    async with watch_folder(top, gives=gives) as watched:
         assert await watched.names() == {"a.md", "sub/b.md"}
         (top / "a.md").write_text("one more")
         await watched.becomes("a.md", "one more")
@@ -112,11 +110,9 @@ def test_changes_are_searchable_soon(top: Path, gives: Gives) -> None:
         os.rename(top / "c.md", top / "sub" / "d.md")
         await watched.are("sub/b.md", "sub/d.md")
 
-    watched(top, work, gives=gives)
 
-
-def test_editors_that_save_by_renaming_leave_one_document(top: Path) -> None:
-    async def work(watched: Watched) -> None:
+async def test_editors_that_save_by_renaming_leave_one_document(top: Path) -> None:
+    async with watch_folder(top) as watched:
         for number in range(3):
             (top / "4913").write_text("")
             (top / "4913").unlink()
@@ -127,11 +123,9 @@ def test_editors_that_save_by_renaming_leave_one_document(top: Path) -> None:
         await watched.becomes("a.md", "save 2")
         await watched.are("a.md", "sub/b.md")
 
-    watched(top, work)
 
-
-def test_folders_that_come_move_and_go_take_their_documents_along(top: Path) -> None:
-    async def work(watched: Watched) -> None:
+async def test_folders_that_come_move_and_go_take_their_documents_along(top: Path) -> None:
+    async with watch_folder(top) as watched:
         (top / "new" / "deep").mkdir(parents=True)
         (top / "new" / "deep" / "x.md").write_text("deep")
         await watched.becomes("new/deep/x.md", "deep")
@@ -148,11 +142,9 @@ def test_folders_that_come_move_and_go_take_their_documents_along(top: Path) -> 
         (top / "sub" / "more.md").write_text("and it is watched")
         await watched.becomes("sub/more.md", "and it is watched")
 
-    watched(top, work)
 
-
-def test_a_gitignore_that_changes_takes_documents_out_and_brings_them_back(top: Path) -> None:
-    async def work(watched: Watched) -> None:
+async def test_a_gitignore_that_changes_takes_documents_out_and_brings_them_back(top: Path) -> None:
+    async with watch_folder(top) as watched:
         (top / ".gitignore").write_text("sub/\n")
         await watched.are("a.md")
         (top / "sub" / "c.md").write_text("unseen")
@@ -162,13 +154,11 @@ def test_a_gitignore_that_changes_takes_documents_out_and_brings_them_back(top: 
         (top / "x.log").write_text("log")
         await watched.becomes("x.log", "log")
 
-    watched(top, work)
 
-
-def test_a_folder_that_goes_away_keeps_its_documents_and_is_brought_in_step_when_it_is_back(
+async def test_a_folder_that_goes_away_keeps_its_documents_and_is_brought_in_step_when_it_is_back(
     top: Path,
 ) -> None:
-    async def work(watched: Watched) -> None:
+    async with watch_folder(top) as watched:
         away = top.with_name("away")
         os.rename(top, away)
         await watched.stands("away")
@@ -182,11 +172,9 @@ def test_a_folder_that_goes_away_keeps_its_documents_and_is_brought_in_step_when
         (top / "c.md").write_text("and after")
         await watched.becomes("c.md", "and after")
 
-    watched(top, work)
 
-
-def test_many_changes_at_once_are_all_taken_in(top: Path) -> None:
-    async def work(watched: Watched) -> None:
+async def test_many_changes_at_once_are_all_taken_in(top: Path) -> None:
+    async with watch_folder(top) as watched:
         for number in range(200):
             folder = top / f"d{number % 10}"
             folder.mkdir(exist_ok=True)
@@ -197,10 +185,8 @@ def test_many_changes_at_once_are_all_taken_in(top: Path) -> None:
 
         await until(all_there)
 
-    watched(top, work)
 
-
-def test_what_is_left_out_is_not_even_watched(top: Path) -> None:
+async def test_what_is_left_out_is_not_even_watched(top: Path) -> None:
     seen: list[Sequence[str]] = []
 
     def gives(folders: Sequence[str]) -> ChangeNotices:
@@ -211,14 +197,11 @@ def test_what_is_left_out_is_not_even_watched(top: Path) -> None:
         (top / name).mkdir(parents=True)
     (top / "cache").mkdir()
     (top / "cache" / "CACHEDIR.TAG").touch()
-
-    async def work(watched: Watched) -> None:
+    async with watch_folder(top, "ignored/", gives=gives):
         assert set(seen[-1]) <= {str(top), str(top / "sub"), str(top / "cache")}
 
-    watched(top, work, "ignored/", gives=gives)
 
-
-def test_a_folder_that_goes_just_as_it_is_to_be_watched_does_no_harm(top: Path) -> None:
+async def test_a_folder_that_goes_just_as_it_is_to_be_watched_does_no_harm(top: Path) -> None:
     given: list[ChangeNotices] = []
 
     def gives(folders: Sequence[str]) -> ChangeNotices:
@@ -227,13 +210,11 @@ def test_a_folder_that_goes_just_as_it_is_to_be_watched_does_no_harm(top: Path) 
         given.append(change_notices(folders))
         return given[-1]
 
-    async def work(watched: Watched) -> None:
+    async with watch_folder(top, gives=gives) as watched:
         assert await watched.names() == {"a.md"}
         assert watched.watch.plain("en")["by"] == "system"
         (top / "a.md").write_text("followed")
         await watched.becomes("a.md", "followed")
-
-    watched(top, work, gives=gives)
 
 
 MOUNTS = """\
@@ -271,8 +252,8 @@ async def settled(shelf: Shelf, job: Any) -> Any:
     return job
 
 
-def test_watched_folders_are_remembered_listed_and_forgotten(tmp_path: Path, top: Path) -> None:
-    async def work(shelf: Shelf) -> None:
+async def test_watched_folders_are_remembered_listed_and_forgotten(tmp_path: Path, top: Path) -> None:
+    async with open_shelf(tmp_path) as shelf:
         job = await settled(
             shelf, await shelf.call("watch_documents", path=str(top), relative=True, id_prefix="top")
         )
@@ -283,34 +264,26 @@ def test_watched_folders_are_remembered_listed_and_forgotten(tmp_path: Path, top
         for inside in (top / "sub", top.parent):
             refused = await settled(shelf, await shelf.call("watch_documents", path=str(inside)))
             assert refused["error"]["code"] == -32602, refused
-
-    async def after_a_restart(shelf: Shelf) -> None:
+    async with open_shelf(tmp_path) as restarted:
         (top / "while away.md").write_text("three")
-        await shelf.files.start()
+        await restarted.files.start()
 
         async def there() -> bool:
-            return "top/while away.md" in await shelf.names()
+            return "top/while away.md" in await restarted.names()
 
         await until(there)
-        answer = await shelf.call("unwatch_documents", path=str(top), remove=True)
+        answer = await restarted.call("unwatch_documents", path=str(top), remove=True)
         assert answer == {"path": str(top), "removed": 3}
-        assert await shelf.names() == []
-
-    async def at_last(shelf: Shelf) -> None:
-        await shelf.files.start()
-        assert not shelf.files.watched
-
-    for step in (work, after_a_restart, at_last):
-        shelf(tmp_path, step)
+        assert await restarted.names() == []
+    async with open_shelf(tmp_path) as forgetful:
+        await forgetful.files.start()
+        assert not forgetful.files.watched
     assert (tmp_path / "watched.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_list_that_is_damaged_is_put_aside(tmp_path: Path) -> None:
+async def test_a_list_that_is_damaged_is_put_aside(tmp_path: Path) -> None:
     (tmp_path / "watched.json").write_text("{")
-
-    async def work(shelf: Shelf) -> None:
+    async with open_shelf(tmp_path) as shelf:
         await shelf.files.start()
         assert not shelf.files.watched
-
-    shelf(tmp_path, work)
     assert (tmp_path / "watched.broken").exists()

@@ -32,7 +32,7 @@ class Talk(Protocol):
         """Send a request; return its answer."""
         ...
 
-    async def close(self) -> None: ...
+    async def aclose(self) -> None: ...
 
 
 class LineTalk:
@@ -65,7 +65,7 @@ class LineTalk:
             if message.get("id") == number and "method" not in message:
                 return line
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         self._writer.close()
 
 
@@ -147,7 +147,7 @@ class PostTalk:
                 return line
             self.heard += line
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         self._peer.close()
 
 
@@ -169,5 +169,5 @@ class FrameTalk:
             if message.get("id") == number and "method" not in message:
                 return event.data
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         self._frames.close()

@@ -147,6 +147,7 @@ async def test_mail_is_not_sent_after_a_page(tmp_path: Path, site: Site) -> None
         assert "read_url_content" in await held(line, "mail__send_email", to="a@b")
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 async def test_a_document_written_after_mail_was_read_stays_untrusted(tmp_path: Path) -> None:
     async with hub(tmp_path) as here:
         writer = await client(here, "writer")

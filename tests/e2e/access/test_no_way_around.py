@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import aclosing
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -19,8 +17,10 @@ from tabane.settings import Mode
 from tests.e2e.access.faces import LineTalk, Talk, line_session, program
 from tests.e2e.access.policies import Policy, PolicyAccess, policies
 from tests.e2e.access.ways import UNNAMED, Way, program_ways, server_ways, ways
-from tests.e2e.access.world import Thing, World, readable, world
+from tests.e2e.access.world import Thing, World, in_its_loop, readable
 from tests.harness.http_hub import MODERN
+
+pytestmark = pytest.mark.heavy("hubs and servers as processes")
 
 EXAMPLES = settings(
     max_examples=12, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -31,35 +31,6 @@ PROFILED = Policy(allow=("*",), profile=Policy(allow=("*__get_ticket", "@documen
 NOTHING = Policy(allow=())
 SAME_NAMES = Policy(allow=("f*",), deny=("*ticket*",))
 """A tool of one server is allowed, and another one's is not, whose public name is the first one's own."""
-
-
-class Running:
-    """A world in a loop of its own, which examples of one test share."""
-
-    def __init__(self, folder: Path, **settings: Any) -> None:
-        self._runner = asyncio.Runner()
-        self._world = world(folder, **settings)
-        self.world: World = self._runner.run(self._world.__aenter__())
-
-    def run(self, scenario: Callable[[World], Awaitable[None]]) -> None:
-        async def once() -> None:
-            await scenario(self.world)
-
-        self._runner.run(once())
-
-    def close(self) -> None:
-        self._runner.run(self._leave())
-        self._runner.close()
-
-    async def _leave(self) -> None:
-        await self._world.__aexit__(None, None, None)
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    running = Running(tmp_path_factory.mktemp("world"))
-    yield running
-    running.close()
 
 
 def shown(answer: bytes, secrets: re.Pattern[str], names: Iterable[str]) -> list[str]:
@@ -133,22 +104,17 @@ def named(world: World, policy: Policy, thing: Thing, way: Way) -> Way:
 @example(policy=NOTHING)
 @example(policy=SAME_NAMES)
 @given(policy=policies)
-def test_no_request_of_an_assistant_shows_or_reaches_what_is_denied(
-    running: Running, mode: Mode, version: str, policy: Policy
+@in_its_loop
+async def test_no_request_of_an_assistant_shows_or_reaches_what_is_denied(
+    world: World, mode: Mode, version: str, policy: Policy
 ) -> None:
-    async def scenario(world: World) -> None:
-        talk = await line_session(world, PolicyAccess(policy), mode, version)
-        try:
-            requests = [
-                *((way, None) for way in UNNAMED),
-                *about_things(world, policy, modern=version == MODERN),
-            ]
-            await go_through(world, talk, policy, requests)
-            assert not shown(bytes(talk.heard[: talk.heard.index(b"\n")]), world.secrets(policy), ())
-        finally:
-            await talk.close()
-
-    running.run(scenario)
+    async with aclosing(await line_session(world, PolicyAccess(policy), mode, version)) as talk:
+        requests = [
+            *((way, None) for way in UNNAMED),
+            *about_things(world, policy, modern=version == MODERN),
+        ]
+        await go_through(world, talk, policy, requests)
+        assert not shown(bytes(talk.heard[: talk.heard.index(b"\n")]), world.secrets(policy), ())
 
 
 @EXAMPLES
@@ -157,19 +123,14 @@ def test_no_request_of_an_assistant_shows_or_reaches_what_is_denied(
 @example(policy=PROFILED)
 @example(policy=NOTHING)
 @given(policy=policies)
-def test_no_request_of_a_program_shows_or_reaches_what_is_denied(running: Running, policy: Policy) -> None:
-    async def scenario(world: World) -> None:
-        talk = await program(world, PolicyAccess(policy))
-        try:
-            requests: list[tuple[Way, str | None]] = [(way, None) for way in server_ways()]
-            for thing in world.of_kind("tool"):
-                wanted = thing.word if thing.allowed(policy) else None
-                requests += [(way, wanted if way.reaches else None) for way in program_ways(thing)]
-            await go_through(world, talk, policy, requests)
-        finally:
-            await talk.close()
-
-    running.run(scenario)
+@in_its_loop
+async def test_no_request_of_a_program_shows_or_reaches_what_is_denied(world: World, policy: Policy) -> None:
+    async with aclosing(await program(world, PolicyAccess(policy))) as talk:
+        requests: list[tuple[Way, str | None]] = [(way, None) for way in server_ways()]
+        for thing in world.of_kind("tool"):
+            wanted = thing.word if thing.allowed(policy) else None
+            requests += [(way, wanted if way.reaches else None) for way in program_ways(thing)]
+        await go_through(world, talk, policy, requests)
 
 
 @EXAMPLES
@@ -177,33 +138,26 @@ def test_no_request_of_a_program_shows_or_reaches_what_is_denied(running: Runnin
 @example(policy=PROFILED)
 @example(policy=NOTHING)
 @given(policy=policies)
-def test_nothing_is_told_unasked_of_what_is_denied(running: Running, policy: Policy) -> None:
+@in_its_loop
+async def test_nothing_is_told_unasked_of_what_is_denied(world: World, policy: Policy) -> None:
     """Log messages of servers, changed resources and documents, which other callers cause."""
-
-    async def scenario(world: World) -> None:
-        old = await line_session(world, PolicyAccess(policy), "full")
-        new = await line_session(world, PolicyAccess(policy), "full", MODERN)
-        try:
-            await old.ask("logging/setLevel", {"level": "debug"})
-            wanted = [thing.shown for thing in world.of_kind("resource")]
-            wanted.append("tabane://documents/notes%2Fzqnotesecret.txt")
-            for uri in wanted:
-                await old.ask("resources/subscribe", {"uri": uri})
-            listen(new, wanted)
-            await world.announce()
-            await world.announce()
-            for talk in (old, new):
-                await talk.ask("tools/list")
-                told = unasked(talk)
-                assert not shown(told, world.secrets(policy), ()), (policy, told)
-                assert not [uri for uri in wanted if hidden(world, policy, uri) and uri.encode() in told], (
-                    told
-                )
-        finally:
-            await old.close()
-            await new.close()
-
-    running.run(scenario)
+    async with (
+        aclosing(await line_session(world, PolicyAccess(policy), "full")) as old,
+        aclosing(await line_session(world, PolicyAccess(policy), "full", MODERN)) as new,
+    ):
+        await old.ask("logging/setLevel", {"level": "debug"})
+        wanted = [thing.shown for thing in world.of_kind("resource")]
+        wanted.append("tabane://documents/notes%2Fzqnotesecret.txt")
+        for uri in wanted:
+            await old.ask("resources/subscribe", {"uri": uri})
+        listen(new, wanted)
+        await world.announce()
+        await world.announce()
+        for talk in (old, new):
+            await talk.ask("tools/list")
+            told = unasked(talk)
+            assert not shown(told, world.secrets(policy), ()), (policy, told)
+            assert not [uri for uri in wanted if hidden(world, policy, uri) and uri.encode() in told], told
 
 
 def listen(talk: LineTalk, uris: list[str]) -> None:
@@ -225,26 +179,23 @@ def hidden(world: World, policy: Policy, uri: str) -> bool:
     return not thing.allowed(policy)
 
 
-def test_a_revoked_key_is_refused_in_a_session_that_is_open(running: Running) -> None:
-    async def scenario(world: World) -> None:
-        access = PolicyAccess(Policy())
-        line, rpc = await line_session(world, access, "full"), await program(world, access)
-        everything = Policy(allow=())
-        try:
-            assert b"done" in await line.ask("tools/call", {"name": "forge1__get_ticket", "arguments": {}})
-            before = world.asked()
-            access.become(None)
-            for thing in world.things:
-                for way in ways(thing):
-                    answer = await line.ask(way.method, way.params)
-                    assert not shown(answer, world.secrets(everything), way.names), (way, answer)
-            for thing in world.of_kind("tool"):
-                for way in program_ways(thing):
-                    answer = await rpc.ask(way.method, way.params)
-                    assert not shown(answer, world.secrets(everything), way.names), (way, answer)
-            assert world.asked() == before
-        finally:
-            await line.close()
-            await rpc.close()
-
-    running.run(scenario)
+@in_its_loop
+async def test_a_revoked_key_is_refused_in_a_session_that_is_open(world: World) -> None:
+    access = PolicyAccess(Policy())
+    everything = Policy(allow=())
+    async with (
+        aclosing(await line_session(world, access, "full")) as line,
+        aclosing(await program(world, access)) as rpc,
+    ):
+        assert b"done" in await line.ask("tools/call", {"name": "forge1__get_ticket", "arguments": {}})
+        before = world.asked()
+        access.become(None)
+        for thing in world.things:
+            for way in ways(thing):
+                answer = await line.ask(way.method, way.params)
+                assert not shown(answer, world.secrets(everything), way.names), (way, answer)
+        for thing in world.of_kind("tool"):
+            for way in program_ways(thing):
+                answer = await rpc.ask(way.method, way.params)
+                assert not shown(answer, world.secrets(everything), way.names), (way, answer)
+        assert world.asked() == before

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import aclosing
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -20,11 +21,13 @@ from tabane.hub.http.identities import HttpIdentities
 from tabane.operations.access import Access
 from tests.e2e.access.faces import FrameTalk, PostTalk, Talk
 from tests.e2e.access.policies import Policy, PolicyAccess, policies
-from tests.e2e.access.test_no_way_around import NARROW, NOTHING, READING, Running, about_things, go_through
+from tests.e2e.access.test_no_way_around import NARROW, NOTHING, READING, about_things, go_through
 from tests.e2e.access.ways import UNNAMED, Way, program_ways, server_ways
-from tests.e2e.access.world import World
+from tests.e2e.access.world import SharedWorld, World, in_its_loop, shared_world
 from tests.harness.http_hub import HttpClient, modern, request
 from tests.harness.rpc_hub import WebSocketClient
+
+pytestmark = pytest.mark.heavy("hubs and servers as processes")
 
 SECRET = "tbn_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
 BEARER = f"Bearer {SECRET}"
@@ -61,10 +64,9 @@ KEY = OneKey()
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    running = Running(tmp_path_factory.mktemp("world"), identities=KEY.identities())
-    yield running
-    running.close()
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedWorld]:
+    with shared_world(tmp_path_factory.mktemp("world"), identities=KEY.identities()) as shared:
+        yield shared
 
 
 async def _legacy(world: World, path: str = "/mcp/full") -> Talk:
@@ -117,19 +119,14 @@ def sendable(requests: list[tuple[Way, str | None]]) -> list[tuple[Way, str | No
 @example(policy=READING)
 @example(policy=NOTHING)
 @given(policy=policies)
-def test_no_assistant_over_the_network_is_shown_or_reaches_what_is_denied(
-    running: Running, face: str, policy: Policy
+@in_its_loop
+async def test_no_assistant_over_the_network_is_shown_or_reaches_what_is_denied(
+    world: World, face: str, policy: Policy
 ) -> None:
-    async def scenario(world: World) -> None:
-        KEY.access.become(policy)
-        talk = await ASSISTANTS[face](world)
-        try:
-            plain = [*((way, None) for way in UNNAMED), *about_things(world, policy, modern=face == "modern")]
-            await go_through(world, talk, policy, sendable(plain))
-        finally:
-            await talk.close()
-
-    running.run(scenario)
+    KEY.access.become(policy)
+    async with aclosing(await ASSISTANTS[face](world)) as talk:
+        plain = [*((way, None) for way in UNNAMED), *about_things(world, policy, modern=face == "modern")]
+        await go_through(world, talk, policy, sendable(plain))
 
 
 @pytest.mark.parametrize("face", PROGRAMS)
@@ -139,22 +136,17 @@ def test_no_assistant_over_the_network_is_shown_or_reaches_what_is_denied(
 @example(policy=READING)
 @example(policy=NOTHING)
 @given(policy=policies)
-def test_no_program_over_the_network_is_shown_or_reaches_what_is_denied(
-    running: Running, face: str, policy: Policy
+@in_its_loop
+async def test_no_program_over_the_network_is_shown_or_reaches_what_is_denied(
+    world: World, face: str, policy: Policy
 ) -> None:
-    async def scenario(world: World) -> None:
-        KEY.access.become(policy)
-        talk = await PROGRAMS[face](world)
-        try:
-            requests: list[tuple[Way, str | None]] = [(way, None) for way in server_ways()]
-            for thing in world.of_kind("tool"):
-                wanted = thing.word if thing.allowed(policy) else None
-                requests += [(way, wanted if way.reaches else None) for way in program_ways(thing)]
-            await go_through(world, talk, policy, requests)
-        finally:
-            await talk.close()
-
-    running.run(scenario)
+    KEY.access.become(policy)
+    async with aclosing(await PROGRAMS[face](world)) as talk:
+        requests: list[tuple[Way, str | None]] = [(way, None) for way in server_ways()]
+        for thing in world.of_kind("tool"):
+            wanted = thing.word if thing.allowed(policy) else None
+            requests += [(way, wanted if way.reaches else None) for way in program_ways(thing)]
+        await go_through(world, talk, policy, requests)
 
 
 @pytest.mark.parametrize("face", ["legacy", "modern"])
@@ -162,22 +154,17 @@ def test_no_program_over_the_network_is_shown_or_reaches_what_is_denied(
 @example(profile=NARROW, policy=Policy())
 @example(profile=Policy(), policy=NARROW)
 @given(profile=policies, policy=policies)
-def test_a_profile_in_the_path_narrows_a_key_and_never_widens_it(
-    running: Running, face: str, profile: Policy, policy: Policy
+@in_its_loop
+async def test_a_profile_in_the_path_narrows_a_key_and_never_widens_it(
+    world: World, face: str, profile: Policy, policy: Policy
 ) -> None:
-    async def scenario(world: World) -> None:
-        KEY.access.become(replace(policy, profile=None))
-        KEY.profile = replace(profile, profile=None)
-        both = replace(policy, profile=KEY.profile)
-        open_ = {"legacy": _legacy, "modern": _modern}[face]
-        talk = await open_(world, "/mcp/p/work")
-        try:
-            plain = [*((way, None) for way in UNNAMED), *about_things(world, both, modern=face == "modern")]
-            await go_through(world, talk, both, sendable(plain))
-        finally:
-            await talk.close()
-
-    running.run(scenario)
+    KEY.access.become(replace(policy, profile=None))
+    KEY.profile = replace(profile, profile=None)
+    both = replace(policy, profile=KEY.profile)
+    open_ = {"legacy": _legacy, "modern": _modern}[face]
+    async with aclosing(await open_(world, "/mcp/p/work")) as talk:
+        plain = [*((way, None) for way in UNNAMED), *about_things(world, both, modern=face == "modern")]
+        await go_through(world, talk, both, sendable(plain))
 
 
 _odd = st.text(st.characters(min_codepoint=0x21, max_codepoint=0xFF, exclude_characters="\x7f"), max_size=80)
@@ -213,49 +200,45 @@ async def from_anywhere(world: World) -> HttpClient:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(value=_values, path=st.sampled_from(["/mcp", "/mcp/full", "/mcp/p/work", "/rpc", "/mcp/p/%77ork"]))
-def test_nothing_but_the_key_itself_opens_anything(running: Running, value: str, path: str) -> None:
-    async def scenario(world: World) -> None:
-        KEY.access.become(Policy())
-        if value.split(None, 1) == ["Bearer", SECRET]:
-            return
-        peer = await from_anywhere(world)
-        message: Any = request("list_tools")
-        headers: dict[str, str] = {}
-        if path != "/rpc":
-            message, headers = modern(request("tools/list"))
-        try:
-            answer = await peer.post(message, path, **headers, authorization=value)
-        finally:
-            peer.close()
-        told = answer.body + json.dumps(answer.headers).encode()
-        assert b"forge" not in told
-        assert SECRET.encode() not in told
-        if answer.status == 200:
-            assert path == "/rpc"
-            assert "error" in answer.json, "a program without an identity reads the archive alone"
-
-    running.run(scenario)
-
-
-def test_a_revoked_key_is_refused_in_open_sessions_and_by_the_door(running: Running) -> None:
-    async def scenario(world: World) -> None:
-        KEY.access.become(Policy())
-        talks = {name: await open_(world) for name, open_ in {**ASSISTANTS, "rpc": frames}.items()}
-        before = world.asked()
-        KEY.access.become(None)
-        peer = await world.served.peer()
+@in_its_loop
+async def test_nothing_but_the_key_itself_opens_anything(world: World, value: str, path: str) -> None:
+    KEY.access.become(Policy())
+    if value.split(None, 1) == ["Bearer", SECRET]:
+        return
+    peer = await from_anywhere(world)
+    message: Any = request("list_tools")
+    headers: dict[str, str] = {}
+    if path != "/rpc":
         message, headers = modern(request("tools/list"))
-        answer = await peer.post(message, "/mcp/full", **headers, authorization=BEARER)
-        assert answer.status in (401, 429)
-        for name in ("websocket", "rpc"):
-            method = "call_tool" if name == "rpc" else "tools/call"
-            try:
-                told = await talks[name].ask(method, {"name": "forge1__get_ticket", "arguments": {}})
-            except (AssertionError, ConnectionError):
-                continue  # it was hung up
-            assert b"done" not in told
-        assert world.asked() == before
-        for talk in talks.values():
-            await talk.close()
+    try:
+        answer = await peer.post(message, path, **headers, authorization=value)
+    finally:
+        peer.close()
+    told = answer.body + json.dumps(answer.headers).encode()
+    assert b"forge" not in told
+    assert SECRET.encode() not in told
+    if answer.status == 200:
+        assert path == "/rpc"
+        assert "error" in answer.json, "a program without an identity reads the archive alone"
 
-    running.run(scenario)
+
+@in_its_loop
+async def test_a_revoked_key_is_refused_in_open_sessions_and_by_the_door(world: World) -> None:
+    KEY.access.become(Policy())
+    talks = {name: await open_(world) for name, open_ in {**ASSISTANTS, "rpc": frames}.items()}
+    before = world.asked()
+    KEY.access.become(None)
+    peer = await world.served.peer()
+    message, headers = modern(request("tools/list"))
+    answer = await peer.post(message, "/mcp/full", **headers, authorization=BEARER)
+    assert answer.status in (401, 429)
+    for name in ("websocket", "rpc"):
+        method = "call_tool" if name == "rpc" else "tools/call"
+        try:
+            told = await talks[name].ask(method, {"name": "forge1__get_ticket", "arguments": {}})
+        except (AssertionError, ConnectionError):
+            continue  # it was hung up
+        assert b"done" not in told
+    assert world.asked() == before
+    for talk in talks.values():
+        await talk.aclose()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import re
 
+import pytest
+
 from tests.conftest import ROOT
 
 PAGE = ROOT / "docs" / "security.md"
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 def test_every_test_that_the_page_names_exists() -> None:
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE.read_text())
     assert len(named) > 30

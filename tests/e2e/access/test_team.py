@@ -149,64 +149,54 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_an_assistant_with_a_key_has_what_the_key_allows(shared: Team, era: Era) -> None:
+async def test_an_assistant_with_a_key_has_what_the_key_allows(shared: Team, era: Era) -> None:
     name = f"alice-{era}"
     options = ("--allow", "github__*", "--read-only", "--expires", "90d", "--tier", "premium")
     key = shared.key(name, *options)
-
-    async def scenario() -> None:
-        async with over_http(f"{shared.base}/mcp/full", era, key) as client:
-            tools = {tool.name for tool in (await client.list_tools()).tools}
-            assert "github__echo" in tools
-            assert not {name for name in tools if name.startswith("gitlab")} | {"github__count"} & tools
-            assert text(await client.call_tool("github__echo", {"text": "hi"})) == '{"text": "hi"}'
-            for hidden in ("github__count", "gitlab__echo", "gitlab__nothing"):
-                with pytest.raises(MCPError, match="Unknown tool"):
-                    await client.call_tool(hidden, {})
-        async with over_http(f"{shared.base}/mcp", era, key) as client:
-            found = text(await client.call_tool("search_tools", {"query": "echo arguments"}))
-            assert "github__echo" in found
-            assert "gitlab" not in found
-            inner = {"name": "github__echo", "arguments": {"text": "x", "password": "hunter2"}}
-            assert not (await client.call_tool("call_tool", inner)).is_error
-            for hidden in ("github__count", "gitlab__echo"):
-                refused = await client.call_tool("call_tool", {"name": hidden, "arguments": {}})
-                assert refused.is_error
-                assert "Unknown tool" in text(refused)
-
-    run(scenario)
+    async with over_http(f"{shared.base}/mcp/full", era, key) as client:
+        tools = {tool.name for tool in (await client.list_tools()).tools}
+        assert "github__echo" in tools
+        assert not {name for name in tools if name.startswith("gitlab")} | {"github__count"} & tools
+        assert text(await client.call_tool("github__echo", {"text": "hi"})) == '{"text": "hi"}'
+        for hidden in ("github__count", "gitlab__echo", "gitlab__nothing"):
+            with pytest.raises(MCPError, match="Unknown tool"):
+                await client.call_tool(hidden, {})
+    async with over_http(f"{shared.base}/mcp", era, key) as client:
+        found = text(await client.call_tool("search_tools", {"query": "echo arguments"}))
+        assert "github__echo" in found
+        assert "gitlab" not in found
+        inner = {"name": "github__echo", "arguments": {"text": "x", "password": "hunter2"}}
+        assert not (await client.call_tool("call_tool", inner)).is_error
+        for hidden in ("github__count", "gitlab__echo"):
+            refused = await client.call_tool("call_tool", {"name": hidden, "arguments": {}})
+            assert refused.is_error
+            assert "Unknown tool" in text(refused)
     assert shared.calls(label=name, name="github__echo", outcome="ok")[-1]["arguments"]["password"] == "***"
     # Both that exist leave a trace, whichever way they were called; the third one names nothing.
-    refused = shared.calls(label=name, outcome="refused")
-    assert [entry["name"] for entry in refused] == ["github__count", "gitlab__echo"] * 2
+    entries = shared.calls(label=name, outcome="refused")
+    assert [entry["name"] for entry in entries] == ["github__count", "gitlab__echo"] * 2
     assert all(entry["client"] for entry in shared.calls(label=name, type="call"))
     shared.verify()
 
 
-def test_a_program_with_a_key_has_what_the_key_allows(shared: Team) -> None:
+async def test_a_program_with_a_key_has_what_the_key_allows(shared: Team) -> None:
     key = shared.key("program", "--allow", "github__*", "--read-only")
-
-    async def scenario() -> None:
-        async with shared.member(key) as me:
-            assert "result" in await me.call("github__echo", text="x")
-            assert await me.code("call_tool", name="gitlab__echo") == UNKNOWN_TOOL
-            requests: list[Json] = [
-                {"name": name, "arguments": {}} for name in ("github__echo", "gitlab__echo")
-            ]
-            done = await me.result("execute_parallel", requests=requests)
-            assert [each["ok"] for each in done["results"]] == [True, False]
-            url = me.base.replace("http", "ws", 1) + "/rpc"
-            async with websockets.connect(url, additional_headers=me.headers) as socket:
-                for name, member in (("github__echo", "result"), ("github__count", "error")):
-                    params = {"name": name, "arguments": {}}
-                    request = {"jsonrpc": "2.0", "id": 1, "method": "call_tool", "params": params}
-                    await socket.send(json.dumps(request))
-                    assert member in json.loads(await socket.recv())
-
-    run(scenario)
+    async with shared.member(key) as me:
+        assert "result" in await me.call("github__echo", text="x")
+        assert await me.code("call_tool", name="gitlab__echo") == UNKNOWN_TOOL
+        requests: list[Json] = [{"name": name, "arguments": {}} for name in ("github__echo", "gitlab__echo")]
+        done = await me.result("execute_parallel", requests=requests)
+        assert [each["ok"] for each in done["results"]] == [True, False]
+        url = me.base.replace("http", "ws", 1) + "/rpc"
+        async with websockets.connect(url, additional_headers=me.headers) as socket:
+            for name, member in (("github__echo", "result"), ("github__count", "error")):
+                params = {"name": name, "arguments": {}}
+                request = {"jsonrpc": "2.0", "id": 1, "method": "call_tool", "params": params}
+                await socket.send(json.dumps(request))
+                assert member in json.loads(await socket.recv())
 
 
-def test_a_key_without_administration_administers_nothing(shared: Team) -> None:
+async def test_a_key_without_administration_administers_nothing(shared: Team) -> None:
     key = shared.key("worker", "--allow", "*")
     other = shared.key("other", "--allow", "*")
     forbidden: list[tuple[str, Json]] = [
@@ -214,40 +204,32 @@ def test_a_key_without_administration_administers_nothing(shared: Team) -> None:
         ("put_file", {"path": "/etc/hosts"}), ("stop_server", {}), ("list_servers", {}),
         ("restart_mcp_server", {"name": "github"}),
     ]  # fmt: skip
-
-    async def scenario() -> None:
-        async with shared.member(key) as me, shared.member(other) as they:
-            assert "result" in await they.call("github__echo")
-            await me.call("gitlab__echo")
-            for method, params in forbidden:
-                assert await me.code(method, **params) in (FORBIDDEN, UNKNOWN_METHOD), method
-            mine = await me.result("get_usage_stats", by="key")
-            assert [row["label"] for row in mine["results"]] == ["worker"]
-            tools = {row["tool"] for row in (await me.result("get_usage_stats"))["results"]}
-            assert "gitlab__echo" in tools
-            assert "github__echo" not in tools
-            assert not (await me.result("get_usage_stats", key="other"))["results"]
-
-    run(scenario)
+    async with shared.member(key) as me, shared.member(other) as they:
+        assert "result" in await they.call("github__echo")
+        await me.call("gitlab__echo")
+        for method, params in forbidden:
+            assert await me.code(method, **params) in (FORBIDDEN, UNKNOWN_METHOD), method
+        mine = await me.result("get_usage_stats", by="key")
+        assert [row["label"] for row in mine["results"]] == ["worker"]
+        tools = {row["tool"] for row in (await me.result("get_usage_stats"))["results"]}
+        assert "gitlab__echo" in tools
+        assert "github__echo" not in tools
+        assert not (await me.result("get_usage_stats", key="other"))["results"]
 
 
-def test_metrics_name_servers_only_for_whom_may_see_them(shared: Team) -> None:
+async def test_metrics_name_servers_only_for_whom_may_see_them(shared: Team) -> None:
     keys = shared.key("prometheus", "--allow", "metrics"), shared.key("curious", "--allow", "github__*")
-
-    async def scenario() -> None:
-        shown = []
-        for key in keys:
-            async with shared.member(key) as me:
-                answer = await me.http.get(f"{me.base}/metrics", headers=me.headers)
-                assert answer.status_code == 200
-                shown.append(answer.text)
-        assert 'server="gitlab"' in shown[0]
-        assert "gitlab" not in shown[1]
-
-    run(scenario)
+    shown = []
+    for key in keys:
+        async with shared.member(key) as me:
+            answer = await me.http.get(f"{me.base}/metrics", headers=me.headers)
+            assert answer.status_code == 200
+            shown.append(answer.text)
+    assert 'server="gitlab"' in shown[0]
+    assert "gitlab" not in shown[1]
 
 
-def test_a_profile_narrows_every_way_in(shared: Team) -> None:
+async def test_a_profile_narrows_every_way_in(shared: Team) -> None:
     whole = shared.key("whole", "--allow", "*")
     bound = shared.key("bound", "--profile", "echo")
 
@@ -255,58 +237,51 @@ def test_a_profile_narrows_every_way_in(shared: Team) -> None:
         async with over_http(url, "legacy", key) as client:
             return {tool.name for tool in (await client.list_tools()).tools if "__" in tool.name}
 
-    async def scenario() -> None:
-        assert "gitlab__echo" in await listed(f"{shared.base}/mcp/full", whole)
-        assert await listed(f"{shared.base}/mcp/full", bound) == {"github__echo"}
-        for path in ("/mcp/p/echo/full", "/mcp/p/echo"):
-            async with over_http(f"{shared.base}{path}", "modern", whole) as client:
-                assert not (await client.call_tool("github__echo", {})).is_error
-                with pytest.raises(MCPError, match="Unknown tool"):
-                    await client.call_tool("github__pid", {})
-        async with shared.member(whole) as me:
-            assert (await me.post("tools/list", "/mcp/p/nothing")).status_code == 404
-
-    run(scenario)
+    assert "gitlab__echo" in await listed(f"{shared.base}/mcp/full", whole)
+    assert await listed(f"{shared.base}/mcp/full", bound) == {"github__echo"}
+    for path in ("/mcp/p/echo/full", "/mcp/p/echo"):
+        async with over_http(f"{shared.base}{path}", "modern", whole) as client:
+            assert not (await client.call_tool("github__echo", {})).is_error
+            with pytest.raises(MCPError, match="Unknown tool"):
+                await client.call_tool("github__pid", {})
+    async with shared.member(whole) as me:
+        assert (await me.post("tools/list", "/mcp/p/nothing")).status_code == 404
     with assistant(shared.home, "--mode=full", "--profile=echo") as narrowed:
         assert {name for name in narrowed.tools() if "__" in name} == {"github__echo"}
         assert "Unknown tool" in narrowed.ask("tools/call", name="gitlab__echo")["error"]["message"]
 
 
-def test_revoking_a_key_ends_what_is_open(shared: Team) -> None:
+async def test_revoking_a_key_ends_what_is_open(shared: Team) -> None:
     key = shared.key("leaver", "--allow", "github__*")
-
-    async def scenario() -> None:
-        async with shared.member(key) as me:
-            url = me.base.replace("http", "ws", 1) + "/rpc"
-            initialize = {
-                "protocolVersion": "2025-11-25",
-                "capabilities": {},
-                "clientInfo": {"name": "leaver", "version": "1"},
-            }
-            begun = await me.http.post(
-                f"{me.base}/mcp",
-                json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize},
-                headers={**me.headers, "accept": "application/json, text/event-stream"},
-            )
-            session = {**me.headers, "mcp-session-id": begun.headers["mcp-session-id"]}
-            listening = {**session, "accept": "text/event-stream"}
-            async with (
-                websockets.connect(url, additional_headers=me.headers) as socket,
-                me.http.stream("GET", f"{me.base}/mcp", headers=listening) as stream,
-            ):
-                assert stream.status_code == 200
-                await asyncio.to_thread(lambda: shared.home.run("keys", "revoke", "leaver").succeeded)
-                with contextlib.suppress(httpx2.HTTPError):
-                    async for _ in stream.aiter_bytes():
-                        pass
-                await asyncio.wait_for(socket.wait_closed(), LONG)
-            assert (await me.post("search_tools", query="x")).status_code == 401
-            ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
-            again = await me.http.post(f"{me.base}/mcp", json=ping, headers=session)
-            assert again.status_code == 401
-            assert "key" in again.json()["error"]["message"]
-
-    run(scenario)
+    async with shared.member(key) as me:
+        url = me.base.replace("http", "ws", 1) + "/rpc"
+        initialize = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "leaver", "version": "1"},
+        }
+        begun = await me.http.post(
+            f"{me.base}/mcp",
+            json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize},
+            headers={**me.headers, "accept": "application/json, text/event-stream"},
+        )
+        session = {**me.headers, "mcp-session-id": begun.headers["mcp-session-id"]}
+        listening = {**session, "accept": "text/event-stream"}
+        async with (
+            websockets.connect(url, additional_headers=me.headers) as socket,
+            me.http.stream("GET", f"{me.base}/mcp", headers=listening) as stream,
+        ):
+            assert stream.status_code == 200
+            await asyncio.to_thread(lambda: shared.home.run("keys", "revoke", "leaver").succeeded)
+            with contextlib.suppress(httpx2.HTTPError):
+                async for _ in stream.aiter_bytes():
+                    pass
+            await asyncio.wait_for(socket.wait_closed(), LONG)
+        assert (await me.post("search_tools", query="x")).status_code == 401
+        ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+        again = await me.http.post(f"{me.base}/mcp", json=ping, headers=session)
+        assert again.status_code == 401
+        assert "key" in again.json()["error"]["message"]
 
 
 def brief_key(team: Team) -> str:
@@ -319,55 +294,43 @@ def brief_key(team: Team) -> str:
     raise AssertionError(made.err)
 
 
-def test_an_expired_key_is_refused(shared: Team) -> None:
+async def test_an_expired_key_is_refused(shared: Team) -> None:
     key = brief_key(shared)
+    async with shared.member(key) as me:
 
-    async def scenario() -> None:
-        async with shared.member(key) as me:
+        async def refused() -> bool:
+            return (await me.post("search_tools", query="x")).status_code == 401
 
-            async def refused() -> bool:
-                return (await me.post("search_tools", query="x")).status_code == 401
-
-            await until(refused)
-
-    run(scenario)
+        await until(refused)
 
 
-def test_wrong_keys_are_slowed_down_and_recorded(shared: Team) -> None:
+async def test_wrong_keys_are_slowed_down_and_recorded(shared: Team) -> None:
     key = shared.key("honest", "--allow", "*")
-
-    async def scenario() -> None:
-        async with shared.member(key[:-1] + "~") as thief, shared.member(key) as me:
-            answers = await asyncio.gather(*(thief.post("search_tools", query="x") for _ in range(12)))
-            statuses = {answer.status_code for answer in answers}
-            assert statuses == {401, 429}
-            late = next(answer for answer in answers if answer.status_code == 429)
-            assert int(late.headers["retry-after"]) >= 1
-            # The thief is at the same address, and nobody else waits for that.
-            assert "result" in await me.ask("search_tools", query="x")
-
-    run(scenario)
+    async with shared.member(key[:-1] + "~") as thief, shared.member(key) as me:
+        answers = await asyncio.gather(*(thief.post("search_tools", query="x") for _ in range(12)))
+        statuses = {answer.status_code for answer in answers}
+        assert statuses == {401, 429}
+        late = next(answer for answer in answers if answer.status_code == 429)
+        assert int(late.headers["retry-after"]) >= 1
+        # The thief is at the same address, and nobody else waits for that.
+        assert "result" in await me.ask("search_tools", query="x")
     wait_until(lambda: shared.calls(type="access", name="sign_in", outcome="refused", reason="key"))
 
 
-def test_a_caller_waits_as_long_as_it_is_told(shared: Team) -> None:
+async def test_a_caller_waits_as_long_as_it_is_told(shared: Team) -> None:
     key = shared.key("hasty", "--allow", "*", "--tier", "tiny")
-
-    async def scenario() -> None:
-        async with shared.member(key) as me:
-            for _ in range(4):
-                while "error" not in (answer := await me.call("github__echo")):
-                    pass  # a machine with much to do may take as long as a call is worth
-                assert answer["error"]["code"] == LIMITED
-                assert 0 < answer["error"]["data"]["retryAfterSeconds"] <= 2
-            while (over := await me.post("call_tool", name="github__echo", arguments={})).status_code != 429:
-                assert "result" in over.json()
-            wait = float(over.headers["retry-after"])
-            begun = asyncio.get_running_loop().time()
-            await until(lambda: asyncio.get_running_loop().time() - begun >= wait)
-            assert "result" in await me.call("github__echo")
-
-    run(scenario)
+    async with shared.member(key) as me:
+        for _ in range(4):
+            while "error" not in (answer := await me.call("github__echo")):
+                pass  # a machine with much to do may take as long as a call is worth
+            assert answer["error"]["code"] == LIMITED
+            assert 0 < answer["error"]["data"]["retryAfterSeconds"] <= 2
+        while (over := await me.post("call_tool", name="github__echo", arguments={})).status_code != 429:
+            assert "result" in over.json()
+        wait = float(over.headers["retry-after"])
+        begun = asyncio.get_running_loop().time()
+        await until(lambda: asyncio.get_running_loop().time() - begun >= wait)
+        assert "result" in await me.call("github__echo")
     row = next(row for row in shared.home.json("limits")["results"] if row["tier"] == "tiny")
     assert row["refused"] >= 5
     assert row["in_flight"] == 0
@@ -375,19 +338,15 @@ def test_a_caller_waits_as_long_as_it_is_told(shared: Team) -> None:
     assert shared.home.json("usage", "--by", "key", "--key", "hasty")["results"][0]["limited"] >= 5
 
 
-def test_a_result_has_the_size_that_the_tier_allows(shared: Team) -> None:
+async def test_a_result_has_the_size_that_the_tier_allows(shared: Team) -> None:
     key = shared.key("narrow", "--allow", "*", "--tier", "small")
-
-    async def scenario() -> None:
-        async with shared.member(key) as me:
-            assert "result" in await me.call("github__huge", bytes=1000)
-            refused = (await me.call("github__huge", bytes=100_000))["error"]["message"]
-            assert "4 KiB" in refused or "4096" in refused
-        async with over_http(f"{shared.base}/mcp/full", "modern", key) as client:
-            with contextlib.suppress(MCPError):
-                assert (await client.call_tool("github__huge", {"bytes": 100_000})).is_error
-
-    run(scenario)
+    async with shared.member(key) as me:
+        assert "result" in await me.call("github__huge", bytes=1000)
+        refused = (await me.call("github__huge", bytes=100_000))["error"]["message"]
+        assert "4 KiB" in refused or "4096" in refused
+    async with over_http(f"{shared.base}/mcp/full", "modern", key) as client:
+        with contextlib.suppress(MCPError):
+            assert (await client.call_tool("github__huge", {"bytes": 100_000})).is_error
 
 
 def test_a_person_is_told_why(shared: Team) -> None:
@@ -483,6 +442,7 @@ def test_clients_behind_a_trusted_proxy_need_a_key(tmp_path: Path) -> None:
 # -- audit ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 def test_no_acknowledged_entry_is_lost_when_the_hub_is_killed(tmp_path: Path) -> None:
     with team(tmp_path) as here:
         key = here.key("alice", "--allow", "github__*", "--tier", "premium")
@@ -568,6 +528,7 @@ def full_disk(here: Team) -> Iterator[None]:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux limits another process")
 @pytest.mark.parametrize("sync", ["1s", "strict"])
 def test_nothing_is_done_that_cannot_be_recorded(tmp_path: Path, sync: str) -> None:
@@ -665,6 +626,7 @@ def test_a_hub_of_one_client_records_too(tmp_path: Path) -> None:
     Team(home).verify()
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 def test_hubs_of_two_homes_share_nothing(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("one", "two")]
     for folder in folders:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import re
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -194,3 +195,33 @@ async def world(folder: Path, **settings: Any) -> AsyncIterator[World]:
         assert sum(1 for _ in built.of_kind("tool")) == expected, tools
         await asyncio.sleep(0)
         yield built
+
+
+@dataclass(frozen=True)
+class SharedWorld:
+    """A world and the loop that it lives in. The examples of a test share it."""
+
+    world: World
+    runner: asyncio.Runner
+
+
+@contextmanager
+def shared_world(folder: Path, **settings: Any) -> Iterator[SharedWorld]:
+    opened = world(folder, **settings)
+
+    async def leave() -> None:
+        await opened.__aexit__(None, None, None)
+
+    with asyncio.Runner() as runner:
+        yield SharedWorld(runner.run(opened.__aenter__()), runner)
+        runner.run(leave())
+
+
+def in_its_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test in the loop of the fixture ``world``, and give it the world itself."""
+
+    @functools.wraps(test)
+    def called(world: SharedWorld, **given: Any) -> None:
+        world.runner.run(test(world.world, **given))
+
+    return called

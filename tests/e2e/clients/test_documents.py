@@ -186,6 +186,7 @@ async def test_a_file_is_put_from_below_the_roots_alone(tmp_path: Path) -> None:
         assert "documents_roots" in refused["structuredContent"]["message"]
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 async def test_one_question_is_answered_from_documents_pages_and_tools(tmp_path: Path) -> None:
     async with running_hub(tmp_path, {"up": child()}) as here:
         await put(here, "notes/echo.md", text="# Echo\n\nAn echo in the valley.")
@@ -206,6 +207,7 @@ async def test_one_question_is_answered_from_documents_pages_and_tools(tmp_path:
 # Resources
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 @every_version
 async def test_documents_are_listed_in_pages_behind_what_servers_offer(
     tmp_path: Path, version: Client
@@ -390,6 +392,7 @@ async def test_many_new_documents_are_told_of_a_few_times(tmp_path: Path) -> Non
         assert len(listed) == 400
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 async def test_a_damaged_store_of_documents_leaves_the_rest_of_the_hub_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "store" / "documents.db"
     async with running_hub(tmp_path, {}) as here:

@@ -135,6 +135,7 @@ async def test_a_result_that_is_too_large_for_a_script_is_refused_with_a_way_out
         assert text(await line.call("run_script", code=some, inputs={"handle": handle})) == "2999"
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 async def test_hostile_queries_delay_nobody_and_end(tmp_path: Path) -> None:
     async with running_hub(tmp_path, {"up": child()}, result_tokens=1_000) as here:
         bad, good = await here.connect(), await here.connect()
@@ -156,6 +157,7 @@ async def test_hostile_queries_delay_nobody_and_end(tmp_path: Path) -> None:
         assert text(await bad.call("read_more", handle=log, lines="2")) == "ERROR 0 一行の文章"
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 async def test_large_results_are_on_disk_without_a_name_and_the_oldest_makes_way(tmp_path: Path) -> None:
     settings = {"result_tokens": 1_000, "result_disk": 5 << 20, "max_line": 32 << 20}
     settings |= {"learn_result_types": False}  # a file is written for them

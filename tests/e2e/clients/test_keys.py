@@ -207,6 +207,7 @@ def call(home: Home, name: str, *pairs: str) -> Outcome:
     return Outcome(json.loads(done.out)) if done.status == 0 else Outcome(None, done.err + done.out)
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 def test_every_key_holds_on_the_command_line(home: Home) -> None:
     hidden = {"deny": ["pid"], "maxResultTokens": 1_000, "timeout": 0.5}
     home.write_servers(

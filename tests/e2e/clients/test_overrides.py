@@ -10,7 +10,7 @@ import msgspec
 
 from tabane.access.permissions import PermissionPatterns, PermissionRules
 from tabane.operations import Caller, Face
-from tests.harness.patience import run, until
+from tests.harness.patience import until
 from tests.harness.running_hub import RunningHub, child, configured, running_hub, text
 
 SECRET = "correct-horse-battery"
@@ -114,17 +114,14 @@ async def test_decided_arguments_are_sent_on_every_way_and_refused_from_callers(
         assert (await line.through(name))["isError"] is True
 
 
-def test_fixed_values_are_in_no_file_but_that_of_the_secrets(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        entry = server(tmp_path, {"listed": OVERRIDE})
-        async with running_hub(tmp_path, {"up": entry}, audit="on") as here:
-            line = await here.connect()
-            await line.call("up__find_bonsai", query="acer")
-            await line.through("up__find_bonsai", query="acer", owner="you")
-            assert SECRET not in json.dumps(await shown(here))
-            assert (await shown(here))["overrides"]["listed"]["parameters"]["owner"] == {"fixed": True}
-
-    run(scenario)
+async def test_fixed_values_are_in_no_file_but_that_of_the_secrets(tmp_path: Path) -> None:
+    entry = server(tmp_path, {"listed": OVERRIDE})
+    async with running_hub(tmp_path, {"up": entry}, audit="on") as here:
+        line = await here.connect()
+        await line.call("up__find_bonsai", query="acer")
+        await line.through("up__find_bonsai", query="acer", owner="you")
+        assert SECRET not in json.dumps(await shown(here))
+        assert (await shown(here))["overrides"]["listed"]["parameters"]["owner"] == {"fixed": True}
     for path in tmp_path.rglob("*"):
         if path.is_file() and path.name != "secrets.env":
             assert SECRET.encode() not in path.read_bytes(), path

@@ -79,6 +79,7 @@ async def test_tools_with_nothing_to_work_on_are_left_out_of_searches_until_ther
         assert "search_documents" in await named("search documents")
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 async def test_one_question_is_answered_from_posts_and_tools(tmp_path: Path) -> None:
     async with running_hub(tmp_path, {"up": child()}) as here:
         line = await here.connect()
@@ -111,6 +112,7 @@ async def test_a_server_of_the_hubs_name_has_its_own_tools(tmp_path: Path) -> No
         assert (await line.call("tabane__echo", n=2))["structuredContent"] == {"n": 2}
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 async def test_what_several_kinds_lack_is_said_once_and_in_words_of_the_user(tmp_path: Path) -> None:
     async with running_hub(tmp_path, {"up": child()}) as here:
         await taken_in(here, archive(tmp_path, "An echo in the valley", "Tea at noon"))

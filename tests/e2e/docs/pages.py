@@ -59,13 +59,8 @@ def links(page: Path) -> list[str]:
     return [match["target"] for match in _LINK.finditer(page.read_text(encoding="utf-8"))]
 
 
-def commands() -> list[tuple[str, str]]:
-    """Each ``tabane …`` that stands in a page, in a block or as code in a sentence: page and command."""
-    found = []
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        lines = [line for match in _BLOCK.finditer(text) for line in match["text"].splitlines()]
-        candidates = [line.strip() for line in lines if line.strip().startswith("tabane ")]
-        candidates += _SPAN.findall(_BLOCK.sub("", text))
-        found += [(page.name, command) for command in candidates]
-    return found
+def commands(page: Path) -> set[str]:
+    """Return each ``tabane …`` of a page, in a block or as code in a sentence."""
+    text = page.read_text(encoding="utf-8")
+    lines = {line.strip() for match in _BLOCK.finditer(text) for line in match["text"].splitlines()}
+    return {line for line in lines if line.startswith("tabane ")} | set(_SPAN.findall(_BLOCK.sub("", text)))

@@ -22,6 +22,7 @@ def test_both_pages_type_the_same() -> None:
     assert len(rows[0]) == len(rows[1])
 
 
+@pytest.mark.heavy("runs what a document says")
 def test_the_check_shows_what_the_page_says(tmp_path: Path) -> None:
     text = blocks("coming:check")[0].text.replace("$(mktemp -d)", str(tmp_path / "other"))
     out = typed(tmp_path, 'model = "none"\n', f"cd '{tmp_path}'\n{text}")

@@ -54,18 +54,25 @@ def test_every_servers_file_shown_is_read_without_a_complaint(block: Block, tmp_
 def test_what_a_client_is_told_to_start_exists(block: Block) -> None:
     configured = json.loads(block.text)["mcpServers"]["tabane"]
     assert configured["command"] == "tabane"
-    check_command(configured["args"])
+    assert command_fault(configured["args"]) is None
 
 
-@pytest.mark.parametrize(("page", "command"), sorted(set(commands())))
-def test_every_command_shown_exists_with_its_options(page: str, command: str) -> None:
-    for words in spelt_out(command):
-        check_command(words)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_shown_exists_with_its_options(page: Path) -> None:
+    faults = {
+        command: fault
+        for command in commands(page)
+        for words in spelt_out(command)
+        if (fault := command_fault(words)) is not None
+    }
+    assert not faults, faults
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.ja.md"])
 def test_the_readme_names_every_command(name: str) -> None:
-    shown = {tuple(words[: depth(words)]) for _, command in commands_of(name) for words in spelt_out(command)}
+    shown = {
+        tuple(words[: depth(words)]) for command in commands(ROOT / name) for words in spelt_out(command)
+    }
     assert sorted(every_command() - shown) == []
 
 
@@ -76,6 +83,7 @@ def test_both_readmes_show_the_same_blocks() -> None:
     assert shape("README.md") == shape("README.ja.md")
 
 
+@pytest.mark.heavy("runs what a document says")
 @pytest.mark.parametrize("block", blocks("run"), ids=lambda block: block.name)
 def test_the_commands_of_the_readme_run(block: Block, tmp_path: Path) -> None:
     """Line by line, in a home of their own. uvx is played by the same servers, installed already."""
@@ -114,10 +122,6 @@ def script(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def commands_of(page: str) -> list[tuple[str, str]]:
-    return [(name, command) for name, command in commands() if name == page]
-
-
 def spelt_out(command: str) -> list[list[str]]:
     """The commands that a line of usage stands for: alternatives apart, brackets off, no comment."""
     command = re.sub(r"\s+#.*|[…]", "", command).replace("[", " ").replace("]", " ")
@@ -154,12 +158,12 @@ def depth(words: list[str]) -> int:
     return len(walk(words)) - 1
 
 
-def check_command(words: list[str]) -> None:
-    """The words name a command, and each option among them is one of it or of the groups above."""
+def command_fault(words: list[str]) -> str | None:
+    """Return what is wrong: no such command, or options that neither it nor a group above has."""
     path = walk(words)
     rest = words[len(path) - 1 :]
-    assert len(path) > 1, f"no such command: {words}"
-    assert not (isinstance(path[-1], click.Group) and rest and rest[0][0] != "-"), f"no such command: {words}"
+    if len(path) == 1 or (isinstance(path[-1], click.Group) and rest and rest[0][0] != "-"):
+        return f"no such command: {words}"
     own = rest[: rest.index("--")] if "--" in rest else rest
     given = {word.partition("=")[0] for word in own if word.startswith("--")}
     known = {
@@ -168,7 +172,8 @@ def check_command(words: list[str]) -> None:
         for option in command.params
         for name in (*option.opts, *option.secondary_opts)
     }
-    assert given <= known | {"--help"}
+    unknown = given - known - {"--help"}
+    return f"no such options: {sorted(unknown)}" if unknown else None
 
 
 def every_command() -> set[tuple[str, ...]]:

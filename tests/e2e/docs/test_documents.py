@@ -13,6 +13,8 @@ import pytest
 from tests.e2e.docs.pages import ROOT, blocks, shape
 from tests.e2e.docs.test_models import typed
 
+pytestmark = pytest.mark.heavy("runs what a document says")
+
 PAGES = [ROOT / "docs" / "documents.md", ROOT / "docs" / "documents.ja.md"]
 TOOLS = {
     "put_document", "put_documents", "put_file", "search_documents", "get_document", "hello",

@@ -42,15 +42,11 @@ def test_a_server_is_used_as_the_page_says(tmp_path: Path) -> None:
     assert service.asked[-1]["model"] == "bge-m3"
 
 
-def test_the_first_commands_try_the_default_model_and_download_nothing(tmp_path: Path) -> None:
+async def test_the_first_commands_try_the_default_model_and_download_nothing(tmp_path: Path) -> None:
     fake = FakeHub()
     (commands,) = blocks("models:begin")
-
-    async def run() -> str:
-        async with fake.serving() as url:
-            return await asyncio.to_thread(typed, tmp_path, "", commands.text, HF_ENDPOINT=url)
-
-    out = asyncio.run(run())
+    async with fake.serving() as url:
+        out = await asyncio.to_thread(typed, tmp_path, "", commands.text, HF_ENDPOINT=url)
     assert f"{USE} is in " in out
     assert f"{USE}#" in out
     assert fake.asked == []

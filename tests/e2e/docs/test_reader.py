@@ -20,6 +20,7 @@ def test_both_pages_type_the_same() -> None:
     assert japanese == english
 
 
+@pytest.mark.heavy("runs what a document says")
 def test_the_first_try_is_answered(tmp_path: Path) -> None:
     block = blocks("reader:begin")[0]  # the same on both pages
     port = str(reserved_port(block))

@@ -44,6 +44,7 @@ def test_the_goals_name_the_same_figures_and_are_met() -> None:
     assert int(shown.replace(",", "")) == rows()[TASK][0] <= 1500
 
 
+@pytest.mark.heavy("runs what a document says")
 def test_the_figures_are_what_is_measured(tmp_path: Path) -> None:
     counted = asyncio.run(asyncio.wait_for(sizes(tmp_path, Counter()), 180))
     page = {what: estimate for what, (_, estimate) in rows().items()}

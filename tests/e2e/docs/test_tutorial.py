@@ -53,6 +53,7 @@ def pattern(expected: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("".join(parts) + r"(?:.*\n)*")
 
 
+@pytest.mark.heavy("runs what a document says")
 @pytest.mark.parametrize(("name", "lang"), [("tutorial.md", "C.UTF-8"), ("tutorial.ja.md", "ja_JP.UTF-8")])
 def test_the_tutorial_is_true(name: str, lang: str, tmp_path: Path) -> None:
     if shutil.which("git") is None:

@@ -35,6 +35,7 @@ async def answered(futures: list[asyncio.Future[Json]]) -> list[Json]:
 # -- slow clients --------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy("kills real processes, many times")
 @pytest.mark.parametrize("servers", [1, 3])
 async def test_a_client_that_reads_is_given_answers_that_are_larger_than_its_outbox_together(
     tmp_path: Path, servers: int
@@ -50,6 +51,7 @@ async def test_a_client_that_reads_is_given_answers_that_are_larger_than_its_out
         assert line.unexpected == []
 
 
+@pytest.mark.heavy("kills real processes, many times")
 @pytest.mark.parametrize("at_once", [1, 64])
 async def test_a_client_that_does_not_read_holds_up_nobody_else_of_its_server(
     tmp_path: Path, at_once: int
@@ -71,6 +73,7 @@ def _died(here: RunningHub, times: int) -> bool:
     return here.hub.gateway.instances("up")[0].vitals.deaths > times
 
 
+@pytest.mark.heavy("kills real processes, many times")
 async def test_a_server_that_dies_after_a_large_answer_has_answered(tmp_path: Path) -> None:
     async with running_hub(tmp_path, {"up": bulky("--once")}, outbox=4 << 20) as here:
         line = await here.connect()

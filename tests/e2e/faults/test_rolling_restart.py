@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import ClientSession
 
 from tests.e2e.protocol.conformance.servers import hub_over
@@ -116,6 +117,7 @@ async def working(url: str) -> AsyncIterator[Load]:
             await asyncio.gather(*tasks)
 
 
+@pytest.mark.heavy("kills real processes, many times")
 async def test_a_rolling_restart_under_load_loses_no_request(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

@@ -17,6 +17,8 @@ from tests.harness.patience import wait_until
 from tests.harness.process_list import command
 from tests.harness.running_hub import Json, child, configured, text
 
+pytestmark = pytest.mark.heavy("kills real processes, many times")
+
 WIDTH = 8
 """Calls that are under way all the time."""
 

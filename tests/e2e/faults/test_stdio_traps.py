@@ -46,6 +46,7 @@ async def test_a_line_longer_than_the_limit_fails_its_call_alone(tmp_path: Path)
         assert here.hub.gateway.instances("up")[0].vitals.deaths == 0
 
 
+@pytest.mark.heavy("kills real processes, many times")
 async def test_a_message_of_many_megabytes_passes_whole(tmp_path: Path) -> None:
     async with running_hub(tmp_path, {"up": child()}) as here:
         line = await here.connect()

@@ -9,6 +9,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.harness.bridge import BridgeClient
 from tests.harness.patience import wait_until
 from tests.harness.running_hub import ENVELOPE
@@ -67,6 +69,7 @@ class ModernClient:
         return found[0]
 
 
+@pytest.mark.heavy("kills real processes, many times")
 def test_tasks_after_the_hub_was_killed(tmp_path: Path) -> None:
     with remote(tmp_path) as url, closing(User(tmp_path / "user")) as user:
         user.environment |= {"TABANE_TASK_AFTER": "0.2", "TABANE_MODE": "full"}

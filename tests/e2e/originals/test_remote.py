@@ -197,6 +197,7 @@ def test_notifications_reach_the_client(me: Home, elsewhere: Home) -> None:
             pass
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 def test_large_messages_pass_both_ways(me: Home, elsewhere: Home) -> None:
     text = "日本" * 1_000_000
     with hub(elsewhere), connected(me, elsewhere) as found:

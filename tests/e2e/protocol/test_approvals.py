@@ -56,49 +56,41 @@ def approve(here: GridHub, token: str) -> None:
 
 
 @pytest.mark.parametrize(("era", "way"), WAYS)
-def test_a_client_asks_its_user_and_the_call_is_made_once(here: GridHub, era: Era, way: str) -> None:
-    async def scenario() -> None:
-        token, user = uuid4().hex[:8], Person()
-        async with client(here, era, way, elicitation_callback=user.elicit) as line:
-            result = await line.call_tool(NAME, {"token": token, "note": token})
-            assert not result.is_error, text(result)
-        [asked] = user.asked
-        assert token in asked["message"]
-        assert sent(here, token) == 1
-
-    run(scenario)
+async def test_a_client_asks_its_user_and_the_call_is_made_once(here: GridHub, era: Era, way: str) -> None:
+    token, user = uuid4().hex[:8], Person()
+    async with client(here, era, way, elicitation_callback=user.elicit) as line:
+        result = await line.call_tool(NAME, {"token": token, "note": token})
+        assert not result.is_error, text(result)
+    [asked] = user.asked
+    assert token in asked["message"]
+    assert sent(here, token) == 1
 
 
 @pytest.mark.parametrize(("era", "way"), WAYS)
-def test_a_user_who_declines_stops_the_call(here: GridHub, era: Era, way: str) -> None:
-    async def scenario() -> None:
-        token = uuid4().hex[:8]
-        async with client(here, era, way, elicitation_callback=Person("decline").elicit) as line:
-            result = await line.call_tool(NAME, {"token": token, "note": token})
-            assert result.is_error
-            assert "A person refused this call" in text(result)
+async def test_a_user_who_declines_stops_the_call(here: GridHub, era: Era, way: str) -> None:
+    token = uuid4().hex[:8]
+    async with client(here, era, way, elicitation_callback=Person("decline").elicit) as line:
+        result = await line.call_tool(NAME, {"token": token, "note": token})
+        assert result.is_error
+        assert "A person refused this call" in text(result)
+    assert sent(here, token) == 0
+
+
+@pytest.mark.parametrize(("era", "way"), WAYS)
+async def test_a_command_in_a_terminal_approves_a_call_that_waits(here: GridHub, era: Era, way: str) -> None:
+    token = uuid4().hex[:8]
+    async with client(here, era, way) as line:
+        call = asyncio.ensure_future(line.call_tool(NAME, {"token": token, "note": token}))
+        await until(lambda: waiting(here, token), "the call waits")
         assert sent(here, token) == 0
-
-    run(scenario)
-
-
-@pytest.mark.parametrize(("era", "way"), WAYS)
-def test_a_command_in_a_terminal_approves_a_call_that_waits(here: GridHub, era: Era, way: str) -> None:
-    async def scenario() -> None:
-        token = uuid4().hex[:8]
-        async with client(here, era, way) as line:
-            call = asyncio.ensure_future(line.call_tool(NAME, {"token": token, "note": token}))
-            await until(lambda: waiting(here, token), "the call waits")
-            assert sent(here, token) == 0
-            approve(here, token)
-            assert not (await call).is_error
-        assert sent(here, token) == 1
-        found = here.home.run("audit", "--tool", NAME, "--json").out
-        assert "approved by local (command)" in found
-
-    run(scenario)
+        approve(here, token)
+        assert not (await call).is_error
+    assert sent(here, token) == 1
+    found = here.home.run("audit", "--tool", NAME, "--json").out
+    assert "approved by local (command)" in found
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 def test_an_approval_outlives_the_hub_and_is_used_once(tmp_path: Path) -> None:
     async def scenario(here: GridHub) -> None:
         token = uuid4().hex[:8]
@@ -124,6 +116,7 @@ def test_an_approval_outlives_the_hub_and_is_used_once(tmp_path: Path) -> None:
         run(lambda: scenario(here))
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_a_call_that_its_user_approved_is_not_sent_again_when_the_hub_is_killed(
     tmp_path: Path, era: Era

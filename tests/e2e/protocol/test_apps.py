@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tabane.wire.era import META_CAPABILITIES
-from tests.harness.patience import run, until
+from tests.harness.patience import until
 from tests.harness.running_hub import Json, RunningHub, SocketClient, running_hub, text
 
 APPS = str(Path(__file__).parents[2] / "servers" / "apps.py")
@@ -229,13 +229,9 @@ async def test_an_app_calls_the_tools_of_its_server_by_their_own_names(tmp_path:
         assert "isError" in await client.through("refresh")
 
 
-def test_servers_are_told_that_pages_are_shown(tmp_path: Path) -> None:
+async def test_servers_are_told_that_pages_are_shown(tmp_path: Path) -> None:
     log = tmp_path / "log"
-
-    async def scenario() -> None:
-        async with hub_of(tmp_path / "home", {"one": app("one", "--log", str(log))}):
-            pass
-
-    run(scenario)
+    async with hub_of(tmp_path / "home", {"one": app("one", "--log", str(log))}):
+        pass
     told = json.loads(log.read_text().splitlines()[0].removeprefix("capabilities "))
     assert told["extensions"].items() >= UI["extensions"].items()

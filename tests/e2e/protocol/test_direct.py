@@ -19,7 +19,7 @@ from tabane.errors import Forbidden
 from tabane.gateway.visibility import method_target
 from tests.harness.http_hub import http_hub, modern, request
 from tests.harness.identities import GivenAccess, GivenKeys, identities
-from tests.harness.patience import LONG, run, until
+from tests.harness.patience import LONG, until
 from tests.harness.running_hub import Client, Json, SocketClient, child, configured, running_hub, text
 from tests.servers.raw_http import Raw, Request, Wire, raw
 from tests.servers.raw_http import modern as answer_modern
@@ -240,6 +240,7 @@ async def test_a_notification_is_dropped_if_the_clients_have_different_identitie
         assert len([note for note in line.notifications if note["method"] == HELLO]) == 1
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 async def test_changes_of_other_servers_are_not_told(tmp_path: Path, version: Client) -> None:
     async with running_hub(tmp_path, {"odd": odd("legacy"), "other": child("--offers")}) as here:
@@ -318,28 +319,25 @@ async def test_a_notification_reaches_a_modern_server_over_http(tmp_path: Path) 
         assert posted.message["params"] == {"n": 1}
 
 
-def test_a_server_that_does_not_start_is_an_error_and_its_last_listing_counts(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        marker = tmp_path / "gone"
-        script = tmp_path / "server.sh"
-        args = " ".join(f"'{part}'" for part in [sys.executable, *odd("legacy")["args"]])
-        script.write_text(f'#!/bin/sh\n[ -e "{marker}" ] && exit 1\nexec {args}\n')
-        script.chmod(0o755)
-        servers = {"odd": {"command": str(script)}, "broken": child("--exit", "1")}
-        async with running_hub(tmp_path / "home", servers) as here:
-            line = await here.connect("2026-07-28", server="broken")
-            assert "error" in await line.request("server/discover")
-            line = await here.connect("2026-07-28", server="odd")
-            await line.result("tools/list")
-        marker.touch()
-        async with running_hub(tmp_path / "home", servers) as here:
-            line = await here.connect("2026-07-28", server="odd")
-            found = await line.result("server/discover")
-            assert found["capabilities"]["extensions"]
-            assert "echo" in [tool["name"] for tool in (await line.result("tools/list"))["tools"]]
-
+async def test_a_server_that_does_not_start_is_an_error_and_its_last_listing_counts(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir(mode=0o700)
-    run(scenario)
+    marker = tmp_path / "gone"
+    script = tmp_path / "server.sh"
+    args = " ".join(f"'{part}'" for part in [sys.executable, *odd("legacy")["args"]])
+    script.write_text(f'#!/bin/sh\n[ -e "{marker}" ] && exit 1\nexec {args}\n')
+    script.chmod(0o755)
+    servers = {"odd": {"command": str(script)}, "broken": child("--exit", "1")}
+    async with running_hub(tmp_path / "home", servers) as here:
+        line = await here.connect("2026-07-28", server="broken")
+        assert "error" in await line.request("server/discover")
+        line = await here.connect("2026-07-28", server="odd")
+        await line.result("tools/list")
+    marker.touch()
+    async with running_hub(tmp_path / "home", servers) as here:
+        line = await here.connect("2026-07-28", server="odd")
+        found = await line.result("server/discover")
+        assert found["capabilities"]["extensions"]
+        assert "echo" in [tool["name"] for tool in (await line.result("tools/list"))["tools"]]
 
 
 def test_the_command_connects_to_one_server(tmp_path: Path) -> None:

@@ -411,6 +411,7 @@ async def test_a_question_during_a_task_of_the_hub_is_its_input(tmp_path: Path) 
         assert (await ask(line, "tasks/get", taskId=task))["status"] == "working"
 
 
+@pytest.mark.heavy("hubs and servers as processes")
 async def test_a_task_that_never_ends_fails_at_its_time_to_live(tmp_path: Path) -> None:
     async with running_hub(tmp_path / "home", {"up": child(), "new": modern(tmp_path)}) as here:
         line = await connected(here, "legacy", "up__hang", "new__told")

@@ -88,12 +88,7 @@ def said(result: CallToolResult) -> Any:
 
 
 @every_mode
-def test_a_document_is_put_found_updated_and_deleted(opened: Open, mode: Any) -> None:
-    async def scenario() -> None:
-        async with opened(mode) as client:
-            for through in (False, True):
-                await kept(client, through=through)
-
+async def test_a_document_is_put_found_updated_and_deleted(opened: Open, mode: Any) -> None:
     async def kept(client: Client, *, through: bool) -> None:
         async def call(name: str, **arguments: Any) -> CallToolResult:
             given = {"name": name, "arguments": arguments} if through else arguments
@@ -125,7 +120,9 @@ def test_a_document_is_put_found_updated_and_deleted(opened: Open, mode: Any) ->
         some = said(await call("put_documents", documents=many))
         assert (some["status"], some["failed"]) == ("partial", 1)
 
-    asyncio.run(scenario())
+    async with opened(mode) as client:
+        for through in (False, True):
+            await kept(client, through=through)
 
 
 @every_mode

@@ -26,14 +26,10 @@ PARAPHRASES = {
 }
 
 
-def test_a_fresh_home_finds_notes_by_paraphrases_and_asks_nobody(tmp_path: Path) -> None:
+async def test_a_fresh_home_finds_notes_by_paraphrases_and_asks_nobody(tmp_path: Path) -> None:
     fake = FakeHub()
-
-    async def run() -> None:
-        async with fake.serving() as url:
-            await asyncio.to_thread(_found_by_meaning, tmp_path, url)
-
-    asyncio.run(run())
+    async with fake.serving() as url:
+        await asyncio.to_thread(_found_by_meaning, tmp_path, url)
     assert fake.asked == []
 
 

@@ -119,25 +119,22 @@ async def test_results_come_through_as_the_server_gave_them(
 
 @every_mode
 @pytest.mark.node
-def test_progress_of_a_long_call_reaches_the_client(node_servers: Workplace, mode: ConnectMode) -> None:
+async def test_progress_of_a_long_call_reaches_the_client(node_servers: Workplace, mode: ConnectMode) -> None:
     steps: list[tuple[float, float | None]] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
         steps.append((progress, total))
 
-    async def scenario() -> None:
-        async with node_servers.client(mode=mode) as client:
-            await client.call_tool("search_tools", {"query": "long running"})
-            result = await client.call_tool(
-                "everything__trigger-long-running-operation",
-                {"duration": 0.4, "steps": 4},
-                progress_callback=note,
-            )
-            assert not result.is_error, text(result)
-            # The client tells of progress beside its answers.
-            await until(lambda: any(done == 4 for done, _ in steps), "the last step is told")
-
-    asyncio.run(scenario())
+    async with node_servers.client(mode=mode) as client:
+        await client.call_tool("search_tools", {"query": "long running"})
+        result = await client.call_tool(
+            "everything__trigger-long-running-operation",
+            {"duration": 0.4, "steps": 4},
+            progress_callback=note,
+        )
+        assert not result.is_error, text(result)
+        # The client tells of progress beside its answers.
+        await until(lambda: any(done == 4 for done, _ in steps), "the last step is told")
     assert [total for _, total in steps] == [4] * len(steps)
     assert sorted(done for done, _ in steps)[-1] == 4
 

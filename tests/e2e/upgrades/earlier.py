@@ -94,5 +94,9 @@ class Installed:
 
 
 def versions() -> list[Any]:
-    """The earlier versions, as parameters of a test."""
-    return [pytest.param(each, id=each.version) for each in earlier()]
+    """The earlier versions, as parameters of a test. A landing upgrades the newest one."""
+    *older, newest = earlier()
+    return [
+        *(pytest.param(each, id=each.version) for each in older),
+        pytest.param(newest, id=newest.version, marks=pytest.mark.core),
+    ]

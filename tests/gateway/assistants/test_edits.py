@@ -6,6 +6,9 @@ import pytest
 
 from tabane.gateway.assistants import toml_edits, yaml_edits
 from tabane.gateway.assistants.toml_edits import UnsafeTextEdit
+from tests.harness.cases import cases_beside
+
+CASES = cases_beside(__file__)
 
 TOML, YAML = ("mcp_servers", "tabane"), ("extensions", "tabane")
 ENTRY = {"command": "/opt/tabane", "args": ["mcp"]}
@@ -14,28 +17,7 @@ ENTRY = {"command": "/opt/tabane", "args": ["mcp"]}
 INLINE = '{ command = "/opt/tabane", args = ["mcp"] }'
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (
-            "[mcp_servers.tabane] # ours\ncommand = 'old' # where\nargs = [\n  'x',\n]\nenabled = true\n",
-            '[mcp_servers.tabane] # ours\ncommand = "/opt/tabane" # where\nargs = ["mcp"]\nenabled = true\n',
-        ),
-        (
-            "[mcp_servers.tabane]\ncommand = 'old'\n[mcp_servers.tabane.e]\nA = 1\n",
-            '[mcp_servers.tabane]\nargs = ["mcp"]\ncommand = "/opt/tabane"\n[mcp_servers.tabane.e]\nA = 1\n',
-        ),
-        (
-            "[mcp_servers]\ntabane = {command = 'old', on = true}\n",
-            '[mcp_servers]\ntabane = { command = "/opt/tabane", on = true, args = ["mcp"] }\n',
-        ),
-        (
-            "mcp_servers = {a = {command = 'x'}} # mine\nb = 1\n",
-            f"mcp_servers = {{a = {{command = 'x'}}, tabane = {INLINE} }} # mine\nb = 1\n",
-        ),
-        ("mcp_servers = {}\n", f"mcp_servers = {{ tabane = {INLINE} }}\n"),
-    ],
-)
+@pytest.mark.parametrize(("before", "after"), CASES["toml_is_changed_where_the_entry_is"])
 def test_toml_is_changed_where_the_entry_is(before: str, after: str) -> None:
     assert toml_edits.with_table(before, TOML, ENTRY) == after
     assert toml_edits.with_table(after, TOML, ENTRY) == after
@@ -51,38 +33,13 @@ def test_a_table_of_toml_goes_with_all_of_its_parts() -> None:
     assert toml_edits.without_table(left, TOML) == left
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "mcp_servers = []\n",
-        "mcp_servers = 1\n",
-        "[[mcp_servers]]\nname = 'a'\n",
-        "mcp_servers.tabane.a.b = 1\n",
-    ],
-)
+@pytest.mark.parametrize("text", CASES["toml_that_has_no_place_for_the_entry_is_refused"])
 def test_toml_that_has_no_place_for_the_entry_is_refused(text: str) -> None:
     with pytest.raises(UnsafeTextEdit):
         toml_edits.with_table(text, TOML, ENTRY)
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (
-            "extensions:\n  tabane:\n    command: old # where\n    args:\n    - mcp\n    - x\n    on: true\n",
-            'extensions:\n  tabane:\n    command: "/opt/tabane" # where\n    args: ["mcp"]\n    on: true\n',
-        ),
-        (
-            "a: &x {b: 1}\nextensions: {time: *x}\n",
-            'a: &x {b: 1}\nextensions: {"tabane": {"command": "/opt/tabane", "args": ["mcp"]}, time: *x}\n',
-        ),
-        (
-            "# top\nextensions:   # all\n    # first\n    time:\n        cmd: x\n",
-            "# top\nextensions:   # all\n    # first\n    tabane:\n      command: \"/opt/tabane\"\n"
-            "      args: [\"mcp\"]\n    time:\n        cmd: x\n",
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("before", "after"), CASES["yaml_is_changed_where_the_entry_is"])
 def test_yaml_is_changed_where_the_entry_is(before: str, after: str) -> None:
     assert yaml_edits.with_mapping(before, YAML, ENTRY) == after
     assert yaml_edits.with_mapping(after, YAML, ENTRY) == after
@@ -93,17 +50,7 @@ def test_the_last_entry_of_yaml_leaves_an_empty_mapping() -> None:
     assert yaml_edits.without_mapping(text, YAML) == "a: 1\nextensions: {} # all\nb: 2\n"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "- a\n",
-        "just text\n",
-        "extensions: [a]\n",
-        "extensions: &x\n  a: 1\nb: *x\n",
-        "extensions:\n  tabane:\n    args:\n    # why\n    - other\n",
-        "a: >\n  folded, without its last line end",
-    ],
-)
+@pytest.mark.parametrize("text", CASES["yaml_that_would_mean_something_else_is_refused"])
 def test_yaml_that_would_mean_something_else_is_refused(text: str) -> None:
     with pytest.raises(UnsafeTextEdit):
         yaml_edits.with_mapping(text, YAML, ENTRY)

@@ -181,6 +181,7 @@ def test_what_is_printed_makes_the_same_file(client: Client, tmp_path: Path) -> 
             assert at_path(readers[place.form](printed), (*place.key, "tabane")) == wanted
 
 
+@pytest.mark.heavy("real servers as processes")
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.data())
 def test_any_file_comes_back_byte_for_byte(data: st.DataObject) -> None:

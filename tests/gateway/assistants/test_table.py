@@ -11,6 +11,9 @@ from tabane.gateway.assistants.client import Client, UserMachine
 from tabane.gateway.assistants.installation import present
 from tabane.gateway.assistants.table import CLIENTS, client_named
 from tests.conftest import ROOT
+from tests.harness.cases import cases_beside
+
+CASES = cases_beside(__file__)
 
 ASKED_FOR = [
     "claude-desktop",
@@ -57,32 +60,12 @@ def test_hosts_that_search_by_themselves_get_all_tools() -> None:
     assert full == {"claude-code", "codex", "cursor", "vscode", "vscode-insiders"}
 
 
-@pytest.mark.parametrize(
-    ("name", "platform", "path"),
-    [
-        ("claude-desktop", "linux", ".config/Claude/claude_desktop_config.json"),
-        ("claude-desktop", "darwin", "Library/Application Support/Claude/claude_desktop_config.json"),
-        ("claude-desktop", "win32", "AppData/Roaming/Claude/claude_desktop_config.json"),
-        ("goose", "darwin", ".config/goose/config.yaml"),
-        ("zed", "darwin", ".config/zed/settings.json"),
-        ("junie", "darwin", ".junie/mcp/mcp.json"),
-        ("codex", "darwin", ".codex/config.toml"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "platform", "path"), CASES["paths_follow_the_platform"])
 def test_paths_follow_the_platform(name: str, platform: str, path: str) -> None:
     assert path_of(name, UserMachine(platform, HOME)) == HOME / path
 
 
-@pytest.mark.parametrize(
-    ("name", "variable", "path"),
-    [
-        ("codex", "CODEX_HOME", "/else/config.toml"),
-        ("claude-code", "CLAUDE_CONFIG_DIR", "/else/.claude.json"),
-        ("copilot-cli", "COPILOT_HOME", "/else/mcp-config.json"),
-        ("goose", "XDG_CONFIG_HOME", "/else/goose/config.yaml"),
-        ("vscode", "XDG_CONFIG_HOME", "/else/Code/User/mcp.json"),
-    ],
-)
+@pytest.mark.parametrize(("name", "variable", "path"), CASES["a_variable_moves_the_file"])
 def test_a_variable_moves_the_file(name: str, variable: str, path: str) -> None:
     assert path_of(name, UserMachine("linux", HOME, {variable: "/else"})) == Path(path)
     assert path_of(name, UserMachine("linux", HOME, {variable: "relative"})).is_relative_to(HOME)

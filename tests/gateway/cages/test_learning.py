@@ -88,9 +88,7 @@ def test_names_that_were_asked_for_become_hosts() -> None:
 @pytest.mark.parametrize(
     "connected", [{("93.184.216.34", 5432)}, {("127.0.0.1", 8080)}, {("93.184.216.34", 443)}]
 )
-def test_connections_that_no_proxy_carries_need_the_network(
-    connected: set[tuple[str, int]],
-) -> None:
+def test_connections_that_no_proxy_carries_need_the_network(connected: set[tuple[str, int]]) -> None:
     names = set() if ("93.184.216.34", 443) in connected else {"a.example"}
     found = propose(SeenUse(connected=connected, names=names), "/own", "/home/u")
     assert (found.profile.preset, found.profile.network) == ("network", "on")

@@ -15,6 +15,9 @@ from tabane.gateway.servers.key_values import InvalidKeyValue
 from tabane.gateway.servers.sandbox_keys import SandboxProfile, sandbox, written
 from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.variables import load_variables
+from tests.harness.cases import cases_beside
+
+CASES = cases_beside(__file__)
 
 
 def servers(folder: Path, document: dict[str, Any], **variables: str) -> list[Server]:
@@ -56,30 +59,7 @@ def test_a_profile_has_all_its_members() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("value", "inside"),
-    [
-        ("all", ""),
-        (3, ""),
-        ([], ""),
-        ({"preset": "x"}, ".preset"),
-        ({"preset": "none", "write": ["/a"]}, ".preset"),
-        ({"write": [""]}, ".write[0]"),
-        ({"write": ["/a", 3]}, ".write[1]"),
-        ({"read": {"a": 1}}, ".read"),
-        ({"network": "on"}, ".network"),
-        ({"network": ["https://example.com/"]}, ".network[0]"),
-        ({"network": ["example.com:0"]}, ".network[0]"),
-        ({"network": ["example.com:http"]}, ".network[0]"),
-        ({"memory": "1 MB"}, ".memory"),
-        ({"memory": "much"}, ".memory"),
-        ({"cpu": 0}, ".cpu"),
-        ({"processes": True}, ".processes"),
-        ({"unixSockets": "yes"}, ".unixSockets"),
-        ({"net": False}, ".net"),
-        ({"filesystem": []}, ".filesystem"),
-    ],
-)
+@pytest.mark.parametrize(("value", "inside"), CASES["a_wrong_profile_is_refused_with_its_place"])
 def test_a_wrong_profile_is_refused_with_its_place(value: object, inside: str) -> None:
     with pytest.raises(InvalidKeyValue) as refused:
         sandbox(value)

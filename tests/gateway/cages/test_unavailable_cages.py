@@ -30,11 +30,7 @@ def build(folder: Path, value: Any, mechanisms: CageMechanisms) -> Any:
 @pytest.mark.parametrize(
     ("mechanisms", "value", "reason"),
     [
-        (
-            CageMechanisms(machine="x86_64", no_bubblewrap=NO_BUBBLEWRAP),
-            "files",
-            "Landlock is missing",
-        ),
+        (CageMechanisms(machine="x86_64", no_bubblewrap=NO_BUBBLEWRAP), "files", "Landlock is missing"),
         (
             CageMechanisms(landlock=2, machine="x86_64", no_bubblewrap=NO_BUBBLEWRAP),
             "files",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
@@ -34,9 +35,7 @@ def listed(pins: ServerPins, listing: dict[str, int], now: float) -> None:
 
 
 @given(STEPS)
-def test_what_waits_is_what_was_neither_listed_first_nor_accepted(
-    steps: list[dict[str, int] | str],
-) -> None:
+def test_what_waits_is_what_was_neither_listed_first_nor_accepted(steps: list[dict[str, int] | str]) -> None:
     pins, trusted, opened = ServerPins(), {}, set()
     current: dict[str, int] = {}
     begun = False
@@ -81,6 +80,7 @@ def test_a_definition_that_flaps_for_ever_is_bounded_and_never_trusted() -> None
     assert trusted.digest == bytes(32)
 
 
+@pytest.mark.heavy("real servers as processes")
 def test_a_server_that_renames_its_tools_for_ever_is_bounded() -> None:
     pins = ServerPins()
     listed(pins, {"a": 0}, 0)

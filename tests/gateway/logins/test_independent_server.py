@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 import jwt
+import pytest
 
 from tests.gateway.logins.test_logins import SignedHub, signed_hub
 from tests.harness.authorization_server import RealAuthorizationServer, authorization_server
@@ -47,6 +48,7 @@ async def log_in(real: RealAuthorizationServer, hub: SignedHub) -> Any:
     return await hub.state()
 
 
+@pytest.mark.heavy("real servers as processes")
 async def test_the_hub_registers_logs_in_and_renews(tmp_path: Path, node_tools: Path) -> None:
     async with (
         authorization_server(node_tools) as real,

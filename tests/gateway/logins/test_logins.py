@@ -292,8 +292,7 @@ async def test_a_login_that_cannot_be_safe_does_not_begin(
 
 
 @pytest.mark.parametrize(
-    ("flavor", "words"),
-    [({"iss": "wrong"}, "another issuer"), ({"declines": True}, "declined")],
+    ("flavor", "words"), [({"iss": "wrong"}, "another issuer"), ({"declines": True}, "declined")]
 )
 async def test_an_answer_that_is_no_login_fails_it(tmp_path: Path, flavor: Json, words: str) -> None:
     async with login_site(**flavor) as site, signed_hub(tmp_path, site) as hub:

@@ -135,9 +135,7 @@ def test_a_publisher_cannot_read_the_variables_of_a_user(place: str) -> None:
         npm("w", "1", packageArguments=[positional("x" * 5_000)]),
     ],
 )  # fmt: skip
-def test_a_package_that_may_not_be_what_it_looks_like_is_not_run(
-    package: dict[str, Any],
-) -> None:
+def test_a_package_that_may_not_be_what_it_looks_like_is_not_run(package: dict[str, Any]) -> None:
     (run,) = runs(packages=[package])
     assert run.why_not is not None
 

@@ -9,6 +9,9 @@ import pytest
 
 from tabane.gateway.results.result_query import ResultQuery
 from tabane.gateway.results.selection import answer
+from tests.harness.cases import cases_beside
+
+CASES = cases_beside(__file__)
 
 ISSUES = json.dumps(
     {
@@ -35,45 +38,12 @@ def refused(document: bytes, **query: Any) -> str:
     return str(answer(ResultQuery(document, document is ISSUES, **query)).failure)
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ({"select": "issues[?state=='open'].title"}, ["起動しない", "crash"]),
-        ({"select": "$.issues[0].id"}, 1),
-        ({"select": ".total"}, 3),
-        ({"select": "issues", "regex": "起動|slow", "aggregate": "count"}, 2),
-        ({"select": "issues[].title", "regex": "^s"}, ["slow"]),
-        ({"select": "issues[].state", "aggregate": "group"}, {"open": 2, "closed": 1}),
-        ({"select": "issues[].state", "aggregate": "unique"}, ["open", "closed"]),
-        ({"select": "issues[].size", "aggregate": "sum"}, 3.5),
-        ({"select": "issues[].size", "aggregate": "avg"}, 1.75),
-        ({"select": "issues[].title", "aggregate": "min"}, "crash"),
-        ({"select": "issues", "aggregate": "count"}, 3),
-        ({"aggregate": "keys"}, {"total": "number", "issues": "array[3]"}),
-        (
-            {"select": "issues", "aggregate": "keys"},
-            {"id": "number", "state": "string", "title": "string", "size": "number | null"},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("query", "expected"), CASES["queries_of_json"])
 def test_queries_of_json(query: dict[str, Any], expected: Any) -> None:
     assert found(ISSUES, **query) == expected
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ({"lines": "2-3"}, "ERROR disk 12\nINFO ok"),
-        ({"lines": "-1"}, "終わり"),
-        ({"regex": "起動|わり"}, "1: INFO 起動\n6: 終わり"),
-        ({"regex": "net", "context": 1}, "3- INFO ok\n4: ERROR net 30\n5- ERROR disk 5"),
-        ({"regex": "ERROR (\\w+)", "aggregate": "group"}, {"disk": 2, "net": 1}),
-        ({"regex": "ERROR \\w+ (\\d+)", "aggregate": "sum"}, 47),
-        ({"regex": "ERROR", "lines": "1-3", "aggregate": "count"}, 1),
-        ({"aggregate": "count"}, 6),
-        ({"regex": "nothing"}, ""),
-    ],
-)
+@pytest.mark.parametrize(("query", "expected"), CASES["queries_of_texts"])
 def test_queries_of_texts(query: dict[str, Any], expected: Any) -> None:
     assert found(LOG, **query) == expected
 

@@ -12,7 +12,7 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.http_tls import UpstreamTls
 from tests.gateway.upstreams_http.test_connecting import tls
 from tests.gateway.upstreams_http.test_failures import why_not
-from tests.harness.patience import run, until
+from tests.harness.patience import until
 from tests.harness.running_hub import Json, running_hub, text
 from tests.servers.raw_http import modern, raw
 
@@ -65,26 +65,26 @@ async def test_a_server_that_wants_a_certificate_names_the_setting(tmp_path: Pat
             assert '"cert"' in said, said
 
 
-def test_a_certificate_that_cannot_be_read_names_the_file(tmp_path: Path) -> None:
+async def test_a_certificate_that_cannot_be_read_names_the_file(tmp_path: Path) -> None:
     authority = trustme.CA()
     home = home_of(tmp_path, authority)
     files = write_certificate(home, authority)
 
-    async def scenario(definition: Json, *expected: str) -> None:
+    async def refused(definition: Json, *expected: str) -> None:
         async with running_hub(home, {"web": {"url": "https://127.0.0.1:1", "tls": definition}}) as hub:
             (server,) = hub.hub.configuration.servers
             said = str(server.disabled or "") or await why_not(hub, await hub.connect())
             assert all(one in said for one in expected), said
 
-    run(lambda: scenario({**files, "cert": "none.pem"}, "none.pem"))
+    await refused({**files, "cert": "none.pem"}, "none.pem")
     (home / "client.key").chmod(0o644)
-    run(lambda: scenario(files, "chmod 600"))
+    await refused(files, "chmod 600")
     (home / "client.key").chmod(0o600)
     (home / "client.key").write_text("nothing of use")
-    run(lambda: scenario(files, "client.key", "PEM"))
-    run(lambda: scenario({"key": "client.key"}, "beside cert"))
-    run(lambda: scenario({"cert": 1}, "a text"))
-    run(lambda: scenario({"certificate": "x"}, "ca, cert, key or verify"))
+    await refused(files, "client.key", "PEM")
+    await refused({"key": "client.key"}, "beside cert")
+    await refused({"cert": 1}, "a text")
+    await refused({"certificate": "x"}, "ca, cert, key or verify")
 
 
 async def test_an_unverified_server_is_served_with_a_warning(tmp_path: Path) -> None:

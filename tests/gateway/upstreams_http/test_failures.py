@@ -7,18 +7,29 @@ import gzip
 import json
 import tracemalloc
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tabane.gateway.upstreams.http_responses import LARGEST_ERROR
-from tests.harness.patience import run, until
-from tests.harness.running_hub import SOON, Json, RunningHub, SocketClient, loop_turns, running_hub, text
+from tests.harness.cases import cases_beside
+from tests.harness.patience import until
+from tests.harness.running_hub import (
+    SOON,
+    Json,
+    RunningHub,
+    SocketClient,
+    connected_hub,
+    loop_turns,
+    running_hub,
+    text,
+)
 from tests.servers.raw_http import Handler, Raw, Request, Wire, legacy, modern, raw
 
-Scenario = Callable[[Raw, RunningHub, SocketClient], Awaitable[None]]
+CASES = cases_beside(__file__)
 
 
 def calls(answer: Handler, *, base: Handler = modern, tool: str = "") -> Handler:
@@ -47,18 +58,15 @@ def first_time(answer: Handler, *, base: Handler = modern) -> Handler:
     return calls(handle, base=base)
 
 
-def with_server(
-    folder: Path, handler: Handler, scenario: Scenario, settings: Json | None = None, **keys: Any
-) -> None:
-    """Run ``scenario`` with the server as the upstream ``web`` of a hub, and a client."""
-
-    async def whole() -> None:
-        async with raw(handler) as server:
-            servers = {"web": {"type": "http", "url": server.url, **keys}}
-            async with running_hub(folder, servers, **(settings or {})) as hub:
-                await scenario(server, hub, await hub.connect())
-
-    run(whole)
+@asynccontextmanager
+async def web_hub(
+    folder: Path, handler: Handler, settings: Json | None = None, **keys: Any
+) -> AsyncIterator[tuple[Raw, RunningHub, SocketClient]]:
+    """The server as the upstream ``web`` of a hub, and a client."""
+    async with raw(handler) as server:
+        servers = {"web": {"type": "http", "url": server.url, **keys}}
+        async with running_hub(folder, servers, **(settings or {})) as hub:
+            yield server, hub, await hub.connect()
 
 
 async def failure(client: SocketClient, tool: str = "echo", **arguments: Any) -> str:
@@ -91,35 +99,29 @@ async def begin_and_drop(server: Raw, request: Request, wire: Wire) -> None:
 
 @pytest.mark.parametrize("how", [drop, begin_and_drop])
 @pytest.mark.parametrize("base", [modern, legacy])
-def test_a_call_whose_stream_breaks_is_sent_again_where_that_is_safe(
+async def test_a_call_whose_stream_breaks_is_sent_again_where_that_is_safe(
     tmp_path: Path, how: Handler, base: Handler
 ) -> None:
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, first_time(how, base=base)) as (server, _, client):
         assert text(await client.call("web__peek")) == "done"
         assert len(server.asked("peek")) == 2
 
-    with_server(tmp_path, first_time(how, base=base), scenario)
-
 
 @pytest.mark.parametrize("how", [drop, begin_and_drop])
-def test_a_call_that_may_have_taken_effect_is_never_sent_again(tmp_path: Path, how: Handler) -> None:
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+async def test_a_call_that_may_have_taken_effect_is_never_sent_again(tmp_path: Path, how: Handler) -> None:
+    async with web_hub(tmp_path, first_time(how)) as (server, _, client):
         assert "It is not known whether the call took effect" in await failure(client)
         assert len(server.asked("echo")) == 1
         assert text(await client.call("web__echo")) == "done"
 
-    with_server(tmp_path, first_time(how), scenario)
 
-
-def test_a_safe_call_that_always_breaks_is_sent_twice_at_most(tmp_path: Path) -> None:
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+async def test_a_safe_call_that_always_breaks_is_sent_twice_at_most(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, calls(drop)) as (server, _, client):
         assert "broke during the call" in await failure(client, "peek")
         assert len(server.asked("peek")) == 2
 
-    with_server(tmp_path, calls(drop), scenario)
 
-
-def test_a_stream_with_numbered_events_is_gone_on_with(tmp_path: Path) -> None:
+async def test_a_stream_with_numbered_events_is_gone_on_with(tmp_path: Path) -> None:
     async def begin(server: Raw, request: Request, wire: Wire) -> None:
         server.tools.append({"name": "late", "x": request.message["id"], "inputSchema": {}})
         wire.stream()
@@ -141,15 +143,13 @@ def test_a_stream_with_numbered_events_is_gone_on_with(tmp_path: Path) -> None:
         else:
             await calls(begin, base=legacy)(server, request, wire)
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, handle) as (server, _, client):
         assert (await client.call("web__echo"))["structuredContent"] == {}
         assert len(server.asked("echo")) == 1
 
-    with_server(tmp_path, handle, scenario)
 
-
-def test_a_session_that_the_server_forgot_is_begun_anew_unnoticed(tmp_path: Path) -> None:
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+async def test_a_session_that_the_server_forgot_is_begun_anew_unnoticed(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, legacy) as (server, _, client):
         assert text(await client.call("web__echo")) == "done"
         server.sessions.clear()
         answers = await asyncio.gather(*(client.call("web__echo", n=n) for n in range(8)))
@@ -158,11 +158,9 @@ def test_a_session_that_the_server_forgot_is_begun_anew_unnoticed(tmp_path: Path
         assert len(server.asked("notifications/initialized")) == 2
         await until(lambda: len(server.asked("tools/list")) >= 2, "its tools are listed anew")
 
-    with_server(tmp_path, legacy, scenario)
 
-
-def test_a_log_level_is_told_to_the_new_session_as_well(tmp_path: Path) -> None:
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+async def test_a_log_level_is_told_to_the_new_session_as_well(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, legacy) as (server, _, client):
         await client.result("logging/setLevel", {"level": "debug"})
         await client.call("web__echo")
         await until(lambda: len(server.asked("logging/setLevel")) == 1, "the level was told")
@@ -172,10 +170,8 @@ def test_a_log_level_is_told_to_the_new_session_as_well(tmp_path: Path) -> None:
         level = server.asked("logging/setLevel")[-1]
         assert level.headers["mcp-session-id"] in server.sessions
 
-    with_server(tmp_path, legacy, scenario)
 
-
-def test_nothing_is_asked_before_the_server_has_heard_that_the_hub_is_ready(tmp_path: Path) -> None:
+async def test_nothing_is_asked_before_the_server_has_heard_that_the_hub_is_ready(tmp_path: Path) -> None:
     heard = asyncio.Event()
 
     async def slow(server: Raw, request: Request, wire: Wire) -> None:
@@ -186,17 +182,15 @@ def test_nothing_is_asked_before_the_server_has_heard_that_the_hub_is_ready(tmp_
             assert "ready" in server.sessions
         await legacy(server, request, wire)
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, slow) as (server, _, client):
         calling = client.begin("tools/call", {"name": "web__echo", "arguments": {}})
         await until(lambda: bool(server.asked("notifications/initialized")), "it is told")
         await loop_turns()  # time to ask too early, which fails the server's own check
         heard.set()
         assert text((await calling)["result"]) == "done"
 
-    with_server(tmp_path, slow, scenario)
 
-
-def test_what_the_server_says_by_itself_is_heard_also_after_its_stream_broke(tmp_path: Path) -> None:
+async def test_what_the_server_says_by_itself_is_heard_also_after_its_stream_broke(tmp_path: Path) -> None:
     streams: list[tuple[Request, Wire]] = []
 
     async def speaking(server: Raw, request: Request, wire: Wire) -> None:
@@ -211,7 +205,7 @@ def test_what_the_server_says_by_itself_is_heard_also_after_its_stream_broke(tmp
 
     changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, speaking) as (server, hub, client):
         await client.call("web__echo")
         names = hub.hub.gateway.catalogue
         for number in (1, 2):
@@ -225,110 +219,85 @@ def test_what_the_server_says_by_itself_is_heard_also_after_its_stream_broke(tmp
         await until(lambda: len(streams) == 3, "the stream is open once more")
         assert [request.headers.get("last-event-id") for request, _ in streams] == [None, "e1", "e2"]
 
-    with_server(tmp_path, speaking, scenario)
 
-
-def test_a_session_that_cannot_be_had_again_is_a_server_that_is_gone(tmp_path: Path) -> None:
+async def test_a_session_that_cannot_be_had_again_is_a_server_that_is_gone(tmp_path: Path) -> None:
     async def changed(server: Raw, request: Request, wire: Wire) -> None:
         if request.rpc == "initialize" and len(server.asked("initialize")) > 1:
             wire.send(401)
         else:
             await legacy(server, request, wire)
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, changed) as (server, _, client):
         assert text(await client.call("web__echo")) == "done"
         server.sessions.clear()
         assert "requires credentials, or does not accept" in await failure(client)
 
-    with_server(tmp_path, changed, scenario)
 
-
-def test_a_server_that_forgets_at_once_fails_clearly(tmp_path: Path) -> None:
+async def test_a_server_that_forgets_at_once_fails_clearly(tmp_path: Path) -> None:
     async def forget(server: Raw, request: Request, wire: Wire) -> None:
         server.sessions.clear()
         wire.send(404)
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, calls(forget, base=legacy)) as (server, _, client):
         assert "loses its sessions" in await failure(client)
         assert len(server.asked("echo")) == 3
 
-    with_server(tmp_path, calls(forget, base=legacy), scenario)
 
-
-def test_a_session_is_ended_with_the_instance(tmp_path: Path) -> None:
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+async def test_a_session_is_ended_with_the_instance(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, legacy) as (server, hub, client):
         await client.call("web__echo")
         (instance,) = hub.hub.gateway.instances("web")
         await instance.stop()
         assert len(server.asked("DELETE")) == 1
         assert server.sessions == set()
 
-    with_server(tmp_path, legacy, scenario)
-
 
 @pytest.mark.parametrize(
     ("status", "headers", "tool", "sent"),
-    [
-        (429, {}, "echo", 2),
-        (503, {"retry_after": "0"}, "echo", 2),
-        (503, {}, "peek", 2),
-        (502, {}, "peek", 2),
-        (504, {}, "peek", 2),
-        (503, {}, "echo", 1),
-        (502, {"retry_after": "0"}, "echo", 1),
-        (429, {"retry_after": "60"}, "peek", 1),
-    ],
+    CASES["a_busy_server_is_asked_again_where_nothing_can_have_happened"],
 )
-def test_a_busy_server_is_asked_again_where_nothing_can_have_happened(
+async def test_a_busy_server_is_asked_again_where_nothing_can_have_happened(
     tmp_path: Path, status: int, headers: dict[str, str], tool: str, sent: int
 ) -> None:
     async def busy(server: Raw, request: Request, wire: Wire) -> None:
         wire.send(status, b"", **headers)
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, first_time(busy)) as (server, _, client):
         if sent == 2:
             assert text(await client.call(f"web__{tool}")) == "done"
         else:
             assert f"web is busy ({status})" in await failure(client, tool)
         assert len(server.asked(tool)) == sent
 
-    with_server(tmp_path, first_time(busy), scenario)
 
-
-def test_a_server_that_stays_busy_is_given_up(tmp_path: Path) -> None:
+async def test_a_server_that_stays_busy_is_given_up(tmp_path: Path) -> None:
     async def busy(server: Raw, request: Request, wire: Wire) -> None:
         wire.send(429, retry_after="0")
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, calls(busy)) as (server, _, client):
         assert "busy (429)" in await failure(client)
         assert len(server.asked("echo")) == 3
 
-    with_server(tmp_path, calls(busy), scenario)
 
-
-def test_an_error_in_the_body_of_a_status_is_the_answer(tmp_path: Path) -> None:
+async def test_an_error_in_the_body_of_a_status_is_the_answer(tmp_path: Path) -> None:
     async def refuse(server: Raw, request: Request, wire: Wire) -> None:
         error = {"code": -32602, "message": "no such thing", "data": {"x": [1]}}
         wire.json({"jsonrpc": "2.0", "id": "server-error", "error": error}, 400)
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, calls(refuse)) as (_, _, client):
         response = await client.request("tools/call", {"name": "web__echo", "arguments": {}})
         assert response["error"] == {"code": -32602, "message": "no such thing", "data": {"x": [1]}}
 
-    with_server(tmp_path, calls(refuse), scenario)
 
-
-def test_a_call_that_is_refused_with_a_large_error_is_not_sent_again(tmp_path: Path) -> None:
+async def test_a_call_that_is_refused_with_a_large_error_is_not_sent_again(tmp_path: Path) -> None:
     async def refuse(server: Raw, request: Request, wire: Wire) -> None:
         head, end = b'{"error":{"code":-32000,"message":"', b'"}}'
         body = head + b"x" * (LARGEST_ERROR - len(head) - len(end)) + end
         wire.send(500, body, content_type="application/json")
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, calls(refuse)) as (server, _, client):
         assert "xxx" in await failure(client)
         assert len(server.asked("echo")) == 1
-
-    with_server(tmp_path, calls(refuse), scenario)
 
 
 @pytest.mark.parametrize(
@@ -346,16 +315,14 @@ def test_a_call_that_is_refused_with_a_large_error_is_not_sent_again(tmp_path: P
         (418, b"I am sk-12345678", "status 418: I am ***"),
     ],
 )
-def test_a_status_that_is_no_answer_becomes_a_clear_error(
+async def test_a_status_that_is_no_answer_becomes_a_clear_error(
     tmp_path: Path, status: int, body: bytes, words: str
 ) -> None:
     async def refuse(server: Raw, request: Request, wire: Wire) -> None:
         wire.send(status, body)
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, calls(refuse), headers={"X-Api-Key": "sk-12345678"}) as (_, _, client):
         assert words in await failure(client)
-
-    with_server(tmp_path, calls(refuse), scenario, headers={"X-Api-Key": "sk-12345678"})
 
 
 @pytest.mark.parametrize(
@@ -369,19 +336,17 @@ def test_a_status_that_is_no_answer_becomes_a_clear_error(
         (b"\xff\xfe\x00", "text/event-stream", "broke during the call"),
     ],
 )
-def test_an_answer_that_is_none_becomes_a_clear_error(
+async def test_an_answer_that_is_none_becomes_a_clear_error(
     tmp_path: Path, body: bytes, kind: str, words: str
 ) -> None:
     async def junk(server: Raw, request: Request, wire: Wire) -> None:
         wire.send(200, body, content_type=kind)
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, calls(junk)) as (_, _, client):
         assert words in await failure(client)
 
-    with_server(tmp_path, calls(junk), scenario)
 
-
-def test_an_answer_over_many_lines_reaches_a_client_of_lines(tmp_path: Path) -> None:
+async def test_an_answer_over_many_lines_reaches_a_client_of_lines(tmp_path: Path) -> None:
     async def pretty(server: Raw, request: Request, wire: Wire) -> None:
         answer = request.text("a\nb")
         if request.tool == "echo":
@@ -398,14 +363,12 @@ def test_an_answer_over_many_lines_reaches_a_client_of_lines(tmp_path: Path) -> 
             )
             wire.end()
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, calls(pretty)) as (_, _, client):
         assert text(await client.call("web__echo")) == "a\nb"
         assert text(await client.call("web__peek")) == "a\nb"
 
-    with_server(tmp_path, calls(pretty), scenario)
 
-
-def test_a_body_without_end_is_cut_off(tmp_path: Path) -> None:
+async def test_a_body_without_end_is_cut_off(tmp_path: Path) -> None:
     async def endless(server: Raw, request: Request, wire: Wire) -> None:
         if request.tool == "peek":
             wire.stream()
@@ -416,24 +379,22 @@ def test_a_body_without_end_is_cut_off(tmp_path: Path) -> None:
             wire.chunk(b" " * 65536)
             await wire.writer.drain()
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    limit = {"max_line": 1 << 20}
+    async with web_hub(tmp_path / "body", calls(endless), limit) as (_, _, client):
         assert "larger than the message limit" in await failure(client)
-
-    async def in_time(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path / "stream", calls(endless), limit, timeout=2) as (_, _, client):
         assert "did not answer within" in await failure(client, "peek")
 
-    with_server(tmp_path / "body", calls(endless), scenario, {"max_line": 1 << 20})
-    with_server(tmp_path / "stream", calls(endless), in_time, {"max_line": 1 << 20}, timeout=2)
 
-
-def test_a_small_body_that_unpacks_to_a_huge_one_is_cut_off(tmp_path: Path) -> None:
+@pytest.mark.heavy("real servers as processes")
+async def test_a_small_body_that_unpacks_to_a_huge_one_is_cut_off(tmp_path: Path) -> None:
     packer = zlib.compressobj(9, wbits=31)
     packed = b"".join(packer.compress(bytes(1 << 20)) for _ in range(512)) + packer.flush()
 
     async def bomb(server: Raw, request: Request, wire: Wire) -> None:
         wire.send(200, packed, content_type="application/json", content_encoding="gzip")
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, calls(bomb), {"max_line": 1 << 20}) as (_, _, client):
         tracemalloc.start()
         try:
             assert "larger than the message limit" in await failure(client)
@@ -441,21 +402,17 @@ def test_a_small_body_that_unpacks_to_a_huge_one_is_cut_off(tmp_path: Path) -> N
         finally:
             tracemalloc.stop()
 
-    with_server(tmp_path, calls(bomb), scenario, {"max_line": 1 << 20})
 
-
-def test_a_packed_answer_is_read(tmp_path: Path) -> None:
+async def test_a_packed_answer_is_read(tmp_path: Path) -> None:
     async def packed(server: Raw, request: Request, wire: Wire) -> None:
         body = gzip.compress(json.dumps(request.text("x" * 100_000)).encode())
         wire.send(200, body, content_type="application/json", content_encoding="gzip")
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, calls(packed)) as (_, _, client):
         assert text(await client.call("web__echo")) == "x" * 100_000
 
-    with_server(tmp_path, calls(packed), scenario)
 
-
-def test_an_answer_that_drips_is_waited_for_until_the_time_of_the_call(tmp_path: Path) -> None:
+async def test_an_answer_that_drips_is_waited_for_until_the_time_of_the_call(tmp_path: Path) -> None:
     async def drip(server: Raw, request: Request, wire: Wire) -> None:
         wire.head(200, content_type="application/json", transfer_encoding="chunked")
         try:
@@ -466,43 +423,37 @@ def test_an_answer_that_drips_is_waited_for_until_the_time_of_the_call(tmp_path:
         finally:
             server.tools.append({"name": "ended"})
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, calls(drip), timeout=1) as (server, _, client):
         assert "did not answer within 1 s" in await failure(client)
         await until(lambda: len(server.tools) == 3, "the connection was closed")
 
-    with_server(tmp_path, calls(drip), scenario, timeout=1)
 
-
-def test_a_connection_that_the_server_closes_while_idle_costs_no_call(tmp_path: Path) -> None:
+async def test_a_connection_that_the_server_closes_while_idle_costs_no_call(tmp_path: Path) -> None:
     async def once(server: Raw, request: Request, wire: Wire) -> None:
         wire.json(request.text())
         await wire.writer.drain()
         # No "Connection: close": the client takes it for one that it may use again.
         wire.closing = True
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, calls(once)) as (_, _, client):
         for n in range(20):
             assert text(await client.call("web__peek", n=n)) == "done"
 
-    with_server(tmp_path, calls(once), scenario)
 
-
-def test_what_comes_first_is_not_held_back_by_the_rest(tmp_path: Path) -> None:
+async def test_what_comes_first_is_not_held_back_by_the_rest(tmp_path: Path) -> None:
     async def lingering(server: Raw, request: Request, wire: Wire) -> None:
         wire.stream()
         wire.event(request.text())
         await wire.writer.drain()
         await wire.gone()
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, calls(lingering)) as (server, _, client):
         for _ in range(3):
             assert text(await client.call("web__echo")) == "done"
         await until(lambda: server.open <= 1, "streams that do not end are closed")
 
-    with_server(tmp_path, calls(lingering), scenario)
 
-
-def test_a_stream_that_ends_leaves_its_connection_for_the_next_call(tmp_path: Path) -> None:
+async def test_a_stream_that_ends_leaves_its_connection_for_the_next_call(tmp_path: Path) -> None:
     ended: list[Wire] = []
 
     async def in_pieces(server: Raw, request: Request, wire: Wire) -> None:
@@ -514,14 +465,12 @@ def test_a_stream_that_ends_leaves_its_connection_for_the_next_call(tmp_path: Pa
         await wire.writer.drain()
         ended.append(wire)
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, calls(in_pieces)) as (server, _, client):
         for number in range(20):
             assert text(await client.call("web__echo")) == "done"
             await until(lambda: len(ended) > number, "its stream has ended")  # noqa: B023  (awaited here)
             await loop_turns()
         assert server.accepted < 5
-
-    with_server(tmp_path, calls(in_pieces), scenario)
 
 
 # -- redirects -----------------------------------------------------------------------------------
@@ -538,31 +487,25 @@ def redirecting(status: int, location: Callable[[Raw], str]) -> Handler:
 
 
 @pytest.mark.parametrize("status", [307, 308])
-def test_a_redirect_to_the_same_place_is_followed(tmp_path: Path, status: int) -> None:
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+async def test_a_redirect_to_the_same_place_is_followed(tmp_path: Path, status: int) -> None:
+    handler, headers = redirecting(status, lambda server: "/mcp/"), {"Authorization": "Bearer abcdefgh"}
+    async with web_hub(tmp_path, handler, headers=headers) as (server, _, client):
         assert text(await client.call("web__echo")) == "done"
         assert server.requests[-1].target == "/mcp/"
         assert server.requests[-1].headers["authorization"] == "Bearer abcdefgh"
         # It is remembered: one detour, not one a call.
         assert len([request for request in server.requests if request.target == "/mcp"]) == 1
 
-    handler = redirecting(status, lambda server: "/mcp/")
-    with_server(tmp_path, handler, scenario, headers={"Authorization": "Bearer abcdefgh"})
-
 
 @pytest.mark.parametrize("status", [301, 302, 303])
-def test_a_redirect_that_loses_what_was_sent_is_refused(tmp_path: Path, status: int) -> None:
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+async def test_a_redirect_that_loses_what_was_sent_is_refused(tmp_path: Path, status: int) -> None:
+    async with web_hub(tmp_path, redirecting(status, lambda server: "/mcp/")) as (_, hub, client):
         assert f"loses the request body ({status})" in await why_not(hub, client)
 
-    with_server(tmp_path, redirecting(status, lambda server: "/mcp/"), scenario)
 
-
-def test_a_redirect_that_goes_round_ends(tmp_path: Path) -> None:
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+async def test_a_redirect_that_goes_round_ends(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, redirecting(307, lambda server: "/mcp")) as (_, hub, client):
         assert "too many times (5)" in await why_not(hub, client)
-
-    with_server(tmp_path, redirecting(307, lambda server: "/mcp"), scenario)
 
 
 async def test_nothing_is_sent_to_another_place(tmp_path: Path) -> None:
@@ -570,8 +513,7 @@ async def test_nothing_is_sent_to_another_place(tmp_path: Path) -> None:
         servers = {
             "web": {"type": "http", "url": server.url, "headers": {"Authorization": "Bearer abcdefgh"}}
         }
-        async with running_hub(tmp_path, servers) as hub:
-            client = await hub.connect()
+        async with connected_hub(tmp_path, servers) as (hub, client):
             message = await why_not(hub, client)
             assert f"redirects to another site, http://127.0.0.1:{thief.port}" in message
             assert thief.requests == []
@@ -583,20 +525,18 @@ async def test_nothing_is_sent_to_another_place(tmp_path: Path) -> None:
 async def test_a_server_that_is_not_there_is_named_with_the_reason(tmp_path: Path) -> None:
     async with raw(modern) as server:
         url = server.url
-    async with running_hub(tmp_path, {"web": {"url": url}}) as hub:
-        client = await hub.connect()
+    async with connected_hub(tmp_path, {"web": {"url": url}}) as (hub, client):
         message = await why_not(hub, client)
         assert f"127.0.0.1:{server.port} cannot be reached: Connection refused" in message
 
 
 async def test_a_name_that_is_not_known_is_said(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"web": {"url": "http://nowhere.invalid/mcp"}}) as hub:
-        client = await hub.connect()
+    async with connected_hub(tmp_path, {"web": {"url": "http://nowhere.invalid/mcp"}}) as (hub, client):
         assert "the name nowhere.invalid does not exist" in await why_not(hub, client)
 
 
-def test_a_call_waits_for_a_server_that_is_started_anew(tmp_path: Path) -> None:
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+async def test_a_call_waits_for_a_server_that_is_started_anew(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, modern) as (server, hub, client):
         await client.call("web__echo")
         await server.stop()
         answer = client.begin("tools/call", {"name": "web__echo", "arguments": {}})
@@ -608,10 +548,8 @@ def test_a_call_waits_for_a_server_that_is_started_anew(tmp_path: Path) -> None:
         # Nothing was sent while it was away, so the call went out once.
         assert len(server.asked("echo")) == 2
 
-    with_server(tmp_path, modern, scenario)
 
-
-def test_a_call_in_flight_goes_on_while_the_server_takes_no_new_ones(tmp_path: Path) -> None:
+async def test_a_call_in_flight_goes_on_while_the_server_takes_no_new_ones(tmp_path: Path) -> None:
     async def held(server: Raw, request: Request, wire: Wire) -> None:
         assert server._server is not None
         server._server.close()
@@ -619,7 +557,7 @@ def test_a_call_in_flight_goes_on_while_the_server_takes_no_new_ones(tmp_path: P
         await until(lambda: bool(server.tools), "the test goes on")
         wire.json(request.text("held"))
 
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, calls(held, tool="echo")) as (server, _, client):
         first = client.begin("tools/call", {"name": "web__echo", "arguments": {}})
         await until(lambda: server.tools == [], "the first call is in flight")
         second = client.begin("tools/call", {"name": "web__peek", "arguments": {}})
@@ -631,8 +569,6 @@ def test_a_call_in_flight_goes_on_while_the_server_takes_no_new_ones(tmp_path: P
         assert text((await asyncio.wait_for(second, SOON))["result"]) == "done"
         server.tools.append({"name": "x"})
         assert text((await asyncio.wait_for(first, SOON))["result"]) == "held"
-
-    with_server(tmp_path, calls(held, tool="echo"), scenario)
 
 
 def refusing(times: int, supported: Any) -> Handler:
@@ -649,34 +585,28 @@ def refusing(times: int, supported: Any) -> Handler:
     return handle
 
 
-def test_a_version_that_was_refused_and_is_supported_is_tried_once_more(tmp_path: Path) -> None:
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+async def test_a_version_that_was_refused_and_is_supported_is_tried_once_more(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, refusing(1, ["2027-01-01", "2026-07-28"])) as (server, _, client):
         assert text(await client.call("web__echo")) == "done"
         assert len(server.asked("server/discover")) == 2
         assert server.asked("initialize") == []
 
-    with_server(tmp_path, refusing(1, ["2027-01-01", "2026-07-28"]), scenario)
-
 
 @pytest.mark.parametrize("supported", [["2025-11-25"], [], None, "2026-07-28", [1]], ids=repr)
-def test_a_version_that_was_refused_is_not_tried_again_if_nothing_names_it(
+async def test_a_version_that_was_refused_is_not_tried_again_if_nothing_names_it(
     tmp_path: Path, supported: Any
 ) -> None:
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+    async with web_hub(tmp_path, refusing(1 << 30, supported)) as (server, hub, client):
         await why_not(hub, client)
         first, second, *_ = server.requests
         assert (first.rpc, second.rpc) == ("server/discover", "initialize")
 
-    with_server(tmp_path, refusing(1 << 30, supported), scenario)
 
-
-def test_a_server_that_keeps_refusing_the_version_that_it_supports_is_given_up(tmp_path: Path) -> None:
-    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+async def test_a_server_that_keeps_refusing_the_version_that_it_supports_is_given_up(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, refusing(1 << 30, ["2026-07-28"])) as (server, hub, client):
         assert "unsupported protocol version" in await why_not(hub, client)
         methods = [request.rpc for request in server.requests[:3]]
         assert methods == ["server/discover", "server/discover", "initialize"]
-
-    with_server(tmp_path, refusing(1 << 30, ["2026-07-28"]), scenario)
 
 
 async def test_a_server_of_the_old_kind_is_found_where_no_type_is_given(tmp_path: Path) -> None:
@@ -702,11 +632,10 @@ async def test_a_server_of_the_old_kind_is_found_where_no_type_is_given(tmp_path
                 streams[-1].event(answers[0])
 
     async with raw(old, path="/sse") as server:
-        async with running_hub(tmp_path / "a", {"web": {"url": server.url}}) as hub:
-            client = await hub.connect()
+        async with connected_hub(tmp_path / "a", {"web": {"url": server.url}}) as (_, client):
             assert text(await client.call("web__echo")) == "done"
-        async with running_hub(tmp_path / "b", {"web": {"type": "http", "url": server.url}}) as hub:
-            client = await hub.connect()
+        typed = {"web": {"type": "http", "url": server.url}}
+        async with connected_hub(tmp_path / "b", typed) as (hub, client):
             assert 'set "type": "sse"' in await why_not(hub, client)
 
 

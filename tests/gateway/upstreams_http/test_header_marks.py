@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.upstreams_http.test_failures import with_server
-from tests.harness.running_hub import Json, RunningHub, SocketClient, child, running_hub, text
+from tests.gateway.upstreams_http.test_failures import web_hub
+from tests.harness.running_hub import Json, SocketClient, child, running_hub, text
 from tests.servers.raw_http import Handler, Raw, Request, Wire, legacy, modern
 
 
@@ -40,10 +40,10 @@ async def names(client: SocketClient) -> list[str]:
 
 
 @pytest.mark.parametrize("bad", [[tool("bad", a="Some Where")], MANY], ids=["one", "many"])
-def test_a_tool_with_an_invalid_mark_is_left_out_with_a_reason(
+async def test_a_tool_with_an_invalid_mark_is_left_out_with_a_reason(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, bad: list[Json]
 ) -> None:
-    async def scenario(server: Raw, hub: RunningHub, _: SocketClient) -> None:
+    async with web_hub(tmp_path, listing(tool("good", where="Place"), *bad)) as (server, hub, _):
         client = await hub.connect(mode="full")
         assert await names(client) == ["web__good"]
         await client.request("tools/call", {"name": f"web__{bad[-1]['name']}", "arguments": {"a": "1"}})
@@ -53,17 +53,17 @@ def test_a_tool_with_an_invalid_mark_is_left_out_with_a_reason(
         assert told.startswith(f"{len(bad)} tool{'s' if len(bad) > 1 else ''} left out")
         assert "must be the name of a header" in told
         assert "\x1b" not in told
-
-    with_server(tmp_path, listing(tool("good", where="Place"), *bad), scenario)
     assert "'bad" in caplog.text
     assert len(caplog.records) < 100
 
 
-def test_marks_mean_nothing_to_a_server_of_the_handshake_era(tmp_path: Path) -> None:
-    async def scenario(server: Raw, hub: RunningHub, _: SocketClient) -> None:
+async def test_marks_mean_nothing_to_a_server_of_the_handshake_era(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, listing(tool("good"), tool("bad", a="Some Where"), base=legacy)) as (
+        _,
+        hub,
+        _,
+    ):
         assert await names(await hub.connect(mode="full")) == ["web__good", "web__bad"]
-
-    with_server(tmp_path, listing(tool("good"), tool("bad", a="Some Where"), base=legacy), scenario)
 
 
 async def test_marks_mean_nothing_over_stdio(tmp_path: Path) -> None:

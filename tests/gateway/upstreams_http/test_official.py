@@ -9,7 +9,7 @@ import pytest
 
 from tabane.gateway.upstreams.modern_subscriptions import ModernSubscriber
 from tests.harness.patience import until
-from tests.harness.running_hub import Json, RunningHub, running_hub, text
+from tests.harness.running_hub import Json, RunningHub, connected_hub, running_hub, text
 from tests.servers.http_process import Official, official
 
 KINDS = ("modern", "stateful", "stateless", "json", "resumable", "sse")
@@ -28,8 +28,10 @@ def subscribed(hub: RunningHub) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_tools_are_listed_and_called(tmp_path: Path, kind: str) -> None:
-    async with official(kind, tmp_path) as server, running_hub(tmp_path / "home", at(server)) as hub:
-        client = await hub.connect()
+    async with (
+        official(kind, tmp_path) as server,
+        connected_hub(tmp_path / "home", at(server)) as (hub, client),
+    ):
         assert text(await client.call("web__echo", text="はい")) == "はい"
         assert text(await client.through("web__echo", text="yes")) == "yes"
         calls = [client.call("web__echo", text=str(n)) for n in range(50)]
@@ -41,8 +43,10 @@ async def test_tools_are_listed_and_called(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "json"])
 async def test_progress_comes_while_a_call_runs(tmp_path: Path, kind: str) -> None:
-    async with official(kind, tmp_path) as server, running_hub(tmp_path / "home", at(server)) as hub:
-        client = await hub.connect()
+    async with (
+        official(kind, tmp_path) as server,
+        connected_hub(tmp_path / "home", at(server)) as (_, client),
+    ):
         params = {"name": "web__steps", "arguments": {}, "_meta": {"progressToken": "mine"}}
         assert text(await client.result("tools/call", params)) == "all"
         notes = [n["params"] for n in client.notifications if n["method"] == "notifications/progress"]
@@ -53,8 +57,10 @@ async def test_progress_comes_while_a_call_runs(tmp_path: Path, kind: str) -> No
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "stateless"])
 async def test_a_cancelled_call_ends_at_the_server(tmp_path: Path, kind: str) -> None:
-    async with official(kind, tmp_path) as server, running_hub(tmp_path / "home", at(server)) as hub:
-        client = await hub.connect()
+    async with (
+        official(kind, tmp_path) as server,
+        connected_hub(tmp_path / "home", at(server)) as (_, client),
+    ):
         client.begin("tools/call", {"name": "web__wait", "arguments": {}}, request_id=77)
         await until(lambda: server.marks == 1, "the call has begun")
         client.notify("notifications/cancelled", {"requestId": 77})
@@ -63,8 +69,10 @@ async def test_a_cancelled_call_ends_at_the_server(tmp_path: Path, kind: str) ->
 
 @pytest.mark.parametrize("kind", ["modern", *KEEPS_SESSIONS])
 async def test_a_tool_that_is_new_is_seen(tmp_path: Path, kind: str) -> None:
-    async with official(kind, tmp_path) as server, running_hub(tmp_path / "home", at(server)) as hub:
-        client = await hub.connect()
+    async with (
+        official(kind, tmp_path) as server,
+        connected_hub(tmp_path / "home", at(server)) as (hub, client),
+    ):
         if kind == "modern":
             # Nobody is told of a change before the subscription is accepted.
             assert text(await client.call("web__echo", text="begin")) == "begin"
@@ -76,24 +84,28 @@ async def test_a_tool_that_is_new_is_seen(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KEEPS_SESSIONS)
 async def test_a_question_reaches_the_client_and_its_answer_the_server(tmp_path: Path, kind: str) -> None:
-    async with official(kind, tmp_path) as server, running_hub(tmp_path / "home", at(server)) as hub:
-        client = await hub.connect("2025-11-25", capabilities={"elicitation": {}})
+    async with (
+        official(kind, tmp_path) as server,
+        connected_hub(tmp_path / "home", at(server), "2025-11-25", capabilities={"elicitation": {}}) as (
+            _,
+            client,
+        ),
+    ):
         client.answer = lambda question: {"result": {"action": "accept", "content": {"name": "Hana"}}}
         assert text(await client.call("web__ask")) == "accept:Hana"
 
 
 async def test_arguments_are_mirrored_in_headers_also_behind_call_tool(tmp_path: Path) -> None:
-    async with official("modern", tmp_path) as server, running_hub(tmp_path / "home", at(server)) as hub:
-        client = await hub.connect()
+    async with (
+        official("modern", tmp_path) as server,
+        connected_hub(tmp_path / "home", at(server)) as (_, client),
+    ):
         assert text(await client.call("web__region", name="eu")) == "eu"
         assert text(await client.through("web__region", name="asia")) == "asia"
 
 
 async def test_a_stream_that_the_server_closes_is_gone_on_with(tmp_path: Path) -> None:
-    async with (
-        official("resumable", tmp_path) as server,
-        running_hub(tmp_path / "home", at(server)) as hub,
-    ):
+    async with official("resumable", tmp_path) as server, running_hub(tmp_path / "home", at(server)) as hub:
         client = await hub.connect()
         assert text(await client.call("web__breaks")) == "resumed"
 
@@ -102,8 +114,10 @@ async def test_a_stream_that_the_server_closes_is_gone_on_with(tmp_path: Path) -
 async def test_every_call_is_answered_once_while_the_server_is_killed_and_started_anew(
     tmp_path: Path, kind: str
 ) -> None:
-    async with official(kind, tmp_path) as server, running_hub(tmp_path / "home", at(server)) as hub:
-        client = await hub.connect()
+    async with (
+        official(kind, tmp_path) as server,
+        connected_hub(tmp_path / "home", at(server)) as (_, client),
+    ):
         first = text(await client.call("web__peek"))
         answers: list[tuple[str, bool]] = []
         calling = True

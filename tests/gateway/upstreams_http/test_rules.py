@@ -14,6 +14,9 @@ from tabane.gateway.servers.server import is_hub
 from tabane.gateway.upstreams.http_failures import BUSY, HttpRetryPolicy, is_expired
 from tabane.gateway.upstreams.http_responses import error_in, messages, one_line
 from tabane.gateway.upstreams.http_routing import is_permanent, redirect_target
+from tests.harness.cases import cases_beside
+
+CASES = cases_beside(__file__)
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 values = st.recursive(
@@ -44,22 +47,7 @@ def test_a_break_is_survived_once_where_that_is_safe(safe: bool) -> None:
     assert [patience.survives_break() for _ in range(3)] == [safe, False, False]
 
 
-@pytest.mark.parametrize(
-    ("url", "target", "goes"),
-    [
-        ("https://a.example/mcp", "https://a.example/mcp/", True),
-        ("https://a.example/mcp", "https://a.example:443/other?x=1", True),
-        ("http://a.example/mcp", "https://a.example/mcp", True),
-        ("http://a.example:8080/mcp", "https://a.example:8080/mcp", True),
-        ("http://a.example:8080/mcp", "https://a.example/mcp", True),
-        ("https://a.example/mcp", "http://a.example/mcp", False),
-        ("https://a.example/mcp", "https://b.example/mcp", False),
-        ("https://a.example/mcp", "https://a.example.b.example/mcp", False),
-        ("http://a.example/mcp", "http://a.example:81/mcp", False),
-        ("http://a.example/mcp", "https://a.example:81/mcp", False),
-        ("https://a.example/mcp", "ftp://a.example/mcp", False),
-    ],
-)
+@pytest.mark.parametrize(("url", "target", "goes"), CASES["a_redirect_leads_to_the_same_place_or_nowhere"])
 def test_a_redirect_leads_to_the_same_place_or_nowhere(url: str, target: str, goes: bool) -> None:
     if goes:
         assert redirect_target("web", "POST", 307, URL(url), URL(target)) == URL(target)
@@ -102,6 +90,7 @@ def test_a_message_over_many_lines_is_the_same_in_one(value: object, indent: int
     assert json.loads(one_line(text)) == value
 
 
+@pytest.mark.heavy("real servers as processes")
 @given(st.lists(st.dictionaries(texts, values)))
 def test_a_batch_is_its_messages(batch: list[dict[str, object]]) -> None:
     text = json.dumps(batch, indent=1).encode()
@@ -121,16 +110,6 @@ def test_an_error_is_found_in_a_body() -> None:
     assert error_in(b'{"error": "unauthorized"}') is None
 
 
-@pytest.mark.parametrize(
-    ("url", "hub"),
-    [
-        ("http://127.0.0.1:8765/mcp", True),
-        ("http://localhost:8765/mcp/full", True),
-        ("http://127.0.0.1:8000/mcp", False),
-        ("http://tools.example:8765/mcp", False),
-        ("http://127.0.0.1:8765/other", False),
-        ("nonsense", False),
-    ],
-)
+@pytest.mark.parametrize(("url", "hub"), CASES["the_hub_itself_is_known_by_its_url"])
 def test_the_hub_itself_is_known_by_its_url(url: str, hub: bool) -> None:
     assert is_hub(url) is hub

@@ -16,6 +16,8 @@ from tests.harness.patience import until
 from tests.harness.running_hub import Json, running_hub, text
 from tests.servers.raw_http import Raw, Request, Wire, modern, raw
 
+pytestmark = pytest.mark.heavy("real servers as processes")
+
 MANY = 40
 
 

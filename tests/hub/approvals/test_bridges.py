@@ -15,6 +15,8 @@ from tests.harness.official_client import Kind, definition
 from tests.harness.patience import wait_until
 from tests.harness.user import User
 
+pytestmark = pytest.mark.heavy("a hub with real servers")
+
 KIND = Kind("legacy", "stdio")
 FORMS: dict[str, Any] = {"elicitation": {}}
 

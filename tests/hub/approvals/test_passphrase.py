@@ -13,7 +13,6 @@ from tabane.hub.approvals.passphrase import MOST_WAITING
 from tabane.operations import Caller, Face
 from tests.harness.http_hub import call, http_hub, modern, request
 from tests.harness.identities import GivenAccess, GivenKeys, identities
-from tests.harness.patience import run
 from tests.harness.running_hub import Client, Json, RunningHub, child, text
 from tests.hub.approvals.confirmed import COUNT, FORMS, confirming, person, refusal, waiting
 from tests.hub.questions.asking import able
@@ -106,13 +105,10 @@ async def test_only_a_few_attempts_wait_at_the_same_time(tmp_path: Path) -> None
         assert sum(isinstance(one, Forbidden) for one in ended) == MOST_WAITING
 
 
-def test_the_passphrase_is_in_no_file(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with confirming(tmp_path) as here:
-            await person(here, "set_passphrase", passphrase=WORDS)
-            await terminal(here, "unlock", passphrase=WORDS)
-
-    run(scenario)
+async def test_the_passphrase_is_in_no_file(tmp_path: Path) -> None:
+    async with confirming(tmp_path) as here:
+        await person(here, "set_passphrase", passphrase=WORDS)
+        await terminal(here, "unlock", passphrase=WORDS)
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert (tmp_path / "passphrase.json").stat().st_mode & 0o777 == 0o600
     assert not [path for path in kept if WORDS.encode() in path.read_bytes()]

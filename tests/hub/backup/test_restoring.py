@@ -118,6 +118,7 @@ def test_an_audit_log_is_continued_where_its_key_still_is(archive: Path, new: Sm
 # -- killed ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy("a hub with real servers")
 def test_wherever_a_restore_is_killed_there_is_the_old_state_or_the_new_one(
     tmp_path: Path, archive: Path
 ) -> None:

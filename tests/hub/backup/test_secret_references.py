@@ -10,6 +10,9 @@ import pytest
 
 from tabane.gateway.servers.commented_json import read_document
 from tabane.hub.backup.secret_references import servers_without_secrets, settings_without_secrets
+from tests.harness.cases import cases_beside
+
+CASES = cases_beside(__file__)
 
 KEY = "sk-1234567890abcdefABCDEF"
 
@@ -20,46 +23,7 @@ def without(definition: dict[str, Any], *kept: str) -> Any:
     return read_document(servers_without_secrets(text, kept).text).value["mcpServers"]["github"]
 
 
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ({"env": {"API_KEY": "abcdefgh"}}, {"env": {"API_KEY": "${API_KEY}"}}),
-        ({"env": {"MODE": "fast", "PORT": "80"}}, {"env": {"MODE": "fast", "PORT": "80"}}),
-        ({"env": {"WHAT": KEY}}, {"env": {"WHAT": "${WHAT}"}}),
-        ({"env": {"API_KEY": "${MINE}"}}, {"env": {"API_KEY": "${MINE}"}}),
-        ({"env": {"API_KEY": "${MINE:-abcdefgh}"}}, {"env": {"API_KEY": "${MINE}"}}),
-        (
-            {"env": {"DB": "postgres://joe:hunter22@host/db"}},
-            {"env": {"DB": "postgres://joe:${DB}@host/db"}},
-        ),
-        (
-            {"headers": {"Authorization": "Bearer abcdefgh"}},
-            {"headers": {"Authorization": "Bearer ${GITHUB_AUTHORIZATION}"}},
-        ),
-        (
-            {"headers": {"Authorization": "Bearer ${TOKEN}"}},
-            {"headers": {"Authorization": "Bearer ${TOKEN}"}},
-        ),
-        ({"args": ["--api-key", "abcdefgh", "x"]}, {"args": ["--api-key", "${GITHUB_API_KEY}", "x"]}),
-        ({"args": ["--token=abcdefgh"]}, {"args": ["--token=${GITHUB_TOKEN}"]}),
-        ({"args": ["--api-key", "--verbose"]}, {"args": ["--api-key", "--verbose"]}),
-        (
-            {"args": ["--header", f"Authorization: Bearer {KEY}"]},
-            {"args": ["--header", "Authorization: Bearer ${GITHUB_AUTHORIZATION}"]},
-        ),
-        ({"args": ["-y", "server", KEY]}, {"args": ["-y", "server", "${GITHUB_SECRET}"]}),
-        (
-            {"url": "https://host/mcp?api_key=abcdefgh&v=1"},
-            {"url": "https://host/mcp?api_key=${GITHUB_API_KEY}&v=1"},
-        ),
-        (
-            {"url": "https://host/mcp?api_key=${KEY}", "args": ["--url=https://host/?token=${KEY}&a=b"]},
-            {"url": "https://host/mcp?api_key=${KEY}", "args": ["--url=https://host/?token=${KEY}&a=b"]},
-        ),
-        ({"url": "https://host/mcp"}, {"url": "https://host/mcp"}),
-        ({"oauth": {"client_secret": "abcdefgh"}}, {"oauth": {"client_secret": "${GITHUB_CLIENT_SECRET}"}}),
-    ],
-)
+@pytest.mark.parametrize(("written", "expected"), CASES["only_keys_are_replaced"])
 def test_only_keys_are_replaced(written: dict[str, Any], expected: dict[str, Any]) -> None:
     assert without(written) == expected
 

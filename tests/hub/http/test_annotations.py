@@ -182,6 +182,7 @@ def reads(table: OperationTable) -> list[Operation]:
     ]
 
 
+@pytest.mark.heavy("a hub with real servers")
 async def test_what_is_marked_as_reading_leaves_all_that_users_keep_as_it_is(
     tmp_path: Path, site: Site
 ) -> None:

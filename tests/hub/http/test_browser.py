@@ -18,45 +18,7 @@ from tests.harness.running_hub import ENVELOPE, child
 PATIENCE = LONG
 """Seconds for a browser to start, show a page and end, on a machine that has other things to do."""
 
-PAGE = """<!doctype html><title>client</title><pre id="said">nothing yet</pre><script type="module">
-const [hub, token, envelope] = JSON.parse(%s);
-const given = {"authorization": `Bearer ${token}`, "content-type": "application/json",
-  "accept": "application/json, text/event-stream"};
-async function post(message, headers) {
-  const request = {method: "POST", headers: {...given, ...headers}, body: JSON.stringify(message)};
-  const response = await fetch(hub, request);
-  const text = await response.text();
-  const event = [...text.matchAll(/^data: ?(.+)$/gm)].map(found => JSON.parse(found[1]));
-  const streams = (response.headers.get("content-type") || "").startsWith("text/event-stream");
-  return {status: response.status, session: response.headers.get("mcp-session-id"),
-    messages: streams ? event : text ? [JSON.parse(text)] : []};
-}
-const call = (id, name, args, meta) => ({jsonrpc: "2.0", id, method: "tools/call",
-  params: {name, arguments: args, _meta: meta}});
-async function modern() {
-  const headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call"};
-  const echo = await post(call(1, "up__echo", {text: "束ね"}, envelope),
-    {...headers, "mcp-name": "up__echo"});
-  const steps = await post(call(2, "up__progress", {steps: 2}, {...envelope, progressToken: 7}),
-    {...headers, "mcp-name": "up__progress"});
-  return [echo, steps];
-}
-async function legacy() {
-  const params = {protocolVersion: "2025-11-25", capabilities: {}, clientInfo: {name: "page", version: "1"}};
-  const begun = await post({jsonrpc: "2.0", id: 0, method: "initialize", params}, {});
-  const headers = {"mcp-session-id": begun.session, "mcp-protocol-version": "2025-11-25"};
-  await post({jsonrpc: "2.0", method: "notifications/initialized"}, headers);
-  const echo = await post(call(1, "up__echo", {text: "束ね"}), headers);
-  const ended = await fetch(hub, {method: "DELETE", headers: {...given, ...headers}});
-  return [begun.session !== null, echo, ended.status];
-}
-const result = {};
-for (const [name, part] of Object.entries({modern, legacy})) {
-  try { result[name] = await part(); } catch (error) { result[name] = String(error); }
-}
-document.getElementById("said").textContent = JSON.stringify(result);
-document.title = "done";
-</script>"""
+PAGE = Path(__file__).with_name("client_page.html").read_text(encoding="utf-8")
 
 
 @contextlib.asynccontextmanager

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tabane.hub.http.connection import HttpConnection, date_line
 from tabane.hub.http.door import HttpWaits
 from tabane.hub.http.exchange import MOST_WAITING, AsgiApp
 from tabane.hub.http.request import HttpReply, HttpRequest
-from tests.harness.patience import run, until
+from tests.harness.patience import until
 from tests.harness.running_hub import loop_turns
 
 
@@ -60,21 +61,18 @@ class Peer:
         return (await self.reader.read()).decode().replace("\r\n", "\n")
 
 
-def with_peer(app: AsgiApp, scenario: Callable[[Peer], Awaitable[None]]) -> None:
-    """Run ``scenario`` with a client of an application."""
-
-    async def whole() -> None:
-        owner = Owner(app)
-        server = await owner.loop.create_server(lambda: HttpConnection(owner), "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 28)
-        try:
-            await scenario(Peer(owner, reader, writer))
-        finally:
-            writer.transport.abort()
-            server.close()
-
-    run(whole)
+@asynccontextmanager
+async def peer_of(app: AsgiApp) -> AsyncIterator[Peer]:
+    """A client of an application."""
+    owner = Owner(app)
+    server = await owner.loop.create_server(lambda: HttpConnection(owner), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 28)
+    try:
+        yield Peer(owner, reader, writer)
+    finally:
+        writer.transport.abort()
+        server.close()
 
 
 async def told(scope: Any, receive: Any, send: Any) -> None:
@@ -86,17 +84,12 @@ async def told(scope: Any, receive: Any, send: Any) -> None:
 
 
 def answer(text: str, *more: str) -> str:
-    lines = [
-        "HTTP/1.1 200 OK",
-        "date: Thu, 01 Jan 1970 00:00:00 GMT",
-        f"content-length: {len(text)}",
-        *more,
-    ]
+    lines = ["HTTP/1.1 200 OK", "date: Thu, 01 Jan 1970 00:00:00 GMT", f"content-length: {len(text)}", *more]
     return "\n".join([*lines, "", text])
 
 
-def test_a_body_in_pieces_arrives_whole() -> None:
-    async def scenario(peer: Peer) -> None:
+async def test_a_body_in_pieces_arrives_whole() -> None:
+    async with peer_of(told) as peer:
         peer.send("POST /a HTTP/1.1\ncontent-length: 6\n\n")
         for part in ("ab", "cd", "ef"):
             await until(lambda: peer.owner.connection.answering, "the head has arrived")
@@ -106,20 +99,16 @@ def test_a_body_in_pieces_arrives_whole() -> None:
         peer.send("POST /b HTTP/1.1\ntransfer-encoding: chunked\n\n3\nabc\n1\nd\n0\n\n")
         assert (await peer.until("/b  4")).endswith("POST /b  4")
 
-    with_peer(told, scenario)
 
-
-def test_a_client_that_asks_first_is_told_to_go_on() -> None:
-    async def scenario(peer: Peer) -> None:
+async def test_a_client_that_asks_first_is_told_to_go_on() -> None:
+    async with peer_of(told) as peer:
         peer.send("POST /a HTTP/1.1\ncontent-length: 2\nexpect: 100-continue\n\n")
         assert await peer.until("\n\n") == "HTTP/1.1 100 Continue\n\n"
         peer.send("ab")
         assert await peer.until("/a  2") == answer("POST /a  2")
 
-    with_peer(told, scenario)
 
-
-def test_requests_in_one_piece_are_answered_one_after_the_other() -> None:
+async def test_requests_in_one_piece_are_answered_one_after_the_other() -> None:
     running = 0
 
     async def slow(scope: Any, receive: Any, send: Any) -> None:
@@ -130,43 +119,34 @@ def test_requests_in_one_piece_are_answered_one_after_the_other() -> None:
         running -= 1
         await told(scope, receive, send)
 
-    async def scenario(peer: Peer) -> None:
+    async with peer_of(slow) as peer:
         peer.send("".join(f"GET /{n}?q={n} HTTP/1.1\n\n" for n in range(5)))
         expected = "".join(answer(f"GET /{n} q={n} 0") for n in range(5))
         assert await peer.until("q=4 0") == expected
         assert not peer.owner.connection.answering
 
-    with_peer(slow, scenario)
-
 
 @pytest.mark.parametrize(
-    ("target", "said"),
-    [("/a%20b?x=%20", "/a b x=%20"), ("http://hub:1/a?x", "/a x"), ("/a#part", "/a ")],
+    ("target", "said"), [("/a%20b?x=%20", "/a b x=%20"), ("http://hub:1/a?x", "/a x"), ("/a#part", "/a ")]
 )
-def test_the_path_is_found_in_any_form_of_the_target(target: str, said: str) -> None:
-    async def scenario(peer: Peer) -> None:
+async def test_the_path_is_found_in_any_form_of_the_target(target: str, said: str) -> None:
+    async with peer_of(told) as peer:
         peer.send(f"GET {target} HTTP/1.1\n\n")
         assert (await peer.until(f"GET {said} 0")).startswith("HTTP/1.1 200 OK\n")
 
-    with_peer(told, scenario)
-
 
 @pytest.mark.parametrize("request_text", ["GET /a HTTP/1.0\n\n", "GET /a HTTP/1.1\nconnection: close\n\n"])
-def test_a_connection_ends_after_the_answer_if_the_client_wants_that(request_text: str) -> None:
-    async def scenario(peer: Peer) -> None:
+async def test_a_connection_ends_after_the_answer_if_the_client_wants_that(request_text: str) -> None:
+    async with peer_of(told) as peer:
         peer.send(request_text)
         assert await peer.rest() == answer("GET /a  0", "connection: close")
 
-    with_peer(told, scenario)
 
-
-def test_the_answer_to_head_has_a_length_and_no_body() -> None:
-    async def scenario(peer: Peer) -> None:
+async def test_the_answer_to_head_has_a_length_and_no_body() -> None:
+    async with peer_of(told) as peer:
         peer.send("HEAD /a HTTP/1.1\n\nGET /b HTTP/1.1\n\n")
         head = answer("HEAD /a  0").removesuffix("HEAD /a  0")
         assert await peer.until("/b  0") == head + answer("GET /b  0")
-
-    with_peer(told, scenario)
 
 
 def start(status: int = 200, **headers: str) -> Any:
@@ -178,7 +158,7 @@ def part(body: bytes, *, more: bool = True) -> Any:
     return {"type": "http.response.body", "body": body, "more_body": more}
 
 
-def test_an_answer_without_a_length_is_sent_in_chunks() -> None:
+async def test_an_answer_without_a_length_is_sent_in_chunks() -> None:
     async def streams(scope: Any, receive: Any, send: Any) -> None:
         await send(start())
         for text in (b"one", b"", b"two"):
@@ -186,13 +166,11 @@ def test_an_answer_without_a_length_is_sent_in_chunks() -> None:
             await asyncio.sleep(0)
         await send(part(b"", more=False))
 
-    async def scenario(peer: Peer) -> None:
+    async with peer_of(streams) as peer:
         peer.send("GET / HTTP/1.1\n\n")
         head, _, body = (await peer.until("\n0\n\n")).partition("\n\n")
         assert head.endswith("\ntransfer-encoding: chunked")
         assert body == "3\none\n3\ntwo\n0\n\n"
-
-    with_peer(streams, scenario)
 
 
 async def fails(scope: Any, receive: Any, send: Any) -> None:
@@ -207,14 +185,12 @@ async def sends_two_headers_in_one(scope: Any, receive: Any, send: Any) -> None:
 
 
 @pytest.mark.parametrize("app", [fails, never_answers])
-def test_an_application_that_fails_is_an_error_of_the_server(app: AsgiApp) -> None:
-    async def scenario(peer: Peer) -> None:
+async def test_an_application_that_fails_is_an_error_of_the_server(app: AsgiApp) -> None:
+    async with peer_of(app) as peer:
         peer.send("GET / HTTP/1.1\n\n")
         said = await peer.rest()
         assert said.startswith("HTTP/1.1 500 ")
         assert said.endswith("\n\nInternal Server Error")
-
-    with_peer(app, scenario)
 
 
 async def fails_late(scope: Any, receive: Any, send: Any) -> None:
@@ -234,18 +210,16 @@ async def is_too_long(scope: Any, receive: Any, send: Any) -> None:
 
 
 @pytest.mark.parametrize("app", [fails_late, is_too_short, is_too_long, sends_two_headers_in_one])
-def test_a_response_that_breaks_off_looks_like_one(app: AsgiApp) -> None:
-    async def scenario(peer: Peer) -> None:
+async def test_a_response_that_breaks_off_looks_like_one(app: AsgiApp) -> None:
+    async with peer_of(app) as peer:
         peer.send("GET / HTTP/1.1\n\n")
         said = await peer.rest()
         assert "\n0\n\n" not in said
         assert "long" not in said
         assert "y: 2" not in said
 
-    with_peer(app, scenario)
 
-
-def test_an_application_hears_that_its_client_is_gone() -> None:
+async def test_an_application_hears_that_its_client_is_gone() -> None:
     heard: list[str] = []
 
     async def waits(scope: Any, receive: Any, send: Any) -> None:
@@ -253,17 +227,15 @@ def test_an_application_hears_that_its_client_is_gone() -> None:
         while not heard or heard[-1] != "http.disconnect":
             heard.append((await receive())["type"])
 
-    async def scenario(peer: Peer) -> None:
+    async with peer_of(waits) as peer:
         peer.send("GET / HTTP/1.1\n\n")
         await until(lambda: heard, "the request has arrived")
         peer.writer.transport.abort()
         await until(lambda: not peer.owner.tasks, "the application has ended")
         assert heard == ["http.request", "lost", "http.disconnect"]
 
-    with_peer(waits, scenario)
 
-
-def test_a_body_that_nobody_takes_is_not_read_on() -> None:
+async def test_a_body_that_nobody_takes_is_not_read_on() -> None:
     gate, sizes = asyncio.Event(), list[int]()
 
     async def late(scope: Any, receive: Any, send: Any) -> None:
@@ -276,7 +248,7 @@ def test_a_body_that_nobody_takes_is_not_read_on() -> None:
         await send(start(204))
         await send(part(b"", more=False))
 
-    async def scenario(peer: Peer) -> None:
+    async with peer_of(late) as peer:
         length = 32 << 20
         peer.send(f"POST / HTTP/1.1\ncontent-length: {length}\n\n")
         peer.writer.write(b"x" * length)
@@ -286,10 +258,8 @@ def test_a_body_that_nobody_takes_is_not_read_on() -> None:
         assert sum(sizes) == length
         assert max(sizes) < 4 * MOST_WAITING
 
-    with_peer(late, scenario)
 
-
-def test_a_client_that_does_not_read_stops_the_application() -> None:
+async def test_a_client_that_does_not_read_stops_the_application() -> None:
     sent = 0
 
     async def much(scope: Any, receive: Any, send: Any) -> None:
@@ -300,7 +270,7 @@ def test_a_client_that_does_not_read_stops_the_application() -> None:
             sent += 1
         await send(part(b"", more=False))
 
-    async def scenario(peer: Peer) -> None:
+    async with peer_of(much) as peer:
         peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
         peer.send("GET / HTTP/1.1\n\n")
         await until(lambda: peer.owner.connection.write_paused, "the application waits")
@@ -309,14 +279,12 @@ def test_a_client_that_does_not_read_stops_the_application() -> None:
         await peer.until("\n0\n\n")
         assert sent == 1000
 
-    with_peer(much, scenario)
 
-
-def test_a_whole_answer_waits_for_a_client_that_does_not_read() -> None:
+async def test_a_whole_answer_waits_for_a_client_that_does_not_read() -> None:
     async def big(scope: Any, receive: Any, send: Any) -> None:
         await HttpRequest(scope, receive, send).reply(HttpReply(200, b"x" * (16 << 20)))
 
-    async def scenario(peer: Peer) -> None:
+    async with peer_of(big) as peer:
         peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
         peer.send("GET / HTTP/1.1\n\nGET / HTTP/1.1\n\nGET / HTTP/1.1\nconnection: close\n\n")
         await until(lambda: peer.owner.connection.write_paused, "the first is on its way")
@@ -325,11 +293,9 @@ def test_a_whole_answer_waits_for_a_client_that_does_not_read() -> None:
         peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
         assert len(await peer.rest()) > 3 * (16 << 20)
 
-    with_peer(big, scenario)
 
-
-def test_an_idle_connection_is_closed_after_its_time_and_not_before() -> None:
-    async def scenario(peer: Peer) -> None:
+async def test_an_idle_connection_is_closed_after_its_time_and_not_before() -> None:
+    async with peer_of(told) as peer:
         peer.send("GET /a HTTP/1.1\n\n")
         await peer.until("/a  0")
         connection, now = peer.owner.connection, peer.owner.loop.time()
@@ -340,5 +306,3 @@ def test_an_idle_connection_is_closed_after_its_time_and_not_before() -> None:
         connection.overdue(peer.owner.loop.time() + 80)
         assert await peer.rest() == ""
         await until(lambda: not peer.owner.open_connections, "it is gone")
-
-    with_peer(told, scenario)

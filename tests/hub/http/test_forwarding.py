@@ -12,8 +12,11 @@ from tabane.errors import ConfigurationError
 from tabane.hub.http.forwarding import AmbiguousOrigin, RequestOrigin, TrustedProxies
 from tabane.settings import load_settings
 from tabane.settings.listening import networks
-from tests.harness.http_hub import http_hub, modern, request
+from tests.harness.cases import cases_beside
+from tests.harness.http_hub import http_hub, http_peer, modern, request
 from tests.harness.identities import GivenAccess, GivenKeys, RecordedRefusals, identities
+
+CASES = cases_beside(__file__)
 
 TRUSTED = TrustedProxies(networks(["10.0.0.0/8", "2001:db8::/32"]))
 
@@ -24,25 +27,7 @@ def origin(peer: str, /, **headers: str) -> RequestOrigin:
 
 
 @pytest.mark.parametrize(
-    ("headers", "address", "secure"),
-    [
-        ({"x_forwarded_for": "1.2.3.4", "x_forwarded_proto": "https"}, "1.2.3.4", True),
-        ({"x_forwarded_for": "1.2.3.4", "x_forwarded_proto": "http"}, "1.2.3.4", False),
-        ({"x_forwarded_for": "1.2.3.4"}, "1.2.3.4", False),
-        ({"x_forwarded_for": "6.6.6.6, 1.2.3.4, 10.9.9.9", "x_forwarded_proto": "https"}, "1.2.3.4", True),
-        ({"x_forwarded_for": "127.0.0.1, 1.2.3.4", "x_forwarded_proto": "https"}, "1.2.3.4", True),
-        ({"x_forwarded_for": "1.2.3.4", "x_forwarded_proto": "https, http"}, "1.2.3.4", False),
-        ({"x_forwarded_for": "1.2.3.4:5555", "x_forwarded_proto": "https"}, "1.2.3.4", True),
-        ({"x_forwarded_for": "[2001:db9::1]:80", "x_forwarded_proto": "HTTPS"}, "2001:db9::1", True),
-        ({"x_forwarded_for": "rubbish", "x_forwarded_proto": "https"}, "10.0.0.1", True),
-        ({"x_forwarded_for": "1.2.3.4, rubbish", "x_forwarded_proto": "https"}, "10.0.0.1", True),
-        ({"forwarded": 'for=1.2.3.4;proto=https;host="a.example"'}, "1.2.3.4", True),
-        ({"forwarded": 'For="[2001:db9::1]:80";Proto=https'}, "2001:db9::1", True),
-        ({"forwarded": "for=1.2.3.4;proto=https, for=10.0.0.7;proto=http"}, "1.2.3.4", True),
-        ({"forwarded": "for=6.6.6.6;proto=https, for=1.2.3.4;proto=http"}, "1.2.3.4", False),
-        ({"forwarded": "for=_hidden;proto=https"}, "10.0.0.1", True),
-        ({}, "10.0.0.1", False),
-    ],
+    ("headers", "address", "secure"), CASES["the_client_is_the_last_address_that_is_no_trusted_proxy"]
 )
 def test_the_client_is_the_last_address_that_is_no_trusted_proxy(
     headers: dict[str, str], address: str, secure: bool
@@ -125,14 +110,9 @@ async def test_a_hub_behind_a_proxy_serves_identities_alone(tmp_path: Path) -> N
 
 
 async def test_a_program_that_says_it_forwards_for_another_gets_no_open_archive(tmp_path: Path) -> None:
-    async with http_hub(tmp_path) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path) as (_, peer):
         plain = await peer.post(request("get_status"), "/rpc", authorization=None)
         assert plain.status == 200
-        for name, value in (
-            ("x_forwarded_for", "1.2.3.4"),
-            ("forwarded", "for=1.2.3.4"),
-            ("x_real_ip", "1"),
-        ):
+        for name, value in (("x_forwarded_for", "1.2.3.4"), ("forwarded", "for=1.2.3.4"), ("x_real_ip", "1")):
             answer = await peer.post(request("get_status"), "/rpc", authorization=None, **{name: value})
             assert answer.status == 401

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.http_hub import http_hub, modern, request
+from tests.harness.http_hub import http_hub, http_peer, modern, request
 
 PREFLIGHT = {
     "access-control-request-method": "POST",
@@ -17,8 +17,7 @@ PREFLIGHT = {
 
 
 async def test_without_the_token_nothing_of_mcp_is_served(tmp_path: Path) -> None:
-    async with http_hub(tmp_path) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path) as (here, peer):
         message, headers = modern(request("tools/list"))
         for path in ("/mcp", "/mcp/search", "/mcp/light", "/mcp/full"):
             for shown in (None, "Bearer wrong", f"Basic {here.door.token}", f"Bearer {here.door.token}x"):
@@ -44,8 +43,7 @@ async def test_a_hub_can_be_told_to_ask_for_no_token(tmp_path: Path) -> None:
     "host", ["evil.example.com", "evil.example.com:8765", "127.0.0.1.evil.example", "", "192.168.0.7"]
 )
 async def test_a_name_that_was_rebound_to_this_machine_is_refused(tmp_path: Path, host: str) -> None:
-    async with http_hub(tmp_path) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path) as (here, peer):
         message, headers = modern(request("tools/list"))
         assert (await peer.post(message, **{**headers, "host": host})).status == 421
         assert (await peer.get("/metrics", host=host)).status == 421
@@ -55,8 +53,7 @@ async def test_a_name_that_was_rebound_to_this_machine_is_refused(tmp_path: Path
 
 async def test_a_page_from_elsewhere_is_refused_unless_it_was_allowed(tmp_path: Path) -> None:
     origins = ["https://app.example.com", "http://localhost:6274", "http://127.0.0.1:*"]
-    async with http_hub(tmp_path, origins=origins) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, origins=origins) as (here, peer):
         message, headers = modern(request("tools/list"))
         for bad in (
             "https://evil.example.com",
@@ -79,8 +76,7 @@ async def test_a_page_from_elsewhere_is_refused_unless_it_was_allowed(tmp_path: 
 
 
 async def test_a_browser_that_asks_first_is_told_what_it_may_send(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, origins=["http://localhost:6274"]) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, origins=["http://localhost:6274"]) as (_, peer):
         peer.send("OPTIONS", "/mcp", {"origin": "http://localhost:6274", **PREFLIGHT})
         answer = await peer.answer()
         assert (answer.status, answer.body) == (204, b"")
@@ -109,8 +105,7 @@ async def test_a_page_can_read_why_it_was_refused(tmp_path: Path) -> None:
 
 
 async def test_health_readiness_and_metrics_are_told(tmp_path: Path) -> None:
-    async with http_hub(tmp_path) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path) as (here, peer):
         assert (await peer.get("/healthz")).json == {"status": "ok"}
         assert (await peer.get("/readyz")).json == {"status": "ready"}
         message, headers = modern(request("a method that nobody knows"))
@@ -151,8 +146,7 @@ def check_exposition(text: str) -> dict[str, float]:
 
 
 async def test_what_is_not_there_and_what_cannot_be_done_is_told(tmp_path: Path) -> None:
-    async with http_hub(tmp_path) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path) as (_, peer):
         for path in ("/nothing", "/mcp/", "/mcp/other", "/rpc/x", "/%2e%2e/mcp", "/mcp%00"):
             answer = await peer.get(path)
             assert (answer.status, json.loads(answer.body)["error"]["code"]) == (404, -32600)
@@ -167,8 +161,7 @@ async def test_what_is_not_there_and_what_cannot_be_done_is_told(tmp_path: Path)
 
 
 async def test_while_the_hub_stops_new_requests_are_sent_to_the_next(tmp_path: Path) -> None:
-    async with http_hub(tmp_path) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path) as (here, peer):
         session = await here.session(peer)
         here.hub.sessions.draining = True
         message, headers = modern(request("tools/list", number="x"))

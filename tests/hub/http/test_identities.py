@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.hub.http.door import HttpWaits
-from tests.harness.http_hub import BOTH, HttpClient, HttpHub, call, http_hub, modern, request
+from tests.harness.http_hub import BOTH, HttpClient, HttpHub, call, http_hub, http_peer, modern, request
 from tests.harness.identities import (
     GivenAccess,
     GivenKeys,
@@ -42,8 +42,7 @@ async def listed(peer: HttpClient, shown: str | None, path: str = "/mcp/full") -
 
 async def test_the_token_a_key_and_a_token_of_oauth_are_known_and_nothing_else_is(tmp_path: Path) -> None:
     keys, tokens = GivenKeys(a=GivenAccess("key:a")), GivenTokens(good=GivenAccess("oauth:me"))
-    async with http_hub(tmp_path, identities=identities(keys, tokens)) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, identities=identities(keys, tokens)) as (here, peer):
         for shown in (here.bearer, as_("a"), "Bearer good", "bearer  good"):
             assert (await listed(peer, shown)).status == 200
         for shown in (None, "Bearer tbn_b", "Bearer other", "Basic tbn_a", "tbn_a", "Bearer tbn_a x"):
@@ -54,8 +53,7 @@ async def test_the_token_a_key_and_a_token_of_oauth_are_known_and_nothing_else_i
 async def test_a_refusal_is_the_same_for_each_wrong_key(tmp_path: Path) -> None:
     gone = GivenAccess("key:gone")
     gone.ended = True
-    async with http_hub(tmp_path, identities=identities(GivenKeys(gone=gone))) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, identities=identities(GivenKeys(gone=gone))) as (_, peer):
         answers = [await listed(peer, as_(name)) for name in ("gone", "never")]
         assert [answer.status for answer in answers] == [401, 401]
         assert answers[0].body == answers[1].body
@@ -63,8 +61,7 @@ async def test_a_refusal_is_the_same_for_each_wrong_key(tmp_path: Path) -> None:
 
 
 async def test_a_key_in_the_address_is_not_looked_at(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, identities=identities(GivenKeys(a=GivenAccess("key:a")))) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, identities=identities(GivenKeys(a=GivenAccess("key:a")))) as (_, peer):
         for path in ("/mcp/full?key=tbn_a", "/mcp/full?access_token=tbn_a", "/mcp/full?token=tbn_a"):
             assert (await listed(peer, None, path)).status == 401
 
@@ -87,14 +84,11 @@ async def session_of(peer: HttpClient, shown: str, path: str = "/mcp/full") -> d
 
 async def test_a_session_belongs_to_the_identity_that_made_it(tmp_path: Path) -> None:
     keys = GivenKeys(a=GivenAccess("key:a"), b=GivenAccess("key:b"))
-    async with http_hub(tmp_path, {"small": child()}, identities=identities(keys)) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, {"small": child()}, identities=identities(keys)) as (here, peer):
         own = await session_of(peer, as_("a"))
         assert (await peer.post(request("tools/list"), MCP_FULL, **own)).status == 200
         unknown = await peer.post(
-            request("tools/list"),
-            MCP_FULL,
-            **{**own, "mcp_session_id": "x" * 32, "authorization": as_("b")},
+            request("tools/list"), MCP_FULL, **{**own, "mcp_session_id": "x" * 32, "authorization": as_("b")}
         )
         for other in (as_("b"), str(here.bearer)):
             stolen = {**own, "authorization": other}
@@ -110,8 +104,7 @@ async def test_a_session_belongs_to_the_identity_that_made_it(tmp_path: Path) ->
 async def test_the_parts_of_a_long_result_are_read_by_nobody_else(tmp_path: Path) -> None:
     keys = GivenKeys(a=GivenAccess("key:a"), b=GivenAccess("key:b"))
     servers = {"small": child()}
-    async with http_hub(tmp_path, servers, identities=identities(keys), result_tokens=1000) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, servers, identities=identities(keys), result_tokens=1000) as (here, peer):
         asked = call("call_tool", name="small__echo", arguments={"text": "long " * 5_000})
         message, headers = modern(asked)
         peer.send_message(message, **{**headers, "authorization": as_("a")})
@@ -208,8 +201,7 @@ async def test_a_profile_is_a_path_and_narrows(tmp_path: Path) -> None:
     keys = GivenKeys(a=GivenAccess("key:a"))
     profiles = GivenProfiles(work=("small__*",), home=("none",))
     given = identities(keys, profiles=profiles)
-    async with http_hub(tmp_path, {"small": child()}, identities=given) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, {"small": child()}, identities=given) as (_, peer):
         for path in ("/mcp/p/work", "/mcp/p/work/full", "/mcp/p/home/search"):
             assert (await listed(peer, as_("a"), path)).status == 200
         answer = await listed(peer, as_("a"), "/mcp/p/wrok")
@@ -229,8 +221,7 @@ async def test_a_profile_is_a_path_and_narrows(tmp_path: Path) -> None:
 async def test_failed_attempts_are_slowed_down_and_reported_and_valid_keys_are_not(tmp_path: Path) -> None:
     refused = RecordedRefusals()
     given = identities(GivenKeys(a=GivenAccess("key:a")), refused=refused)
-    async with http_hub(tmp_path, identities=given) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, identities=given) as (here, peer):
         peers = [await here.peer() for _ in range(40)]
         tried = [asyncio.ensure_future(listed(one, as_(f"wrong{n}"))) for n, one in enumerate(peers)]
         await asyncio.wait(tried, timeout=SOON, return_when=asyncio.FIRST_COMPLETED)
@@ -302,14 +293,8 @@ async def _once(here: HttpHub, shown: str) -> Any:
 
 async def test_metrics_name_servers_to_administrators_only(tmp_path: Path) -> None:
     keys = GivenKeys(admin=GivenAccess("key:admin", admin=True), plain=GivenAccess("key:plain"))
-    async with http_hub(tmp_path, {"small": child()}, identities=identities(keys)) as here:
-        peer = await here.peer()
-        for shown, named in (
-            (as_("admin"), True),
-            (here.bearer, True),
-            (as_("plain"), False),
-            (None, False),
-        ):
+    async with http_peer(tmp_path, {"small": child()}, identities=identities(keys)) as (here, peer):
+        for shown, named in ((as_("admin"), True), (here.bearer, True), (as_("plain"), False), (None, False)):
             answer = await peer.get("/metrics", authorization=shown)
             assert answer.status == 200
             assert (b'server="small"' in answer.body) == named

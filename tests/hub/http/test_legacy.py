@@ -11,7 +11,7 @@ import pytest
 
 from tabane.hub.http.legacy import ResumableSession
 from tabane.hub.http.stream import Pulse
-from tests.harness.http_hub import HttpClient, call, http_hub, request, text_of
+from tests.harness.http_hub import HttpClient, call, http_hub, http_peer, request, text_of
 from tests.harness.patience import until
 from tests.harness.running_hub import child
 
@@ -27,8 +27,7 @@ def progress(number: Any, steps: int = 2) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18", "2025-03-26"])
 async def test_a_session_begins_with_initialize_and_ends_with_delete(tmp_path: Path, version: str) -> None:
-    async with http_hub(tmp_path, SERVERS) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, SERVERS) as (here, peer):
         session = await here.session(peer, version)
         assert len(session["mcp_session_id"]) >= 22
         answer = await peer.post(call("c__echo", 1, text="hi"), **session)
@@ -44,8 +43,7 @@ async def test_a_session_begins_with_initialize_and_ends_with_delete(tmp_path: P
 
 
 async def test_a_request_outside_a_session_is_refused_by_what_is_wrong_with_it(tmp_path: Path) -> None:
-    async with http_hub(tmp_path) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path) as (here, peer):
         session = await here.session(peer)
         assert (await peer.post(request("tools/list"))).status == 400
         assert (await peer.post(request("tools/list"), mcp_session_id="no-such")).status == 404
@@ -62,8 +60,7 @@ async def test_a_request_outside_a_session_is_refused_by_what_is_wrong_with_it(t
 
 
 async def test_messages_that_are_not_answered_are_accepted(tmp_path: Path) -> None:
-    async with http_hub(tmp_path) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path) as (here, peer):
         session = await here.session(peer)
         for message in ({"method": "notifications/initialized"}, {"id": 9, "result": {}}):
             answer = await peer.post({"jsonrpc": "2.0", **message}, **session)
@@ -71,8 +68,7 @@ async def test_messages_that_are_not_answered_are_accepted(tmp_path: Path) -> No
 
 
 async def test_what_comes_before_the_answer_makes_it_a_stream_with_ids(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, SERVERS) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, SERVERS) as (here, peer):
         session = await here.session(peer)
         answer = await peer.begin(progress(7), **session)
         assert answer.streams
@@ -87,8 +83,7 @@ async def test_what_comes_before_the_answer_makes_it_a_stream_with_ids(tmp_path:
 
 
 async def test_clients_before_2025_11_25_get_no_event_without_data(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, SERVERS) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, SERVERS) as (here, peer):
         session = await here.session(peer, "2025-06-18")
         assert (await peer.begin(progress(7), **session)).streams
         first = await peer.event()
@@ -209,14 +204,9 @@ async def test_a_question_comes_on_the_stream_of_the_request_it_belongs_to(tmp_p
 
 
 async def test_a_batch_is_answered_together_where_the_version_has_batches(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, SERVERS) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, SERVERS) as (here, peer):
         old, new = await here.session(peer, "2025-03-26"), await here.session(peer)
-        batch = [
-            call("c__echo", 1, n=1),
-            {"jsonrpc": "2.0", "method": "notifications/x"},
-            request("ping"),
-        ]
+        batch = [call("c__echo", 1, n=1), {"jsonrpc": "2.0", "method": "notifications/x"}, request("ping")]
         batch[2]["id"] = "two"
         answer = await peer.post(batch, **old)
         assert answer.status == 200
@@ -260,8 +250,7 @@ async def test_an_idle_session_ends_and_one_that_listens_does_not(tmp_path: Path
 
 
 async def test_the_session_idle_longest_gives_way_and_one_in_use_never(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, http_sessions=2) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, http_sessions=2) as (here, peer):
         streams = [await here.peer() for _ in range(2)]
         first, second = await here.session(peer), await here.session(peer)
         assert (await peer.post(request("ping"), **first)).status == 200
@@ -275,6 +264,7 @@ async def test_the_session_idle_longest_gives_way_and_one_in_use_never(tmp_path:
         assert int(full.headers["retry-after"]) > 0
 
 
+@pytest.mark.heavy("a hub with real servers")
 async def test_a_client_that_does_not_read_is_waited_for_while_another_is_served_on(tmp_path: Path) -> None:
     async with http_hub(tmp_path, SERVERS, outbox=1 << 20) as here:
         peer, slow = await here.peer(), await here.peer(limit=1 << 10)
@@ -295,9 +285,9 @@ async def test_a_client_that_does_not_read_is_waited_for_while_another_is_served
         assert all("earlier answers" in message for message in dropped)
 
 
+@pytest.mark.heavy("a hub with real servers")
 async def test_a_batch_whose_answers_are_too_large_together_fails_in_part(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, SERVERS, outbox=1 << 20) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, SERVERS, outbox=1 << 20) as (here, peer):
         session = await here.session(peer, "2025-03-26")
         batch = [call("c__huge", number, bytes=3 << 19) for number in range(8)]
         answer = await peer.post(batch, **session, accept="application/json")
@@ -330,9 +320,9 @@ async def test_what_is_held_back_from_a_slow_listener_comes_before_what_is_later
     assert told == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.heavy("a hub with real servers")
 async def test_an_answer_larger_than_the_outbox_is_given_whole(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, SERVERS, outbox=1 << 20) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, SERVERS, outbox=1 << 20) as (here, peer):
         session = await here.session(peer)
         answer = await peer.post(call("c__huge", 1, bytes=5 << 20), **session)
         assert len(answer.json["result"]["content"][0]["text"]) == 5 << 20

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tabane.hub.http.door import HttpWaits
-from tests.harness.http_hub import HttpHub, http_hub, modern, request
+from tests.harness.http_hub import HttpHub, http_hub, http_peer, modern, request
 from tests.harness.patience import LONG, until
 from tests.harness.running_hub import ENVELOPE
 
@@ -202,6 +202,7 @@ bad_requests = st.one_of(
 )
 
 
+@pytest.mark.heavy("a hub with real servers")
 @relaxed
 @given(st.lists(bad_requests, min_size=1, max_size=4))
 def test_a_malformed_message_is_refused_rightly_and_its_connection_lives_on(
@@ -286,8 +287,7 @@ async def test_heads_that_are_too_long_are_refused(tmp_path: Path) -> None:
 
 
 async def test_a_body_that_is_said_to_be_too_long_is_not_waited_for(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, max_line=1 << 16) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, max_line=1 << 16) as (here, peer):
         host = f"host: 127.0.0.1:{here.door.port}\r\nauthorization: {here.bearer}\r\n"
         head = f"POST /mcp HTTP/1.1\r\n{host}content-type: application/json\r\n"
         peer.write(f"{head}content-length: 99999999999\r\nexpect: 100-continue\r\n\r\n".encode())
@@ -318,8 +318,7 @@ async def test_a_request_that_does_not_arrive_ends(tmp_path: Path) -> None:
 
 
 async def test_requests_sent_without_waiting_are_answered_in_their_order(tmp_path: Path) -> None:
-    async with http_hub(tmp_path) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path) as (_, peer):
         for number in range(20):
             message, headers = modern(request("tools/list", number=number))
             peer.send_message(message, **headers)
@@ -327,8 +326,7 @@ async def test_requests_sent_without_waiting_are_answered_in_their_order(tmp_pat
 
 
 async def test_an_upgrade_that_is_not_offered_is_passed_over(tmp_path: Path) -> None:
-    async with http_hub(tmp_path) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path) as (_, peer):
         message, headers = modern(request("tools/list", number="h2c"))
         upgrade = {"connection": "Upgrade, HTTP2-Settings", "upgrade": "h2c"}
         assert (await peer.post(message, **headers, **upgrade)).json["id"] == "h2c"

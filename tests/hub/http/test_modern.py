@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.harness.http_hub import call, http_hub, modern, request, text_of
+from tests.harness.http_hub import call, http_hub, http_peer, modern, request, text_of
 from tests.harness.patience import until
 from tests.harness.running_hub import ENVELOPE, Json, child
 
@@ -17,8 +17,7 @@ SERVERS = {"c": child("--era", "dual")}
 
 
 async def test_an_answer_that_comes_first_is_json(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, SERVERS) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, SERVERS) as (_, peer):
         message, headers = modern(call("c__echo", "七", text="hi"))
         answer = await peer.post(message, **headers)
         assert answer.status == 200
@@ -30,8 +29,7 @@ async def test_an_answer_that_comes_first_is_json(tmp_path: Path) -> None:
 
 
 async def test_what_comes_before_the_answer_makes_it_a_stream(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, SERVERS) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, SERVERS) as (_, peer):
         message, headers = modern(call("c__progress", 5, steps=2), progressToken="t")
         answer = await peer.begin(message, **headers)
         assert answer.status == 200
@@ -49,8 +47,7 @@ async def test_what_comes_before_the_answer_makes_it_a_stream(tmp_path: Path) ->
 
 
 async def test_a_client_that_takes_json_alone_is_answered_without_what_came_before(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, SERVERS) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, SERVERS) as (_, peer):
         message, headers = modern(call("c__progress", 5, steps=2), progressToken="t")
         answer = await peer.post(message, **headers, accept="application/json")
         assert answer.headers["content-type"] == "application/json"
@@ -58,8 +55,7 @@ async def test_a_client_that_takes_json_alone_is_answered_without_what_came_befo
 
 
 async def test_a_client_that_takes_events_alone_is_answered_with_one(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, SERVERS) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, SERVERS) as (_, peer):
         message, headers = modern(call("c__echo", 5))
         answer = await peer.begin(message, **headers, accept="text/event-stream")
         assert answer.streams
@@ -98,15 +94,13 @@ async def test_a_subscription_is_a_stream_of_what_changes(tmp_path: Path) -> Non
 
 
 async def test_a_subscription_is_refused_to_who_takes_no_stream(tmp_path: Path) -> None:
-    async with http_hub(tmp_path) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path) as (_, peer):
         message, headers = modern(request("subscriptions/listen", {"notifications": {}}))
         assert (await peer.post(message, **headers, accept="application/json")).status == 406
 
 
 async def test_errors_have_the_status_that_their_code_prescribes(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, SERVERS) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, SERVERS) as (_, peer):
 
         async def refused(message: Json, **headers: Any) -> tuple[int, int]:
             answer = await peer.post(message, **headers)
@@ -117,10 +111,7 @@ async def test_errors_have_the_status_that_their_code_prescribes(tmp_path: Path)
         assert await refused(message, **{**headers, "mcp_name": "other"}) == (400, -32020)
         assert await refused(message, **{**headers, "mcp_method": None}) == (400, -32020)
         assert await refused(message, **{**headers, "mcp_protocol_version": None}) == (400, -32020)
-        assert await refused(message, **{**headers, "mcp_protocol_version": "2025-06-18"}) == (
-            400,
-            -32020,
-        )
+        assert await refused(message, **{**headers, "mcp_protocol_version": "2025-06-18"}) == (400, -32020)
         bare = {**message, "params": {"name": "c__echo"}}
         assert await refused(bare, **headers) == (400, -32602)
         future = {**ENVELOPE, "io.modelcontextprotocol/protocolVersion": "2030-01-01"}
@@ -137,8 +128,7 @@ async def test_errors_have_the_status_that_their_code_prescribes(tmp_path: Path)
 
 
 async def test_a_mirrored_argument_has_to_equal_its_header(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, {"c": {"command": sys.executable, "args": [MIRRORED]}}) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, {"c": {"command": sys.executable, "args": [MIRRORED]}}) as (_, peer):
         message, headers = modern(call("c__mirrored", region="東京"))
         tools, named = modern(request("tools/list"))
         await peer.post(tools, **named)
@@ -157,8 +147,7 @@ async def test_blanks_around_a_header_are_none_of_it(tmp_path: Path) -> None:
 
 
 async def test_a_notification_is_taken_and_an_answer_is_not(tmp_path: Path) -> None:
-    async with http_hub(tmp_path) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path) as (_, peer):
         note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
         taken = await peer.post(note, mcp_protocol_version="2026-07-28")
         assert (taken.status, taken.body) == (202, b"")
@@ -171,8 +160,7 @@ async def test_a_notification_is_taken_and_an_answer_is_not(tmp_path: Path) -> N
 
 
 async def test_each_path_has_its_mode(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, SERVERS, mode="light", list_wait=20) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, SERVERS, mode="light", list_wait=20) as (_, peer):
         lists = {}
         for path in ("/mcp", "/mcp/search", "/mcp/light", "/mcp/full", "/mcp/code"):
             message, headers = modern(request("tools/list"))
@@ -187,16 +175,14 @@ async def test_each_path_has_its_mode(tmp_path: Path) -> None:
 
 
 async def test_a_pretty_printed_body_reaches_a_server_on_a_pipe(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, SERVERS) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, SERVERS) as (_, peer):
         message, headers = modern(call("c__echo", nested={"a": [1, 2]}, text="two\nlines"))
         answer = await peer.post(json.dumps(message, indent=2).replace("\n", "\r\n").encode(), **headers)
         assert text_of(answer.json) == {"nested": {"a": [1, 2]}, "text": "two\nlines"}
 
 
 async def test_a_long_result_is_read_on_by_the_next_post(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, SERVERS, result_tokens=1000) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path, SERVERS, result_tokens=1000) as (here, peer):
         message, headers = modern(call("call_tool", name="c__huge", arguments={"bytes": 9000}))
         first = (await peer.post(message, **headers)).json["result"]["content"][-1]["text"]
         handle = first.partition('"handle": "')[2].partition('"')[0] or first.split()[-1].strip('".')
@@ -207,8 +193,7 @@ async def test_a_long_result_is_read_on_by_the_next_post(tmp_path: Path) -> None
 
 
 async def test_only_post_is_for_who_has_no_session(tmp_path: Path) -> None:
-    async with http_hub(tmp_path) as here:
-        peer = await here.peer()
+    async with http_peer(tmp_path) as (_, peer):
         for method in ("GET", "DELETE", "PUT", "PATCH"):
             peer.send(method, "/mcp", {"mcp-protocol-version": "2026-07-28"})
             answer = await peer.answer()
@@ -217,8 +202,7 @@ async def test_only_post_is_for_who_has_no_session(tmp_path: Path) -> None:
 
 
 async def test_clients_that_come_and_go_leave_nothing(tmp_path: Path) -> None:
-    async with http_hub(tmp_path, SERVERS) as here:
-        steady = await here.peer()
+    async with http_peer(tmp_path, SERVERS) as (here, steady):
         session = await here.session(steady)
 
         async def one(number: int) -> None:

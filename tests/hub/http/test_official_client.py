@@ -76,10 +76,7 @@ async def test_a_question_of_an_old_server_reaches_an_old_client(tmp_path: Path)
         content = types.TextContent(type="text", text="forty-two")
         return types.CreateMessageResult(role="assistant", content=content, model="m")
 
-    async with (
-        http_hub(tmp_path, SERVERS) as here,
-        client(here, "legacy", sampling_callback=answer) as it,
-    ):
+    async with http_hub(tmp_path, SERVERS) as here, client(here, "legacy", sampling_callback=answer) as it:
         asked = {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 9}}
         assert "forty-two" in str(await it.call_tool("old__ask", asked))
 

@@ -126,11 +126,7 @@ async def test_the_holder_of_a_key_does_not_see_them_and_is_not_asked_for_folder
     identities = HttpIdentities(KeyToEverything(), exist=lambda: True)
     async with hub_with_a_project(tmp_path, identities) as (here, _):
         peer, bearer = await here.peer(), {"authorization": f"Bearer {SECRET}"}
-        begun = {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {"roots": {}},
-            "clientInfo": {"name": "t"},
-        }
+        begun = {"protocolVersion": "2025-11-25", "capabilities": {"roots": {}}, "clientInfo": {"name": "t"}}
         answer = await peer.post(request("initialize", begun, 0), **bearer)
         session = bearer | {
             "mcp_session_id": answer.headers["mcp-session-id"], "mcp_protocol_version": "2025-11-25"

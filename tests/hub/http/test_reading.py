@@ -11,11 +11,18 @@ import pytest
 from mcp import Client
 from mcp.types import ImageContent
 
+from tabane.errors import TabaneError
+from tabane.operations import LOCAL, Caller, Face
+from tabane.operations.access import Access
+from tabane.reader.cookies.cookie_folder import CookieFolder
+from tabane.reader.cookies.imported_cookies import CookieJar, ImportedCookie
 from tests.harness.http_hub import http_hub
+from tests.harness.identities import GivenAccess, NarrowedAccess
 from tests.harness.official_client import text
+from tests.harness.running_hub import running_hub
 from tests.hub.http.test_official_client import MODES, client
 from tests.reader.pages import KINDS, serve
-from tests.reader.site import Site, furnish, running
+from tests.reader.site import Answer, Asked, Site, furnish, running
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +131,7 @@ async def test_what_is_hidden_is_left_out_and_told(tmp_path: Path, site: Site) -
         assert "\U000e0041" not in raw
 
 
+@pytest.mark.heavy("a hub with real servers")
 async def test_a_page_is_remembered_under_its_own_url_and_found(tmp_path: Path, site: Site) -> None:
     site.redirect("/short", "/article")
     async with http_hub(tmp_path, **settings(site)) as here, client(here, "auto") as it:
@@ -173,3 +181,41 @@ async def test_a_long_page_is_asked_for_once(tmp_path: Path, site: Site) -> None
         seen += said
         assert all(f"## Part {n}\n" in seen for n in range(20))
         assert [each.path for each in site.asked[before:]].count("/long") == 1
+
+
+def import_cookie(home: Path, port: int) -> None:
+    home.chmod(0o700)
+    CookieFolder(home).keep(CookieJar("localhost", port, (ImportedCookie("sid", "secret", "localhost"),)))
+
+
+@pytest.mark.parametrize(("setting", "users"), [("never", ""), ("owner", "ann"), ("keys", "ann key profile")])
+async def test_imported_cookies_are_used_for_whom_the_setting_names(
+    tmp_path: Path, setting: str, users: str
+) -> None:
+    import_cookie(tmp_path, 1)
+    accesses: dict[str, Access] = {
+        "ann": LOCAL, "key": GivenAccess("key:a"), "profile": NarrowedAccess(LOCAL, ("*",)),
+    }  # fmt: skip
+    async with running_hub(tmp_path, {}, reader_cookies=setting) as here:
+        for name, access in accesses.items():
+            caller = Caller(name, Face.RPC, "1", access=access)
+            # A page of cookies is not saved, and without them nothing is read at that address.
+            with pytest.raises(TabaneError) as refused:
+                await here.hub.door.invoke(caller, "remember_url", b'{"url": "https://localhost:1/"}')
+            assert ("read with imported cookies" in str(refused.value)) is (name in users.split())
+
+
+async def test_a_private_page_is_noted_so_that_what_it_says_does_not_leave(
+    tmp_path: Path, site: Site
+) -> None:
+    def account(asked: Asked) -> Answer:
+        return Answer(body=b"Ann's invoice." if "sid=secret" in asked.headers["cookie"] else b"")
+
+    site.ask("/account", account)
+    import_cookie(tmp_path, site.secure_port)
+    more = settings(site) | {"reader_ca": str(site.authority), "approval_wait": 0}
+    async with http_hub(tmp_path, **more) as here, client(here, "auto") as it:
+        assert "Ann's invoice" not in await read(it, site.url("/article"))
+        assert "kettle" in await read(it, site.url("/article?d=public"))
+        assert "private: true" in await read(it, site.secure("/account"))
+        assert "private" in await failure(it, site.url("/article?d=invoice"))

@@ -20,7 +20,7 @@ from tabane.hub.http.door import HttpWaits
 from tabane.hub.http.tls_entrance import MOST_OF_SOURCE, MOST_PENDING
 from tabane.settings import load_settings
 from tests.harness.certificates import HubCertificate
-from tests.harness.http_hub import HttpHub, http_hub, modern, request
+from tests.harness.http_hub import HttpHub, http_hub, http_peer, modern, open_door, request
 from tests.harness.identities import GivenAccess, GivenKeys, identities
 from tests.harness.patience import until
 from tests.harness.running_hub import SOON, child
@@ -115,8 +115,7 @@ def serial(peer: Any) -> str:
 
 async def test_a_new_certificate_is_used_for_new_connections_and_a_broken_one_is_not(tmp_path: Path) -> None:
     certificate = HubCertificate(tmp_path)
-    async with http_hub(tmp_path, trusted=certificate.trusted(), **certificate.settings) as here:
-        first = await here.peer()
+    async with http_peer(tmp_path, trusted=certificate.trusted(), **certificate.settings) as (here, first):
         certificate.issue("127.0.0.1")
         assert here.door.tls is not None
         here.door.tls.look()
@@ -146,36 +145,31 @@ async def test_changed_files_are_noticed_without_being_told(tmp_path: Path) -> N
         assert serial(await here.peer()) != before
 
 
-def problem_with(here: Path, **settings: Any) -> str:
+async def problem_with(here: Path, **settings: Any) -> str:
     """Why a hub with those settings does not serve HTTP."""
-    from tests.harness.http_hub import open_door
-
-    async def scenario() -> str:
-        try:
-            async with open_door(here, {}, lambda hub: hub.table, **settings):
-                return ""
-        except AssertionError as problem:
-            return str(problem)
-
-    return asyncio.run(scenario())
+    try:
+        async with open_door(here, {}, lambda hub: hub.table, **settings):
+            return ""
+    except AssertionError as problem:
+        return str(problem)
 
 
-def test_files_that_cannot_be_used_are_named_with_the_setting(tmp_path: Path) -> None:
+async def test_files_that_cannot_be_used_are_named_with_the_setting(tmp_path: Path) -> None:
     certificate, other = HubCertificate(tmp_path), tmp_path / "other"
     other.mkdir()
     key = certificate.key
     key.chmod(0o640)
-    assert f"chmod 600 {key}" in problem_with(tmp_path, **certificate.settings)
+    assert f"chmod 600 {key}" in await problem_with(tmp_path, **certificate.settings)
     key.chmod(0o600)
     mixed = {**certificate.settings, "tls_key": HubCertificate(other).key}
-    assert "does not belong to the certificate" in problem_with(tmp_path, **mixed)
-    assert "there is no file" in problem_with(
+    assert "does not belong to the certificate" in await problem_with(tmp_path, **mixed)
+    assert "there is no file" in await problem_with(
         tmp_path, **{**certificate.settings, "tls_certificate": tmp_path / "none.pem"}
     )
     key.write_text("-----BEGIN ENCRYPTED PRIVATE KEY-----\n")
-    assert "openssl pkey" in problem_with(tmp_path, **certificate.settings)
+    assert "openssl pkey" in await problem_with(tmp_path, **certificate.settings)
     key.write_text("-----BEGIN PRIVATE KEY-----\n")
-    assert "cannot be used" in problem_with(tmp_path, **certificate.settings)
+    assert "cannot be used" in await problem_with(tmp_path, **certificate.settings)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +249,7 @@ async def test_a_refused_request_is_answered_before_the_end_of_the_connection(tm
 
 async def test_an_address_that_others_reach_needs_tls_and_a_key(tmp_path: Path) -> None:
     certificate = HubCertificate(tmp_path)
-    said = problem_with(tmp_path, host="0.0.0.0", **certificate.settings)
+    said = await problem_with(tmp_path, host="0.0.0.0", **certificate.settings)
     assert "tabane keys create" in said
     keys = GivenKeys(team=GivenAccess("key:team"))
     async with http_hub(

@@ -45,6 +45,7 @@ def user(tmp_path: Path) -> Iterator[TlsUser]:
     user.close()
 
 
+@pytest.mark.heavy("a hub with real servers")
 def test_an_assistant_reaches_a_hub_over_tls(user: TlsUser) -> None:
     assert user.run("start").status == 0
     for scheme, path in (("wss", ""), ("https", "/mcp/full")):

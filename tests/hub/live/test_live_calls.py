@@ -20,7 +20,7 @@ from tabane.hub.live.live_call import HEAD
 from tabane.hub.live.topics import NEEDED, TARGETS
 from tabane.operations import LOCAL, Caller, Face
 from tests.harness.patience import LONG, until
-from tests.harness.running_hub import Json, child, running_hub
+from tests.harness.running_hub import Json, child, connected_hub, running_hub
 
 PROGRAM = Caller("local", Face.CLI, "program")
 PAGE = Caller("local", Face.WEB, "page")
@@ -59,8 +59,7 @@ class Events:
 
 
 async def test_nothing_is_recorded_before_somebody_looks(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"c": child()}) as here:
-        client = await here.connect()
+    async with connected_hub(tmp_path, {"c": child()}) as (here, client):
         await client.call("c__echo", text="unseen")
         assert here.hub.audit.live.recording is None
         assert here.hub.audit.meter.watch is None

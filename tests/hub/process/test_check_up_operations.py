@@ -39,6 +39,7 @@ def findings(report: Any) -> list[dict[str, Any]]:
     return [finding for section in report["sections"] for finding in section["findings"]]
 
 
+@pytest.mark.heavy("a hub with real servers")
 def test_a_finding_has_its_fix_and_the_fix_works_once(user: User) -> None:
     assert user.run("start").status == 0
     log = user.tabane / "logs" / "hub.log"
@@ -64,6 +65,7 @@ def test_a_finding_has_its_fix_and_the_fix_works_once(user: User) -> None:
     assert not [each for each in left if "Other users can read" in each["title"]]
 
 
+@pytest.mark.heavy("a hub with real servers")
 def test_sites_of_the_reader_are_checked_if_that_is_requested(user: User) -> None:
     user.environment["TABANE_READER_SITES_OFF"] = ",".join(READER_SITES)
     assert user.run("start").status == 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
-from collections.abc import Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,25 +47,21 @@ class SettledHubAtDoor:
         return await self.door.invoke(caller, name, json.dumps(params).encode())
 
 
-def scenario(
-    tmp_path: Path, work: Any, text: str | None = TEXT, variables: Mapping[str, str] | None = None
-) -> None:
+@asynccontextmanager
+async def settled_hub(
+    tmp_path: Path, text: str | None = TEXT, variables: Mapping[str, str] | None = None
+) -> AsyncIterator[SettledHubAtDoor]:
     (tmp_path / "home").mkdir(mode=0o700)
     (tmp_path / "config").mkdir(mode=0o700)
     if text is not None:
         file = tmp_path / "config" / "tabane.toml"
         file.write_text(text)
         file.chmod(0o600)
-
-    async def run() -> None:
-        served = SettledHubAtDoor(tmp_path, variables or {})
-        try:
-            job: Coroutine[Any, Any, None] = work(served)
-            await job
-        finally:
-            await served.hub.close()
-
-    asyncio.run(run())
+    served = SettledHubAtDoor(tmp_path, variables or {})
+    try:
+        yield served
+    finally:
+        await served.hub.close()
 
 
 def row(listed: dict[str, Any], name: str) -> dict[str, Any]:
@@ -72,8 +69,8 @@ def row(listed: dict[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-def test_each_setting_has_what_a_form_needs(tmp_path: Path) -> None:
-    async def work(served: SettledHubAtDoor) -> None:
+async def test_each_setting_has_what_a_form_needs(tmp_path: Path) -> None:
+    async with settled_hub(tmp_path) as served:
         listed = await served.call("list_settings")
         assert listed["file"] == str(served.file)
         assert not listed["restart_needed"]
@@ -88,11 +85,9 @@ def test_each_setting_has_what_a_form_needs(tmp_path: Path) -> None:
         assert not row(listed, "home")["changeable"]
         assert row(listed, "port")["restart"]
 
-    scenario(tmp_path, work)
 
-
-def test_a_change_is_in_force_at_once_and_keeps_the_rest_of_the_file(tmp_path: Path) -> None:
-    async def work(served: SettledHubAtDoor) -> None:
+async def test_a_change_is_in_force_at_once_and_keeps_the_rest_of_the_file(tmp_path: Path) -> None:
+    async with settled_hub(tmp_path) as served:
         done = await served.call("change_setting", name="list_wait", value="7.5")
         assert (done["applies"], done["problem"], done["setting"]["value"]) == ("now", None, "7.5")
         assert served.hub.settings.list_wait == 7.5
@@ -102,11 +97,9 @@ def test_a_change_is_in_force_at_once_and_keeps_the_rest_of_the_file(tmp_path: P
         again = await served.call("change_setting", name="list_wait", value=7.5)
         assert again["applies"] == "unchanged"
 
-    scenario(tmp_path, work)
 
-
-def test_a_setting_of_the_next_start_is_pending_until_then(tmp_path: Path) -> None:
-    async def work(served: SettledHubAtDoor) -> None:
+async def test_a_setting_of_the_next_start_is_pending_until_then(tmp_path: Path) -> None:
+    async with settled_hub(tmp_path) as served:
         done = await served.call("change_setting", name="log_files", value=9)
         assert done["applies"] == "restart"
         assert (done["setting"]["value"], done["setting"]["pending"]) == ("5", "9")
@@ -115,26 +108,20 @@ def test_a_setting_of_the_next_start_is_pending_until_then(tmp_path: Path) -> No
         assert "pending" not in undone["setting"]
         assert served.file.read_text() == TEXT
 
-    scenario(tmp_path, work)
 
-
-def test_null_removes_a_setting_from_the_file(tmp_path: Path) -> None:
-    async def work(served: SettledHubAtDoor) -> None:
+async def test_null_removes_a_setting_from_the_file(tmp_path: Path) -> None:
+    async with settled_hub(tmp_path) as served:
         done = await served.call("change_setting", name="list_wait", value=None)
         assert (done["setting"]["value"], done["setting"]["source"]) == ("2", "default")
         assert "list_wait" not in served.file.read_text()
         assert (await served.call("change_setting", name="mode", value=None))["applies"] == "unchanged"
 
-    scenario(tmp_path, work)
 
-
-def test_a_file_is_created_with_the_first_change(tmp_path: Path) -> None:
-    async def work(served: SettledHubAtDoor) -> None:
+async def test_a_file_is_created_with_the_first_change(tmp_path: Path) -> None:
+    async with settled_hub(tmp_path, text="") as served:
         await served.call("change_setting", name="mode", value="full")
         assert served.file.read_text() == 'mode = "full"\n'
         assert stat.S_IMODE(served.file.stat().st_mode) == 0o600
-
-    scenario(tmp_path, work, text="")
 
 
 @pytest.mark.parametrize(
@@ -149,20 +136,18 @@ def test_a_file_is_created_with_the_first_change(tmp_path: Path) -> None:
         ("origins", "nonsense", "origins"),
     ],
 )
-def test_a_wrong_value_is_refused_and_changes_nothing(
+async def test_a_wrong_value_is_refused_and_changes_nothing(
     tmp_path: Path, name: str, value: Any, words: str
 ) -> None:
-    async def work(served: SettledHubAtDoor) -> None:
+    async with settled_hub(tmp_path) as served:
         with pytest.raises(TabaneError, match=words) as refused:
             await served.call("change_setting", name=name, value=value)
         assert "sk-secret" not in str(refused.value)
         assert served.file.read_text() == TEXT
 
-    scenario(tmp_path, work)
 
-
-def test_what_a_variable_gives_cannot_be_changed_in_the_file(tmp_path: Path) -> None:
-    async def work(served: SettledHubAtDoor) -> None:
+async def test_what_a_variable_gives_cannot_be_changed_in_the_file(tmp_path: Path) -> None:
+    async with settled_hub(tmp_path) as served:
         with pytest.raises(BadArguments, match="TABANE_HTTP"):
             await served.call("change_setting", name="http", value=True)
         with pytest.raises(BadArguments, match="TABANE_HOME"):
@@ -170,22 +155,18 @@ def test_what_a_variable_gives_cannot_be_changed_in_the_file(tmp_path: Path) -> 
         with pytest.raises(UnknownName, match="list_wait"):
             await served.call("change_setting", name="list_wiat", value=1)
 
-    scenario(tmp_path, work)
 
-
-def test_a_broken_file_is_not_changed(tmp_path: Path) -> None:
-    async def work(served: SettledHubAtDoor) -> None:
+async def test_a_broken_file_is_not_changed(tmp_path: Path) -> None:
+    async with settled_hub(tmp_path) as served:
         served.file.write_text("lang = \n")
         with pytest.raises(ConfigurationError, match="not valid TOML"):
             await served.call("change_setting", name="list_wait", value=3)
         assert served.file.read_text() == "lang = \n"
         assert (await served.call("list_settings"))["problem"]
 
-    scenario(tmp_path, work)
 
-
-def test_a_profile_is_created_changed_and_removed_at_once(tmp_path: Path) -> None:
-    async def work(served: SettledHubAtDoor) -> None:
+async def test_a_profile_is_created_changed_and_removed_at_once(tmp_path: Path) -> None:
+    async with settled_hub(tmp_path) as served:
         await served.call("save_profile", name="home", allow=["@posts"], description="At home")
         await served.call("save_profile", name="work", allow=["github__*"], read_only=True)
         rows = (await served.call("profiles_list"))["results"]
@@ -199,17 +180,12 @@ def test_a_profile_is_created_changed_and_removed_at_once(tmp_path: Path) -> Non
         with pytest.raises(UnknownName):
             await served.call("remove_profile", name="home")
 
-    scenario(tmp_path, work)
-
 
 @pytest.mark.parametrize(
-    ("params", "words"),
-    [({"name": "a b"}, "letters"), ({"name": "x", "allow": ["@nothing"]}, "nothing")],
+    ("params", "words"), [({"name": "a b"}, "letters"), ({"name": "x", "allow": ["@nothing"]}, "nothing")]
 )
-def test_a_wrong_profile_is_refused(tmp_path: Path, params: dict[str, Any], words: str) -> None:
-    async def work(served: SettledHubAtDoor) -> None:
+async def test_a_wrong_profile_is_refused(tmp_path: Path, params: dict[str, Any], words: str) -> None:
+    async with settled_hub(tmp_path) as served:
         with pytest.raises(BadArguments, match=words):
             await served.call("save_profile", **params)
         assert served.file.read_text() == TEXT
-
-    scenario(tmp_path, work)

@@ -56,10 +56,7 @@ def answers_to(asked: Json, *answers: Any) -> Json:
     assert asked["resultType"] == "input_required", asked
     keys = list(asked["inputRequests"])
     assert len(keys) == len(answers)
-    return {
-        "inputResponses": dict(zip(keys, answers, strict=True)),
-        "requestState": asked["requestState"],
-    }
+    return {"inputResponses": dict(zip(keys, answers, strict=True)), "requestState": asked["requestState"]}
 
 
 def answered(result: Json) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.harness.patience import until
-from tests.harness.running_hub import Json, RunningHub, running_hub
+from tests.harness.running_hub import Json, RunningHub, connected_hub, running_hub
 from tests.hub.questions.asking import (
     ACCEPTED,
     FORM,
@@ -48,8 +48,7 @@ async def test_a_thousand_questions_end_with_their_call(
 
 
 async def test_answers_with_a_million_members_are_refused_before_they_are_read(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect("2026-07-28")
+    async with connected_hub(tmp_path, {"up": asking()}, "2026-07-28") as (_, line):
         request = call_of(FORM_STEP)
         asked = await asked_once(line, request)
         given = {f"k{number}": 0 for number in range(100_000)}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.hub.questions.question_keys import LONGEST_KEY, given_key, own_key
-from tests.harness.running_hub import Json, running_hub
+from tests.harness.running_hub import Json, connected_hub
 from tests.hub.questions.asking import FORM, answered, answers_to, asked_once, asking, call_of
 
 
@@ -24,8 +24,7 @@ def named(name: str) -> Json:
 
 
 async def test_a_string_id_is_the_key_and_other_ids_get_one_of_the_hub(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect("2026-07-28")
+    async with connected_hub(tmp_path, {"up": asking()}, "2026-07-28") as (_, line):
         request = call_of(asked_as("user_name", 7, "question-1", "x" * (LONGEST_KEY + 1), "名前"))
         asked = await asked_once(line, request)
         assert set(asked["inputRequests"]) == {
@@ -39,8 +38,10 @@ async def test_a_string_id_is_the_key_and_other_ids_get_one_of_the_hub(tmp_path:
 
 
 async def test_calls_at_the_same_time_may_have_the_same_keys(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {name: asking() for name in ("one", "two")}) as here:
-        line = await here.connect("2026-07-28")
+    async with connected_hub(tmp_path, {name: asking() for name in ("one", "two")}, "2026-07-28") as (
+        _,
+        line,
+    ):
         requests = [call_of(asked_as("user_name"), name=f"{name}__ask") for name in ("one", "two")]
         asked = [await asked_once(line, request) for request in requests]
         for request, each, name in zip(requests, asked, ("花", "凛"), strict=True):

@@ -299,10 +299,7 @@ def url_in_any(asked: Json) -> str:
 async def test_a_key_gets_a_page_only_with_administration(tmp_path: Path, admin: bool) -> None:
     access = GivenAccess("ann", "*", admin=admin)
     known = identities(GivenKeys(ann=access))
-    async with (
-        login_site() as site,
-        http_hub(tmp_path, {"up": {"url": site.url}}, identities=known) as hub,
-    ):
+    async with login_site() as site, http_hub(tmp_path, {"up": {"url": site.url}}, identities=known) as hub:
         peer = await hub.peer()
         message, headers = modern(call("up__echo", 1, text="hi"))
         message["params"]["_meta"] = able(**URLS)

@@ -12,7 +12,7 @@ import pytest
 from tabane.errors import BadArguments, UnknownName
 from tabane.operations import Caller, Face
 from tests.harness.patience import until
-from tests.harness.running_hub import Client, Json, RunningHub, running_hub
+from tests.harness.running_hub import Client, Json, RunningHub, connected_hub, running_hub
 from tests.hub.questions.asking import (
     ACCEPTED,
     EVERYTHING,
@@ -68,8 +68,7 @@ async def listed(here: RunningHub, count: int = 1) -> list[Json]:
 async def test_a_question_at_a_legacy_client_is_listed_and_can_be_answered_elsewhere(
     tmp_path: Path, era: str
 ) -> None:
-    async with running_hub(tmp_path, {"up": asking(era)}) as here:
-        line = await here.connect(LEGACY, capabilities=EVERYTHING)
+    async with connected_hub(tmp_path, {"up": asking(era)}, LEGACY, capabilities=EVERYTHING) as (here, line):
         waiting = line.begin("tools/call", call_of(FORM_STEP, meta={}))
         question = await line.questioned()
         (row,) = await listed(here)
@@ -85,8 +84,7 @@ async def test_a_question_at_a_legacy_client_is_listed_and_can_be_answered_elsew
 
 
 async def test_a_question_of_a_parked_call_can_be_answered_elsewhere(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(MODERN)
+    async with connected_hub(tmp_path, {"up": asking()}, MODERN) as (here, line):
         request = call_of(FORM_STEP)
         asked = await asked_once(line, request)
         (row,) = await listed(here)
@@ -100,8 +98,7 @@ async def test_a_question_of_a_parked_call_can_be_answered_elsewhere(tmp_path: P
 async def test_what_no_client_can_be_asked_waits_for_a_person_if_that_is_set(
     tmp_path: Path, client: Client, era: str
 ) -> None:
-    async with running_hub(tmp_path, {"up": asking(era)}, questions_to_page=True) as here:
-        line = await here.connect(client)
+    async with connected_hub(tmp_path, {"up": asking(era)}, client, questions_to_page=True) as (here, line):
         waiting = line.begin("tools/call", call_of(URL_STEP, meta={}))
         (row,) = await listed(here)
         assert (row["kind"], row["url"]) == ("url", "https://example.com/in")
@@ -112,8 +109,7 @@ async def test_what_no_client_can_be_asked_waits_for_a_person_if_that_is_set(
 
 
 async def test_a_person_answers_samplings_and_roots_too(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(LEGACY, capabilities=EVERYTHING)
+    async with connected_hub(tmp_path, {"up": asking()}, LEGACY, capabilities=EVERYTHING) as (here, line):
         for step, content, answer in (
             (SAMPLING_STEP, "Ho", {"role": "assistant", "content": {"type": "text", "text": "Ho"}}),
             (ROOTS_STEP, ["file:///mine"], ROOTED),
@@ -132,8 +128,7 @@ async def test_a_person_answers_samplings_and_roots_too(tmp_path: Path) -> None:
 
 
 async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays_open(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(LEGACY, capabilities=EVERYTHING)
+    async with connected_hub(tmp_path, {"up": asking()}, LEGACY, capabilities=EVERYTHING) as (here, line):
         line.begin("tools/call", call_of(FORM_STEP, meta={}))
         (row,) = await listed(here)
         with pytest.raises(BadArguments, match=r"content\.name"):
@@ -144,8 +139,7 @@ async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays_ope
 
 
 async def test_a_key_reaches_the_questions_of_its_own_calls_only(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(LEGACY, capabilities=EVERYTHING)
+    async with connected_hub(tmp_path, {"up": asking()}, LEGACY, capabilities=EVERYTHING) as (here, line):
         line.begin("tools/call", call_of(FORM_STEP, meta={}))
         (row,) = await listed(here)
         other = KeyAccess("x")
@@ -155,8 +149,7 @@ async def test_a_key_reaches_the_questions_of_its_own_calls_only(tmp_path: Path)
 
 
 async def test_a_question_is_listed_no_longer_when_its_call_or_client_is_gone(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(LEGACY, capabilities=EVERYTHING)
+    async with connected_hub(tmp_path, {"up": asking()}, LEGACY, capabilities=EVERYTHING) as (here, line):
         waiting = line.begin("tools/call", call_of(FORM_STEP, meta={}))
         await listed(here)
         await line.close()
@@ -169,8 +162,7 @@ async def test_urls_that_a_legacy_server_wants_first_are_asked_for_and_then_the_
     tmp_path: Path,
 ) -> None:
     url = {"mode": "url", "elicitationId": "e", "url": "https://example.com/in", "message": "Sign in"}
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(MODERN)
+    async with connected_hub(tmp_path, {"up": asking()}, MODERN) as (_, line):
         request = call_of({"urls": [url]})
         asked = await asked_once(line, request)
         (question,) = asked["inputRequests"].values()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.patience import until
-from tests.harness.running_hub import Client, Json, RunningHub, running_hub, text
+from tests.harness.running_hub import Client, Json, RunningHub, connected_hub, running_hub, text
 from tests.hub.questions.asking import (
     ACCEPTED,
     FORM,
@@ -55,8 +55,7 @@ def parked(here: RunningHub) -> int:
 async def test_a_question_ends_the_request_and_its_answer_continues_the_call(
     tmp_path: Path, step: Json, params: Json, answer: Json, through: str
 ) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(MODERN)
+    async with connected_hub(tmp_path, {"up": asking()}, MODERN) as (here, line):
         request = call_of(step, name="up__look", through=through)
         asked = await asked_once(line, request)
         (question,) = asked["inputRequests"].values()
@@ -76,8 +75,7 @@ async def test_a_question_ends_the_request_and_its_answer_continues_the_call(
     ids=["prompt", "resource"],
 )
 async def test_prompts_and_resources_ask_too(tmp_path: Path, method: str, params: Json) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(MODERN)
+    async with connected_hub(tmp_path, {"up": asking()}, MODERN) as (_, line):
         await line.result("prompts/list")
         await line.result("resources/list")
         request = {**params, "_meta": able()}
@@ -91,8 +89,7 @@ async def test_prompts_and_resources_ask_too(tmp_path: Path, method: str, params
 
 
 async def test_several_questions_come_at_once_and_in_several_rounds(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(MODERN)
+    async with connected_hub(tmp_path, {"up": asking()}, MODERN) as (_, line):
         both = {"ask": [*FORM_STEP["ask"], *SAMPLING_STEP["ask"]]}
         request = call_of(both, FORM_STEP, {"progress": 7}, ROOTS_STEP)
         states = []
@@ -106,8 +103,7 @@ async def test_several_questions_come_at_once_and_in_several_rounds(tmp_path: Pa
 
 
 async def test_missing_answers_are_asked_for_again_and_unknown_ones_are_passed_over(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(MODERN)
+    async with connected_hub(tmp_path, {"up": asking()}, MODERN) as (_, line):
         request = call_of({"ask": [*FORM_STEP["ask"], *SAMPLING_STEP["ask"]]})
         asked = await asked_once(line, request)
         first, second = asked["inputRequests"]
@@ -133,8 +129,7 @@ async def test_missing_answers_are_asked_for_again_and_unknown_ones_are_passed_o
 async def test_an_answer_that_does_not_fit_is_refused_and_can_be_given_again(
     tmp_path: Path, answer: object, why: str
 ) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(MODERN)
+    async with connected_hub(tmp_path, {"up": asking()}, MODERN) as (_, line):
         request = call_of(FORM_STEP)
         asked = await asked_once(line, request)
         refused = await line.request("tools/call", request | answers_to(asked, answer))
@@ -145,8 +140,7 @@ async def test_an_answer_that_does_not_fit_is_refused_and_can_be_given_again(
 
 
 async def test_a_handle_is_for_one_call_once_and_only_as_it_was_given(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": asking(), "other": asking()}) as here:
-        line = await here.connect(MODERN)
+    async with connected_hub(tmp_path, {"up": asking(), "other": asking()}, MODERN) as (_, line):
         request = call_of(FORM_STEP)
         asked = await asked_once(line, request)
         good = answers_to(asked, ACCEPTED)
@@ -168,8 +162,7 @@ async def test_a_handle_is_for_one_call_once_and_only_as_it_was_given(tmp_path: 
 
 
 async def test_the_arguments_of_a_repeated_call_may_be_written_otherwise(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(MODERN)
+    async with connected_hub(tmp_path, {"up": asking()}, MODERN) as (_, line):
         request = call_of(FORM_STEP)
         asked = await asked_once(line, request)
         turned = {"arguments": {"steps": [dict(reversed(FORM_STEP.items()))]}}
@@ -196,8 +189,7 @@ async def test_the_arguments_of_a_repeated_call_may_be_written_otherwise(tmp_pat
 async def test_a_client_without_the_capability_is_not_asked_and_the_server_is_told_at_once(
     tmp_path: Path, step: Json, capabilities: Json, lacks: str
 ) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(MODERN)
+    async with connected_hub(tmp_path, {"up": asking()}, MODERN) as (here, line):
         done = await line.result("tools/call", call_of(step, meta=able(**capabilities)))
         [[error]] = answered(done)
         assert error["code"] == -32601
@@ -208,8 +200,7 @@ async def test_a_client_without_the_capability_is_not_asked_and_the_server_is_to
 async def test_an_error_of_the_server_after_the_answer_is_the_answer_of_the_repeated_request(
     tmp_path: Path,
 ) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(MODERN)
+    async with connected_hub(tmp_path, {"up": asking()}, MODERN) as (_, line):
         request = call_of(FORM_STEP, {"error": {"code": -31999, "message": "no"}})
         asked = await asked_once(line, request)
         answer = await line.request("tools/call", request | answers_to(asked, ACCEPTED))
@@ -217,8 +208,7 @@ async def test_an_error_of_the_server_after_the_answer_is_the_answer_of_the_repe
 
 
 async def test_progress_after_the_answer_has_the_token_of_the_repeated_request(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(MODERN)
+    async with connected_hub(tmp_path, {"up": asking()}, MODERN) as (_, line):
         request = call_of({"progress": 1}, FORM_STEP, {"progress": 2}, meta={**able(), "progressToken": "a"})
         asked = await asked_once(line, request)
         again = request | answers_to(asked, ACCEPTED) | {"_meta": {**able(), "progressToken": "b"}}
@@ -228,8 +218,7 @@ async def test_progress_after_the_answer_has_the_token_of_the_repeated_request(t
 
 
 async def test_a_repeated_request_can_be_cancelled(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(MODERN)
+    async with connected_hub(tmp_path, {"up": asking()}, MODERN) as (here, line):
         request = call_of(FORM_STEP, FORM_STEP)
         asked = await asked_once(line, request)
         upstreams = list(here.hub.gateway.instances("up"))
@@ -254,8 +243,7 @@ async def test_a_client_that_never_answers_frees_the_server(tmp_path: Path) -> N
 
 
 async def test_a_server_that_dies_while_it_asks_is_an_error_of_the_repeated_request(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": asking(share="hub")}) as here:
-        line = await here.connect(MODERN)
+    async with connected_hub(tmp_path, {"up": asking(share="hub")}, MODERN) as (here, line):
         request = call_of(FORM_STEP)
         asked = await asked_once(line, request)
         await here.hub.gateway.instance("up").stop()
@@ -294,8 +282,7 @@ async def test_no_more_calls_are_parked_than_allowed(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_asks_without_end_is_refused(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(MODERN)
+    async with connected_hub(tmp_path, {"up": asking()}, MODERN) as (_, line):
         request = call_of(*[FORM_STEP] * 40)
         result = await line.result("tools/call", request)
         rounds = 0
@@ -307,8 +294,7 @@ async def test_a_server_that_asks_without_end_is_refused(tmp_path: Path) -> None
 
 
 async def test_what_a_client_may_no_longer_call_is_refused_when_it_comes_back(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(MODERN)
+    async with connected_hub(tmp_path, {"up": asking()}, MODERN) as (here, line):
         request = call_of(FORM_STEP)
         asked = await asked_once(line, request)
         here.hub.gateway.apply(())
@@ -318,8 +304,7 @@ async def test_what_a_client_may_no_longer_call_is_refused_when_it_comes_back(tm
 
 
 async def test_a_call_that_waits_for_a_person_takes_no_place_of_another(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": asking(maxConcurrency=1)}) as here:
-        line = await here.connect(MODERN)
+    async with connected_hub(tmp_path, {"up": asking(maxConcurrency=1)}, MODERN) as (here, line):
         asked = [await asked_once(line, call_of(FORM_STEP)) for _ in range(3)]
         assert parked(here) == 3
         assert answered(await line.result("tools/call", call_of())) == []

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.harness.patience import until
-from tests.harness.running_hub import Client, Json, running_hub
+from tests.harness.running_hub import Client, Json, connected_hub, running_hub
 from tests.hub.questions.asking import (
     ACCEPTED,
     FORM,
@@ -111,8 +111,7 @@ async def test_a_call_at_a_server_over_http_goes_on_after_a_restart(tmp_path: Pa
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
             assert stat.S_IMODE((tmp_path / "questions.key").stat().st_mode) == 0o600
         assert server.ended == []
-        async with running_hub(tmp_path, servers) as here:
-            line = await here.connect(MODERN)
+        async with connected_hub(tmp_path, servers, MODERN) as (_, line):
             done = await line.result("tools/call", request | answers_to(asked, ACCEPTED))
             assert answered(done) == [[ACCEPTED]]
             assert (server.called, server.resumed) == (1, ["event-1"])
@@ -130,8 +129,7 @@ async def test_it_goes_on_after_a_hub_that_had_no_time_to_end(tmp_path: Path) ->
         upstream = first.hub.gateway.instance("up").connection
         assert upstream is not None
         upstream.conversation.transport.close("killed")
-        async with running_hub(tmp_path, servers) as second:
-            line = await second.connect(MODERN)
+        async with connected_hub(tmp_path, servers, MODERN) as (_, line):
             done = await line.result("tools/call", request | answers_to(asked, ACCEPTED))
             assert answered(done) == [[ACCEPTED]]
             assert server.called == 1
@@ -141,8 +139,7 @@ async def test_a_call_at_a_process_ends_with_the_hub_and_its_handle_says_so(tmp_
     request = call_of(FORM_STEP)
     async with running_hub(tmp_path, {"up": asking()}) as here:
         asked = await asked_once(await here.connect(MODERN), request)
-    async with running_hub(tmp_path, {"up": asking()}) as here:
-        line = await here.connect(MODERN)
+    async with connected_hub(tmp_path, {"up": asking()}, MODERN) as (_, line):
         answer = await line.request("tools/call", request | answers_to(asked, ACCEPTED))
         assert answer["error"]["code"] == -32602
         assert "the hub was restarted" in answer["error"]["message"]
@@ -153,8 +150,7 @@ async def test_a_server_that_was_changed_meanwhile_does_not_get_the_answer(tmp_p
         request = call_of(FORM_STEP)
         async with running_hub(tmp_path, servers) as here:
             asked = await asked_once(await here.connect(MODERN), request)
-        async with running_hub(tmp_path, others) as here:
-            line = await here.connect(MODERN)
+        async with connected_hub(tmp_path, others, MODERN) as (_, line):
             answer = await line.request("tools/call", request | answers_to(asked, ACCEPTED))
             assert "was changed or removed" in answer["error"]["message"]
             assert server.resumed == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.patience import until
-from tests.harness.running_hub import Client, Json, running_hub, text
+from tests.harness.running_hub import Client, Json, connected_hub, text
 from tests.hub.questions.asking import (
     ACCEPTED,
     EVERYTHING,
@@ -42,8 +42,7 @@ def modern() -> Json:
 async def test_a_question_reaches_the_client_and_the_call_is_repeated_with_its_answer(
     tmp_path: Path, step: Json, answer: Json, through: str
 ) -> None:
-    async with running_hub(tmp_path, modern()) as here:
-        line = await here.connect("2025-11-25", capabilities=EVERYTHING)
+    async with connected_hub(tmp_path, modern(), "2025-11-25", capabilities=EVERYTHING) as (_, line):
         line.answer = lambda question: {"result": answer}
         done = await line.result("tools/call", call_of(step, name="up__look", through=through, meta={}))
         assert answered(done) == [[answer]]
@@ -58,8 +57,7 @@ async def test_a_question_reaches_the_client_and_the_call_is_repeated_with_its_a
     ids=["prompt", "resource"],
 )
 async def test_prompts_and_resources_ask_too(tmp_path: Path, method: str, params: Json) -> None:
-    async with running_hub(tmp_path, modern()) as here:
-        line = await here.connect("2025-11-25", capabilities=EVERYTHING)
+    async with connected_hub(tmp_path, modern(), "2025-11-25", capabilities=EVERYTHING) as (_, line):
         line.answer = lambda question: {"result": ACCEPTED}
         await line.result("prompts/list")
         await line.result("resources/list")
@@ -69,13 +67,8 @@ async def test_prompts_and_resources_ask_too(tmp_path: Path, method: str, params
 
 
 async def test_several_questions_and_rounds_are_one_call_for_the_client(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, modern()) as here:
-        line = await here.connect("2025-11-25", capabilities=EVERYTHING)
-        answers = {
-            "elicitation/create": ACCEPTED,
-            "sampling/createMessage": SAMPLED,
-            "roots/list": ROOTED,
-        }
+    async with connected_hub(tmp_path, modern(), "2025-11-25", capabilities=EVERYTHING) as (_, line):
+        answers = {"elicitation/create": ACCEPTED, "sampling/createMessage": SAMPLED, "roots/list": ROOTED}
         line.answer = lambda question: {"result": answers[question["method"]]}
         both = {"ask": [*FORM_STEP["ask"], *SAMPLING_STEP["ask"]]}
         steps = (both, {"again": True}, {"progress": 3}, ROOTS_STEP)
@@ -99,8 +92,7 @@ async def test_several_questions_and_rounds_are_one_call_for_the_client(tmp_path
 async def test_each_version_is_asked_what_it_has_and_the_server_knows(
     tmp_path: Path, version: Client, step: Json, can: bool
 ) -> None:
-    async with running_hub(tmp_path, modern()) as here:
-        line = await here.connect(version, capabilities=EVERYTHING)
+    async with connected_hub(tmp_path, modern(), version, capabilities=EVERYTHING) as (_, line):
         line.answer = lambda question: {"result": SAMPLED if "messages" in question["params"] else ACCEPTED}
         answer = await line.request("tools/call", call_of(step, meta={}))
         assert ("result" in answer) is can
@@ -115,8 +107,7 @@ async def test_each_version_is_asked_what_it_has_and_the_server_knows(
 
 
 async def test_a_url_has_the_id_that_the_older_era_needs(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, modern()) as here:
-        line = await here.connect("2025-11-25", capabilities=EVERYTHING)
+    async with connected_hub(tmp_path, modern(), "2025-11-25", capabilities=EVERYTHING) as (_, line):
         line.answer = lambda question: {"result": {"action": "accept"}}
         step = {"ask": [{"method": "elicitation/create", "params": MODERN_URL}]}
         await line.result("tools/call", call_of(step, meta={}))
@@ -135,8 +126,7 @@ async def test_choices_are_written_as_2025_06_18_has_them(tmp_path: Path) -> Non
     }
     several = {"type": "array", "items": {"type": "string", "enum": ["r", "g"]}}
     newer = form | {"requestedSchema": {"type": "object", "properties": {"c": several}}}
-    async with running_hub(tmp_path, modern()) as here:
-        line = await here.connect("2025-06-18", capabilities=EVERYTHING)
+    async with connected_hub(tmp_path, modern(), "2025-06-18", capabilities=EVERYTHING) as (_, line):
         line.answer = lambda question: {"result": {"action": "accept", "content": {"c": "r"}}}
         step = {"ask": [{"method": "elicitation/create", "params": form}]}
         await line.result("tools/call", call_of(step, meta={}))
@@ -150,8 +140,7 @@ async def test_choices_are_written_as_2025_06_18_has_them(tmp_path: Path) -> Non
 
 
 async def test_an_error_of_the_client_is_a_dismissed_form_but_no_sampling(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, modern()) as here:
-        line = await here.connect("2025-11-25", capabilities=EVERYTHING)
+    async with connected_hub(tmp_path, modern(), "2025-11-25", capabilities=EVERYTHING) as (_, line):
         line.answer = lambda question: {"error": {"code": -1, "message": "I will not"}}
         done = await line.result("tools/call", call_of(FORM_STEP, meta={}))
         assert answered(done) == [[{"action": "cancel"}]]
@@ -160,8 +149,7 @@ async def test_an_error_of_the_client_is_a_dismissed_form_but_no_sampling(tmp_pa
 
 
 async def test_a_cancelled_call_takes_its_questions_back(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, modern()) as here:
-        line = await here.connect("2025-11-25", capabilities=EVERYTHING)
+    async with connected_hub(tmp_path, modern(), "2025-11-25", capabilities=EVERYTHING) as (here, line):
         line.begin("tools/call", call_of(FORM_STEP, meta={}), request_id="c")
         question = await line.questioned()
         assert len(here.hub.tools.questions.open) == 1
@@ -174,8 +162,7 @@ async def test_a_cancelled_call_takes_its_questions_back(tmp_path: Path) -> None
 
 
 async def test_a_server_that_asks_without_end_is_an_error(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, modern()) as here:
-        line = await here.connect("2025-11-25", capabilities=EVERYTHING)
+    async with connected_hub(tmp_path, modern(), "2025-11-25", capabilities=EVERYTHING) as (_, line):
         line.answer = lambda question: {"result": ACCEPTED}
         answer = await line.request("tools/call", call_of(*[FORM_STEP] * 40, meta={}))
         assert "it asked 32 times" in answer["error"]["message"]
@@ -192,8 +179,7 @@ async def test_a_server_that_asks_without_end_is_an_error(tmp_path: Path) -> Non
     ids=["method", "mode", "size"],
 )
 async def test_what_is_no_question_is_an_error_of_the_call(tmp_path: Path, question: Json, why: str) -> None:
-    async with running_hub(tmp_path, modern()) as here:
-        line = await here.connect("2025-11-25", capabilities=EVERYTHING)
+    async with connected_hub(tmp_path, modern(), "2025-11-25", capabilities=EVERYTHING) as (_, line):
         answer = await line.request("tools/call", call_of({"ask": [question]}, meta={}))
         assert why in answer["error"]["message"]
         assert line.questions == []

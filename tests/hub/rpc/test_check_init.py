@@ -49,21 +49,18 @@ class Process:
         raise NotImplementedError
 
 
-def test_it_says_how_far_the_beginning_is_until_that_is_over(tmp_path: Any) -> None:
-    async def scenario() -> None:
-        jobs = Jobs(asyncio.get_running_loop())
-        process, administration = Process(jobs), HubAdministration()
-        administration.of(process)
-        table = OperationTable(administration.table())
-        door = Door(table)
-        visitor = Caller(LOOPBACK, Face.RPC, "ws-1", access=LoopbackAccess(lambda: True, lambda: tmp_path))
-        await until(lambda: process.opening.state("en")["done"] == 3, "the job has told")
-        found = await door.invoke(visitor, "check_init", b"{}")
-        assert found["status"] == "init_in_progress"
-        assert (found["progress"]["done"], found["progress"]["total"]) == (3, 10)
-        process.gate.set()
-        await until(lambda: process.opening.status != "running", "the job is over")
-        assert await door.invoke(visitor, "check_init", b"{}") == {"status": "init_completed"}
-        await jobs.close()
-
-    asyncio.run(asyncio.wait_for(scenario(), 90))
+async def test_it_says_how_far_the_beginning_is_until_that_is_over(tmp_path: Any) -> None:
+    jobs = Jobs(asyncio.get_running_loop())
+    process, administration = Process(jobs), HubAdministration()
+    administration.of(process)
+    table = OperationTable(administration.table())
+    door = Door(table)
+    visitor = Caller(LOOPBACK, Face.RPC, "ws-1", access=LoopbackAccess(lambda: True, lambda: tmp_path))
+    await until(lambda: process.opening.state("en")["done"] == 3, "the job has told")
+    found = await door.invoke(visitor, "check_init", b"{}")
+    assert found["status"] == "init_in_progress"
+    assert (found["progress"]["done"], found["progress"]["total"]) == (3, 10)
+    process.gate.set()
+    await until(lambda: process.opening.status != "running", "the job is over")
+    assert await door.invoke(visitor, "check_init", b"{}") == {"status": "init_completed"}
+    await jobs.close()

@@ -7,7 +7,8 @@ import json
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 import pytest
@@ -19,6 +20,7 @@ from tabane.hub.rpc.lines import RpcSession
 from tabane.messages import say
 from tabane.operations import Caller, Door, Face, Operation, OperationTable, Privilege, StreamPart
 from tabane.wire.channel import LineBatch
+from tests.harness.patience import LONG
 
 
 class Params(Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,26 +113,23 @@ class Program:
         return await self.next()
 
 
-def play(scene: Callable[[Program, Works], Awaitable[None]], **limits: int) -> None:
-    async def run() -> None:
-        loop = asyncio.get_running_loop()
-        works = Works()
-        mine, theirs = socket.socketpair()
-        mine.setblocking(False)
-        caller = Caller("local", Face.RPC, "rpc-1", lang="en", client="test")
-        closed = loop.create_future()
-        session = RpcSession(
-            loop, LineBatch(), mine.detach(), works.door(), caller, closed.set_result, **limits
-        )
-        session.start()
-        reader, writer = await asyncio.open_unix_connection(sock=theirs, limit=1 << 26)
-        try:
-            await asyncio.wait_for(scene(Program(reader, writer, session), works), 120)
-        finally:
-            writer.close()
-        await asyncio.wait_for(closed, 60)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def program_at(**limits: int) -> AsyncIterator[tuple[Program, Works]]:
+    """A program with a session, and what it can call."""
+    loop = asyncio.get_running_loop()
+    works = Works()
+    mine, theirs = socket.socketpair()
+    mine.setblocking(False)
+    caller = Caller("local", Face.RPC, "rpc-1", lang="en", client="test")
+    closed = loop.create_future()
+    session = RpcSession(loop, LineBatch(), mine.detach(), works.door(), caller, closed.set_result, **limits)
+    session.start()
+    reader, writer = await asyncio.open_unix_connection(sock=theirs, limit=1 << 26)
+    try:
+        yield Program(reader, writer, session), works
+    finally:
+        writer.close()
+    await asyncio.wait_for(closed, LONG)
 
 
 async def happens(condition: Callable[[], object]) -> None:
@@ -138,16 +137,14 @@ async def happens(condition: Callable[[], object]) -> None:
         await asyncio.sleep(0)
 
 
-def test_an_operation_is_called_and_its_result_returned() -> None:
-    async def scene(program: Program, works: Works) -> None:
+async def test_an_operation_is_called_and_its_result_returned() -> None:
+    async with program_at() as (program, works):
         assert await program.ask("double", {"number": 4}, "a") == {
             "jsonrpc": "2.0",
             "id": "a",
             "result": {"double": 8},
         }
         assert works.callers[0].client == "test"
-
-    play(scene)
 
 
 @pytest.mark.parametrize(
@@ -162,37 +159,31 @@ def test_an_operation_is_called_and_its_result_returned() -> None:
         ("miss", {}, -32602, {"near": ["y"]}),
     ],
 )
-def test_an_error_says_whose_fault_it_is(method: str, params: Any, code: int, data: Any) -> None:
-    async def scene(program: Program, works: Works) -> None:
+async def test_an_error_says_whose_fault_it_is(method: str, params: Any, code: int, data: Any) -> None:
+    async with program_at() as (program, _):
         error = (await program.ask(method, params))["error"]
         assert (error["code"], error.get("data")) == (code, data)
 
-    play(scene)
 
-
-def test_why_a_list_is_not_all_that_could_be_had_stands_beside_it() -> None:
-    async def scene(program: Program, works: Works) -> None:
+async def test_why_a_list_is_not_all_that_could_be_had_stands_beside_it() -> None:
+    async with program_at() as (program, _):
         answer = await program.ask("doubt")
         assert (answer["result"], answer["warning"]) == (["a"], "Results match keywords only: –")
         assert "warning" not in await program.ask("double")
 
-    play(scene)
 
-
-def test_a_fault_of_ours_is_logged_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
-    async def scene(program: Program, works: Works) -> None:
-        error = (await program.ask("break"))["error"]
-        assert error["code"] == -32603
-        assert "secret" not in json.dumps(error)
-        assert await program.ask("double")
-
+async def test_a_fault_of_ours_is_logged_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
-        play(scene)
+        async with program_at() as (program, _):
+            error = (await program.ask("break"))["error"]
+            assert error["code"] == -32603
+            assert "secret" not in json.dumps(error)
+            assert await program.ask("double")
     assert "a secret of ours" in caplog.text
 
 
-def test_a_batch_is_answered_as_one_and_notifications_not_at_all() -> None:
-    async def scene(program: Program, works: Works) -> None:
+async def test_a_batch_is_answered_as_one_and_notifications_not_at_all() -> None:
+    async with program_at() as (program, _):
         note = {"jsonrpc": "2.0", "method": "double"}
         program.send([note, {**note, "id": 1}, 7, {**note, "id": 2, "params": {"number": 1}}])
         answers = await program.next()
@@ -205,30 +196,24 @@ def test_a_batch_is_answered_as_one_and_notifications_not_at_all() -> None:
         program.send(note)
         assert (await program.ask("double", number="next"))["id"] == "next"
 
-    play(scene)
 
-
-def test_what_is_not_json_is_answered_and_the_next_line_served() -> None:
-    async def scene(program: Program, works: Works) -> None:
+async def test_what_is_not_json_is_answered_and_the_next_line_served() -> None:
+    async with program_at() as (program, _):
         program.send(b"{")
         assert (await program.next())["error"]["code"] == -32700
         assert "result" in await program.ask("double")
 
-    play(scene)
 
-
-def test_a_line_past_the_limit_is_answered_with_its_id() -> None:
-    async def scene(program: Program, works: Works) -> None:
+async def test_a_line_past_the_limit_is_answered_with_its_id() -> None:
+    async with program_at(max_line=1000) as (program, _):
         program.send(b'{"jsonrpc":"2.0","id":9,"method":"double","params":{"x":"' + b"x" * 2000 + b'"}}')
         answer = await program.next()
         assert (answer["id"], answer["error"]["code"]) == (9, -32600)
         assert "result" in await program.ask("double")
 
-    play(scene, max_line=1000)
 
-
-def test_requests_overtake_each_other_but_only_so_many_run_at_once() -> None:
-    async def scene(program: Program, works: Works) -> None:
+async def test_requests_overtake_each_other_but_only_so_many_run_at_once() -> None:
+    async with program_at() as (program, works):
         for number in range(dispatcher.AT_ONCE + 10):
             program.send({"jsonrpc": "2.0", "id": number, "method": "wait"})
         await happens(lambda: works.running == dispatcher.AT_ONCE)
@@ -237,11 +222,9 @@ def test_requests_overtake_each_other_but_only_so_many_run_at_once() -> None:
         assert {answer["id"] for answer in answers} == set(range(dispatcher.AT_ONCE + 10))
         assert works.most == dispatcher.AT_ONCE
 
-    play(scene)
 
-
-def test_more_open_requests_than_the_limit_are_refused() -> None:
-    async def scene(program: Program, works: Works) -> None:
+async def test_more_open_requests_than_the_limit_are_refused() -> None:
+    async with program_at() as (program, works):
         for number in range(dispatcher.MOST_WAITING + 1):
             program.send({"jsonrpc": "2.0", "id": number, "method": "wait"})
         refused = await program.next()
@@ -249,21 +232,17 @@ def test_more_open_requests_than_the_limit_are_refused() -> None:
         works.gate.set()
         assert "result" in await program.next()
 
-    play(scene)
 
-
-def test_who_hangs_up_has_what_they_asked_for_cancelled() -> None:
-    async def scene(program: Program, works: Works) -> None:
+async def test_who_hangs_up_has_what_they_asked_for_cancelled() -> None:
+    async with program_at() as (program, works):
         program.send({"jsonrpc": "2.0", "id": 1, "method": "wait"})
         await happens(lambda: works.running)
         program.writer.close()
         await happens(lambda: works.cancelled)
 
-    play(scene)
 
-
-def test_a_draining_session_finishes_what_it_has_and_begins_nothing() -> None:
-    async def scene(program: Program, works: Works) -> None:
+async def test_a_draining_session_finishes_what_it_has_and_begins_nothing() -> None:
+    async with program_at() as (program, works):
         program.send({"jsonrpc": "2.0", "id": 1, "method": "wait"})
         await happens(lambda: works.running)
         program.session.drain()
@@ -278,11 +257,9 @@ def test_a_draining_session_finishes_what_it_has_and_begins_nothing() -> None:
         program.session.close("done")
         assert await program.reader.read() == b""
 
-    play(scene)
 
-
-def test_a_stream_over_the_socket_waits_for_who_reads_it() -> None:
-    async def scene(program: Program, works: Works) -> None:
+async def test_a_stream_over_the_socket_waits_for_who_reads_it() -> None:
+    async with program_at() as (program, works):
         program.send({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {"number": 40}})
         await happens(lambda: works.made > 3)
         for _ in range(20):
@@ -292,15 +269,11 @@ def test_a_stream_over_the_socket_waits_for_who_reads_it() -> None:
         assert [answer["more"] for answer in answers] == [True] * 39 + [False]
         assert {answer["id"] for answer in answers} == {1}
 
-    play(scene)
 
-
-def test_descriptors_are_closed_with_the_session() -> None:
+async def test_descriptors_are_closed_with_the_session() -> None:
     before = set(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else None
 
-    async def scene(program: Program, works: Works) -> None:
+    async with program_at() as (program, _):
         await program.ask("double")
-
-    play(scene)
     if before is not None:
         assert len(os.listdir("/proc/self/fd")) <= len(before)

@@ -12,7 +12,7 @@ import pytest
 from tabane.hub.rpc.dispatcher import MOST_ANSWER
 from tests.harness.http_hub import Answer, HttpClient, request
 from tests.harness.patience import until
-from tests.harness.rpc_hub import rpc_hub
+from tests.harness.rpc_hub import rpc_hub, rpc_peer
 from tests.harness.running_hub import SOON
 
 
@@ -30,8 +30,7 @@ async def lines(client: HttpClient) -> list[Any]:
 
 
 async def test_a_message_is_answered_in_json(tmp_path: Path) -> None:
-    async with rpc_hub(tmp_path) as here:
-        client = await here.peer()
+    async with rpc_peer(tmp_path) as (here, client):
         answer = await post(client, request("echo", {"text": "束ね"}, "a"))
         assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
         assert answer.json == {"jsonrpc": "2.0", "id": "a", "result": "束ね"}
@@ -40,9 +39,23 @@ async def test_a_message_is_answered_in_json(tmp_path: Path) -> None:
         assert not here.door.busy
 
 
-async def test_what_is_only_told_has_no_answer(tmp_path: Path) -> None:
+async def test_a_job_goes_on_after_the_request_that_began_it(tmp_path: Path) -> None:
     async with rpc_hub(tmp_path) as here:
-        client = await here.peer()
+        client, bearer = await here.peer(), here.bearer
+        state = (await post(client, request("work"), authorization=bearer)).json["result"]
+        assert (state["status"], state["owner"]["detached"]) == ("running", True)
+        client.close()
+        await until(lambda: not here.door.connections, "the program has left")
+        here.works.gate.set()
+        await until(lambda: not here.hub.jobs.running, "the job is over")
+        follow = request("follow_job", {"job": state["job"]})
+        assert (await post(await here.peer(), follow, authorization=bearer)).json["result"][
+            "result"
+        ] == "opened"
+
+
+async def test_what_is_only_told_has_no_answer(tmp_path: Path) -> None:
+    async with rpc_peer(tmp_path) as (here, client):
         note = {"jsonrpc": "2.0", "method": "echo", "params": {"text": "told"}}
         for message in (note, [note, note], {**note, "method": "nothing"}, {**note, "method": "count"}):
             client.send_message(message, "/rpc", authorization=None)
@@ -51,17 +64,12 @@ async def test_what_is_only_told_has_no_answer(tmp_path: Path) -> None:
 
 
 async def test_a_stream_comes_as_lines(tmp_path: Path) -> None:
-    async with rpc_hub(tmp_path) as here:
-        client = await here.peer()
+    async with rpc_peer(tmp_path) as (_, client):
         client.send_message(request("count", {"parts": 3}, 7), "/rpc", authorization=None)
         head = await client.head()
         assert (head.status, head.headers["content-type"]) == (200, "application/x-ndjson")
         answers = await lines(client)
-        assert [(answer["id"], answer["more"]) for answer in answers] == [
-            (7, True),
-            (7, True),
-            (7, False),
-        ]
+        assert [(answer["id"], answer["more"]) for answer in answers] == [(7, True), (7, True), (7, False)]
         client.send_message(request("count", {"parts": 3, "fail": 2}, 8), "/rpc", authorization=None)
         assert (await client.head()).status == 200
         first, failed = await lines(client)
@@ -73,8 +81,7 @@ async def test_a_stream_comes_as_lines(tmp_path: Path) -> None:
 
 
 async def test_who_does_not_read_a_stream_costs_a_few_parts_and_who_leaves_ends_it(tmp_path: Path) -> None:
-    async with rpc_hub(tmp_path) as here:
-        client = await here.peer()
+    async with rpc_peer(tmp_path) as (here, client):
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]
         params = {"parts": 1000, "size": 500_000}
         client.send_message(request("count", params), "/rpc", authorization=None)
@@ -89,8 +96,7 @@ async def test_who_does_not_read_a_stream_costs_a_few_parts_and_who_leaves_ends_
 
 
 async def test_who_leaves_has_what_they_asked_for_cancelled(tmp_path: Path) -> None:
-    async with rpc_hub(tmp_path) as here:
-        client = await here.peer()
+    async with rpc_peer(tmp_path) as (here, client):
         client.send_message(request("wait"), "/rpc", authorization=None)
         await until(lambda: here.works.running > 0, "it is asked")
         client.abort()
@@ -113,16 +119,14 @@ async def test_who_leaves_has_what_they_asked_for_cancelled(tmp_path: Path) -> N
     ],
 )
 async def test_an_error_of_rpc_is_an_answer(tmp_path: Path, message: Any, code: int) -> None:
-    async with rpc_hub(tmp_path) as here:
-        client = await here.peer()
+    async with rpc_peer(tmp_path) as (_, client):
         answer = await post(client, message)
         assert (answer.status, answer.code) == (200, code)
         assert (await post(client, request("echo"))).status == 200
 
 
 async def test_what_http_is_about_has_its_status(tmp_path: Path) -> None:
-    async with rpc_hub(tmp_path, origins=["http://localhost:3000"]) as here:
-        client = await here.peer()
+    async with rpc_peer(tmp_path, origins=["http://localhost:3000"]) as (here, client):
         echo = request("echo")
         assert (await post(client, echo, content_type="text/plain")).status == 415
         assert (await post(client, echo, origin="https://evil.example")).status == 403
@@ -144,8 +148,7 @@ async def test_what_http_is_about_has_its_status(tmp_path: Path) -> None:
 
 
 async def test_an_answer_that_is_too_long_is_shortened_here_too(tmp_path: Path) -> None:
-    async with rpc_hub(tmp_path) as here:
-        client = await here.peer()
+    async with rpc_peer(tmp_path) as (_, client):
         answer = await post(client, request("posts", {"times": 2000}))
         assert len(answer.body) <= MOST_ANSWER
         assert answer.json["truncated"] == ["reasoning", "summary", "tags"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tabane.wire.websocket import WebSocketMessage
 from tests.harness.http_hub import request
-from tests.harness.rpc_hub import RpcHub, rpc_hub
+from tests.harness.rpc_hub import RpcHub, rpc_frames, rpc_hub
 from tests.hub.rpc.test_post import post
 
 ECHO = {"jsonrpc": "2.0", "method": "echo", "params": {"text": "a"}}
@@ -140,8 +140,7 @@ ids = st.one_of(
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ids, min_size=30, max_size=60, unique=True))
 async def test_every_legal_id_comes_back_as_it_was_written(tmp_path: Path, written: list[str]) -> None:
-    async with rpc_hub(tmp_path) as here:
-        frames = await here.frames()
+    async with rpc_frames(tmp_path) as (here, frames):
         for text in written:
             frames.write(f'{{"jsonrpc":"2.0","method":"echo","id":{text}}}'.encode())
             answer = f'{{"jsonrpc":"2.0","id":{text},"result":""}}'

@@ -18,7 +18,7 @@ from tabane.hub.rpc.dispatcher import MOST_ANSWER
 from tabane.wire import websocket
 from tests.harness.http_hub import request
 from tests.harness.patience import until
-from tests.harness.rpc_hub import RpcHub, WebSocketClient, rpc_hub
+from tests.harness.rpc_hub import RpcHub, WebSocketClient, rpc_frames, rpc_hub
 from tests.harness.running_hub import SOON
 
 
@@ -35,20 +35,14 @@ async def test_a_stream_is_several_answers_with_the_same_id(tmp_path: Path) -> N
     async with rpc_hub(tmp_path) as here, connect(here.url()) as client:
         await client.send(json.dumps(request("count", {"parts": 3, "size": 1}, 1.5)))
         answers = [json.loads(await client.recv()) for _ in range(3)]
-        assert answers[0] == {
-            "jsonrpc": "2.0",
-            "id": 1.5,
-            "result": {"number": 1, "data": "x"},
-            "more": True,
-        }
+        assert answers[0] == {"jsonrpc": "2.0", "id": 1.5, "result": {"number": 1, "data": "x"}, "more": True}
         assert [answer["more"] for answer in answers] == [True, True, False]
         await client.send(json.dumps(request("echo")))
         assert "more" not in json.loads(await client.recv())
 
 
 async def test_a_stream_that_fails_ends_with_an_error(tmp_path: Path) -> None:
-    async with rpc_hub(tmp_path) as here:
-        frames = await here.frames()
+    async with rpc_frames(tmp_path) as (here, frames):
         assert (await frames.ask("count", {"fail": 2}))["more"]
         failed = await frames.next()
         assert (failed["id"], failed["error"]["code"]) == (1, -32603)
@@ -71,8 +65,7 @@ async def test_a_stream_that_fails_ends_with_an_error(tmp_path: Path) -> None:
 
 
 async def test_streams_and_calls_of_one_connection_run_beside_each_other(tmp_path: Path) -> None:
-    async with rpc_hub(tmp_path) as here:
-        frames = await here.frames()
+    async with rpc_frames(tmp_path) as (here, frames):
         frames.send(request("wait", {}, "slow"))
         frames.send(request("count", {"parts": 2}, "stream"))
         frames.send(request("echo", {}, "call"))
@@ -93,8 +86,7 @@ async def stalled(here: RpcHub, parts: int) -> socket.socket:
 
 
 async def test_a_client_that_does_not_read_a_stream_costs_a_few_parts(tmp_path: Path) -> None:
-    async with rpc_hub(tmp_path) as here:
-        frames = await here.frames()
+    async with rpc_frames(tmp_path) as (here, frames):
         frames.writer.transport.pause_reading()  # type: ignore[attr-defined]
         frames.send(request("count", {"parts": 200, "size": 500_000}))
         await until(lambda: here.works.made > 0, "the stream has begun")
@@ -115,8 +107,7 @@ async def test_a_client_that_does_not_read_a_stream_costs_a_few_parts(tmp_path: 
 
 
 async def test_only_so_many_streams_of_a_connection_have_a_part_in_hand(tmp_path: Path) -> None:
-    async with rpc_hub(tmp_path) as here:
-        frames = await here.frames()
+    async with rpc_frames(tmp_path) as (here, frames):
         frames.writer.transport.pause_reading()  # type: ignore[attr-defined]
         for number in range(40):
             frames.send(request("count", {"parts": 200, "size": 500_000}, number))
@@ -129,8 +120,7 @@ async def test_only_so_many_streams_of_a_connection_have_a_part_in_hand(tmp_path
 
 
 async def test_who_does_not_read_its_answers_is_not_read_either(tmp_path: Path) -> None:
-    async with rpc_hub(tmp_path) as here:
-        frames = await here.frames()
+    async with rpc_frames(tmp_path) as (_, frames):
         frames.writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer = frames.writer
         sent = 0
@@ -147,8 +137,7 @@ async def test_who_does_not_read_its_answers_is_not_read_either(tmp_path: Path) 
 
 
 async def test_who_hangs_up_has_what_they_asked_for_cancelled(tmp_path: Path) -> None:
-    async with rpc_hub(tmp_path) as here:
-        frames = await here.frames()
+    async with rpc_frames(tmp_path) as (here, frames):
         frames.send(request("wait"))
         frames.send(request("count", {"parts": 100_000, "size": 100_000}, 2))
         await until(lambda: here.works.running > 0 and here.works.made > 0, "both run")
@@ -158,10 +147,26 @@ async def test_who_hangs_up_has_what_they_asked_for_cancelled(tmp_path: Path) ->
         assert not here.door.busy
 
 
+@pytest.mark.parametrize("detached", [False, True])
+async def test_a_job_ends_with_its_websocket_unless_it_is_detached(tmp_path: Path, detached: bool) -> None:
+    async with rpc_hub(tmp_path) as here:
+        frames = await here.frames(authorization=here.bearer)
+        job = (await frames.ask("work"))["result"]["job"]
+        await until(lambda: here.works.running > 0, "it runs")
+        if detached:
+            assert (await frames.ask("detach_job", {"job": job}))["result"]["owner"]["detached"]
+        frames.close()
+        await until(lambda: not here.door.connections, "the program has left")
+        here.works.gate.set()  # too late for a job that was cancelled
+        other = await here.frames(authorization=here.bearer)
+        await until(lambda: not here.hub.jobs.running, "the job is over")
+        state = (await other.ask("follow_job", {"job": job}))["result"]
+        assert state["status"] == ("done" if detached else "cancelled")
+
+
 @pytest.mark.parametrize("pongs", [True, False])
 async def test_a_client_without_a_sign_of_life_is_gone(tmp_path: Path, pongs: bool) -> None:
-    async with rpc_hub(tmp_path, ping_interval=0.1) as here:
-        frames = await here.frames()
+    async with rpc_frames(tmp_path, ping_interval=0.1) as (here, frames):
         frames.pongs = pongs
         frames.send(request("wait"))
         await until(lambda: here.works.running > 0, "it is asked")
@@ -185,8 +190,7 @@ async def test_a_client_that_leaves_a_stream_unread_is_gone_in_the_end(tmp_path:
 
 
 async def test_pings_are_answered_and_closing_is_closed(tmp_path: Path) -> None:
-    async with rpc_hub(tmp_path) as here:
-        frames = await here.frames()
+    async with rpc_frames(tmp_path) as (here, frames):
         frames.write(b"are you there?", websocket.PING)
         assert await frames.event() == websocket.WebSocketPong(b"are you there?")
         frames.writer.write(websocket.close_frame(3000, "enough", b"abcd"))
@@ -220,8 +224,7 @@ def parts_of(payload: bytes, *sizes: int) -> bytes:
     ],
 )
 async def test_however_a_message_is_framed_it_is_read(tmp_path: Path, data: bytes) -> None:
-    async with rpc_hub(tmp_path) as here:
-        frames = await here.frames()
+    async with rpc_frames(tmp_path) as (_, frames):
         for byte in data:
             frames.writer.write(bytes([byte]))
             await asyncio.sleep(0)
@@ -263,8 +266,7 @@ DEEP = b'{"jsonrpc":"2.0","id":1,"method":"echo","params":' + b"[" * 500_000 + b
 async def test_what_is_wrong_is_answered_and_the_connection_lives_on(
     tmp_path: Path, payload: bytes, opcode: int, code: int
 ) -> None:
-    async with rpc_hub(tmp_path) as here:
-        frames = await here.frames()
+    async with rpc_frames(tmp_path) as (_, frames):
         frames.write(payload, opcode)
         event = await frames.event()
         assert isinstance(event, websocket.WebSocketMessage)
@@ -323,8 +325,7 @@ async def test_a_list_that_is_too_long_leaves_out_what_posts_can_do_without(tmp_
 
 
 async def test_a_batch_never_passes_what_a_client_takes_either(tmp_path: Path) -> None:
-    async with rpc_hub(tmp_path) as here:
-        frames = await here.frames()
+    async with rpc_frames(tmp_path) as (_, frames):
         long = {"text": "x" * 400_000}
         frames.send([request("echo", long, 1), request("echo", long, 2), request("echo", long, 3)])
         event = await frames.event()
@@ -339,8 +340,7 @@ async def test_a_batch_never_passes_what_a_client_takes_either(tmp_path: Path) -
 
 
 async def test_a_stream_in_a_batch_is_refused_alone(tmp_path: Path) -> None:
-    async with rpc_hub(tmp_path) as here:
-        frames = await here.frames()
+    async with rpc_frames(tmp_path) as (here, frames):
         frames.send([request("count", {}, 1), request("echo", {}, 2)])
         first, second = await frames.next()
         assert (first["id"], first["error"]["code"]) == (1, -32600)

@@ -21,6 +21,8 @@ from tests.posts.importing.archives import (
     write_vectors,
 )
 
+pytestmark = pytest.mark.heavy("kills real processes, many times")
+
 POSTS = range(FIRST, FIRST + 3000)
 
 

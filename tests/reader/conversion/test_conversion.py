@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import cache
 from io import BytesIO
 
@@ -25,17 +26,16 @@ from tests.harness.patience import LONG, until
 URL = "https://example.org/a"
 
 
-def run(script: Callable[[PageConverter], Awaitable[None]], **settings: float) -> None:
-    async def whole() -> None:
-        conversion = PageConverter(dict(os.environ), **settings)  # type: ignore[arg-type]
-        try:
-            await script(conversion)
-        finally:
-            await conversion.close()
-            assert pid(conversion) is None
-
+@asynccontextmanager
+async def converting(**settings: float) -> AsyncIterator[PageConverter]:
+    """A converter, whose processes have ended and have been waited for at the end."""
     before = zombies()
-    asyncio.run(asyncio.wait_for(whole(), 4 * LONG))
+    conversion = PageConverter(dict(os.environ), **settings)  # type: ignore[arg-type]
+    try:
+        yield conversion
+    finally:
+        await conversion.close()
+        assert conversion.pids == []
     assert zombies() <= before
 
 
@@ -71,30 +71,26 @@ def _seconds(process: int) -> float:
         return 0.0
 
 
-def test_a_page_comes_back_whole() -> None:
-    async def script(conversion: PageConverter) -> None:
+async def test_a_page_comes_back_whole() -> None:
+    async with converting() as conversion:
         assert pid(conversion) is None
         page = await conversion.page(
             b"---\ntitle: T\n---\n# A\n\ntext", URL, "text/markdown", "utf-8", name="a.md"
         )
         assert page == Page(URL, "# A\n\ntext", title="T", way="markdown", media_type="text/markdown")
 
-    run(script)
 
-
-def test_the_same_process_makes_the_next_page() -> None:
-    async def script(conversion: PageConverter) -> None:
+async def test_the_same_process_makes_the_next_page() -> None:
+    async with converting() as conversion:
         await conversion.page(b"one", URL)
         first = pid(conversion)
         pages = await asyncio.gather(*(conversion.page(f"{nth}".encode(), URL) for nth in range(20)))
         assert [page.markdown for page in pages] == [str(nth) for nth in range(20)]
         assert first in conversion.pids
 
-    run(script)
 
-
-def test_a_page_is_cleaned_there_too() -> None:
-    async def script(conversion: PageConverter) -> None:
+async def test_a_page_is_cleaned_there_too() -> None:
+    async with converting() as conversion:
         for length in (10, 100_000):
             text = "a\u200bb <!-- c -->" + "d" * length
             page = Page(URL, text, title="T\u202e", warnings=(Message("W {a}", a="x"),))
@@ -102,22 +98,18 @@ def test_a_page_is_cleaned_there_too() -> None:
             assert await conversion.shown(page, raw=True) == shown(page, raw=True)
         assert len(conversion.pids) == 1
 
-    run(script)
 
-
-def test_warnings_and_pictures_come_too() -> None:
-    async def script(conversion: PageConverter) -> None:
+async def test_warnings_and_pictures_come_too() -> None:
+    async with converting() as conversion:
         page = await conversion.page(b"{oops", URL, "application/json")
         assert [str(warning)[:25] for warning in page.warnings] == ["This is not valid JSON: E"]
         assert page.warnings[0].render("ja") != page.warnings[0].render("en")
         image = await conversion.page(slow_page(0.01), URL, "image/png")
         assert image.pictures[0].media_type == "image/png"
 
-    run(script)
 
-
-def test_the_reason_of_a_failure_comes_back() -> None:
-    async def script(conversion: PageConverter) -> None:
+async def test_the_reason_of_a_failure_comes_back() -> None:
+    async with converting() as conversion:
         with pytest.raises(ReadError, match="application/zip") as raised:
             await conversion.page(b"PK\x03\x04 nothing", URL)
         assert raised.value.cause == "type"
@@ -128,11 +120,9 @@ def test_the_reason_of_a_failure_comes_back() -> None:
         assert (await conversion.page(b"next", URL)).markdown == "next"
         assert pid(conversion) == first
 
-    run(script)
 
-
-def test_a_process_that_is_killed_at_rest_is_replaced() -> None:
-    async def script(conversion: PageConverter) -> None:
+async def test_a_process_that_is_killed_at_rest_is_replaced() -> None:
+    async with converting() as conversion:
         await conversion.page(b"one", URL)
         first = pid(conversion)
         assert first is not None
@@ -140,11 +130,10 @@ def test_a_process_that_is_killed_at_rest_is_replaced() -> None:
         assert (await conversion.page(b"two", URL)).markdown == "two"
         assert pid(conversion) != first
 
-    run(script)
 
-
-def test_a_page_whose_process_is_killed_is_made_by_the_next() -> None:
-    async def script(conversion: PageConverter) -> None:
+@pytest.mark.heavy("conversion in real processes")
+async def test_a_page_whose_process_is_killed_is_made_by_the_next() -> None:
+    async with converting() as conversion:
         making = asyncio.create_task(conversion.page(slow_page(2), URL, "image/png"))
         await until(lambda: busy(conversion))
         first = pid(conversion)
@@ -153,11 +142,10 @@ def test_a_page_whose_process_is_killed_is_made_by_the_next() -> None:
         assert (await making).pictures
         assert first not in conversion.pids
 
-    run(script)
 
-
-def test_a_page_that_kills_twice_is_given_up_and_the_next_is_made() -> None:
-    async def script(conversion: PageConverter) -> None:
+@pytest.mark.heavy("conversion in real processes")
+async def test_a_page_that_kills_twice_is_given_up_and_the_next_is_made() -> None:
+    async with converting() as conversion:
         making = asyncio.create_task(conversion.page(slow_page(2), URL, "image/png"))
         waiting = asyncio.create_task(conversion.page(b"next", URL))
         seen: set[int | None] = {None}
@@ -172,11 +160,9 @@ def test_a_page_that_kills_twice_is_given_up_and_the_next_is_made() -> None:
         assert raised.value.cause == "broken"
         assert (await waiting).markdown == "next"
 
-    run(script)
 
-
-def test_a_page_whose_process_hangs_is_given_up_with_it() -> None:
-    async def script(conversion: PageConverter) -> None:
+async def test_a_page_whose_process_hangs_is_given_up_with_it() -> None:
+    async with converting(deadline=LONG) as conversion:
         image = slow_page(0.01)
         await conversion.page(b"one", URL)
         first = pid(conversion)
@@ -191,24 +177,20 @@ def test_a_page_whose_process_hangs_is_given_up_with_it() -> None:
         assert not psutil.pid_exists(first)
         assert (await conversion.page(b"three", URL)).markdown == "three"
 
-    run(script, deadline=LONG)
-
 
 @pytest.mark.skipif(
     sys.platform != "linux", reason="other systems do not hold a process to its address space"
 )
-def test_a_page_that_needs_too_much_memory_is_refused() -> None:
-    async def script(conversion: PageConverter) -> None:
+async def test_a_page_that_needs_too_much_memory_is_refused() -> None:
+    async with converting(memory=150_000_000) as conversion:
         with pytest.raises(ReadError) as raised:
             await conversion.page(slow_page(2), URL, "image/png")
         assert raised.value.cause == "large"
         assert (await conversion.page(b"next", URL)).markdown == "next"
 
-    run(script, memory=150_000_000)
 
-
-def test_a_process_without_work_ends() -> None:
-    async def script(conversion: PageConverter) -> None:
+async def test_a_process_without_work_ends() -> None:
+    async with converting(idle=0.05) as conversion:
         await conversion.page(b"one", URL)
         first = pid(conversion)
         assert first is not None
@@ -216,11 +198,9 @@ def test_a_process_without_work_ends() -> None:
         assert pid(conversion) is None
         assert (await conversion.page(b"two", URL)).markdown == "two"
 
-    run(script, idle=0.05)
 
-
-def test_a_reader_that_goes_away_leaves_the_next_page_right() -> None:
-    async def script(conversion: PageConverter) -> None:
+async def test_a_reader_that_goes_away_leaves_the_next_page_right() -> None:
+    async with converting() as conversion:
         making = asyncio.create_task(conversion.page(slow_page(2), URL, "image/png"))
         await until(lambda: busy(conversion))
         making.cancel()
@@ -228,21 +208,18 @@ def test_a_reader_that_goes_away_leaves_the_next_page_right() -> None:
             await making
         assert (await conversion.page(b"next", URL)).markdown == "next"
 
-    run(script)
 
-
-def test_a_body_that_is_too_large_is_refused() -> None:
-    async def script(conversion: PageConverter) -> None:
+async def test_a_body_that_is_too_large_is_refused() -> None:
+    async with converting() as conversion:
         with pytest.raises(ReadError) as raised:
             await conversion.page(bytes(64_000_001), URL)
         assert raised.value.cause == "large"
         assert pid(conversion) is None
 
-    run(script)
 
-
-def test_too_much_that_waits_is_refused() -> None:
-    async def script(conversion: PageConverter) -> None:
+@pytest.mark.heavy("conversion in real processes")
+async def test_too_much_that_waits_is_refused() -> None:
+    async with converting() as conversion:
         body = b"x " * 30_000_000
         results = await asyncio.gather(
             *(conversion.page(body, URL) for _ in range(6)), return_exceptions=True
@@ -250,27 +227,22 @@ def test_too_much_that_waits_is_refused() -> None:
         refused = [result for result in results if isinstance(result, ReadError) and result.cause == "rate"]
         assert len(refused) == 2
 
-    run(script)
+
+async def test_closing_ends_what_is_being_made() -> None:
+    conversion = PageConverter(dict(os.environ))
+    making = asyncio.create_task(conversion.page(slow_page(2), URL, "image/png"))
+    await until(lambda: busy(conversion))
+    first = pid(conversion)
+    await conversion.close()
+    with pytest.raises(ReadError):
+        await making
+    assert first is not None
+    assert not psutil.pid_exists(first)
+    with pytest.raises(ReadError):
+        await conversion.page(b"more", URL)
 
 
-def test_closing_ends_what_is_being_made() -> None:
-    async def whole() -> None:
-        conversion = PageConverter(dict(os.environ))
-        making = asyncio.create_task(conversion.page(slow_page(2), URL, "image/png"))
-        await until(lambda: busy(conversion))
-        first = pid(conversion)
-        await conversion.close()
-        with pytest.raises(ReadError):
-            await making
-        assert first is not None
-        assert not psutil.pid_exists(first)
-        with pytest.raises(ReadError):
-            await conversion.page(b"more", URL)
-
-    asyncio.run(asyncio.wait_for(whole(), 4 * LONG))
-
-
-def test_the_process_ends_with_its_parent() -> None:
+async def test_the_process_ends_with_its_parent() -> None:
     script = (
         "import asyncio, os\n"
         "from tabane.reader.conversion import PageConverter\n"
@@ -281,18 +253,12 @@ def test_the_process_ends_with_its_parent() -> None:
         "    os._exit(1)\n"
         "asyncio.run(main())\n"
     )
-
-    async def whole() -> None:
-        parent = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE
-        )
-        out, _ = await parent.communicate()
-        pid = int(out)
-        await until(
-            lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-        )
-
-    asyncio.run(asyncio.wait_for(whole(), 4 * LONG))
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await parent.communicate()
+    pid = int(out)
+    await until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
 
 def test_what_libraries_print_goes_to_the_errors() -> None:
@@ -308,32 +274,22 @@ def test_what_libraries_print_goes_to_the_errors() -> None:
         assert b"http://[" in file.read()
 
 
-def test_the_hub_that_asks_loads_no_parser() -> None:
-    async def whole() -> bytes:
-        script = (
-            "import sys, tabane.reader.conversion\n"
-            "heavy = {'lxml', 'PIL', 'pypdfium2', 'cchardet', 'trafilatura'}\n"
-            "print(sorted(heavy & sys.modules.keys()))"
-        )
-        child = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE
-        )
-        return (await child.communicate())[0]
-
-    assert asyncio.run(whole()) == b"[]\n"
+async def test_the_hub_that_asks_loads_no_parser() -> None:
+    script = (
+        "import sys, tabane.reader.conversion\n"
+        "heavy = {'lxml', 'PIL', 'pypdfium2', 'cchardet', 'trafilatura'}\n"
+        "print(sorted(heavy & sys.modules.keys()))"
+    )
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE)
+    assert (await child.communicate())[0] == b"[]\n"
 
 
-def test_the_process_is_told_no_keys() -> None:
-    async def run() -> dict[str, str]:
-        conversion = PageConverter(
-            {**os.environ, "GITHUB_TOKEN": "secret-one", "NOTION_API_KEY": "secret-two"}
-        )
-        try:
-            await conversion.page(b"<p>Text.</p>", "https://a.test/", "text/html")
-            return psutil.Process(pid(conversion)).environ()
-        finally:
-            await conversion.close()
-
-    told = asyncio.run(run())
+async def test_the_process_is_told_no_keys() -> None:
+    conversion = PageConverter({**os.environ, "GITHUB_TOKEN": "secret-one", "NOTION_API_KEY": "secret-two"})
+    try:
+        await conversion.page(b"<p>Text.</p>", "https://a.test/", "text/html")
+        told = psutil.Process(pid(conversion)).environ()
+    finally:
+        await conversion.close()
     assert "PATH" in told
     assert not {"GITHUB_TOKEN", "NOTION_API_KEY"} & told.keys()

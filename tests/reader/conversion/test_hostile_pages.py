@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
 
 import psutil
 import pytest
@@ -17,7 +16,7 @@ from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import ReadingTools
 from tabane.reader.url_reader import UrlReader
 from tests.harness.patience import until
-from tests.reader.conversion.test_conversion import busy, slow_page
+from tests.reader.conversion.test_conversion import busy, converting, slow_page
 from tests.reader.fakes import FakeFetcher, answer
 
 BAD, GOOD = "https://bad.test/", "https://good.test/"
@@ -48,18 +47,6 @@ def page_of(name: str) -> bytes:
     return b"<title>Its name</title><body>" + UNSEEN + EXPENSIVE[name]
 
 
-def run(script: Callable[[PageConverter], Awaitable[None]], **settings: float) -> None:
-    async def whole() -> None:
-        conversion = PageConverter(dict(os.environ), **settings)  # type: ignore[arg-type]
-        try:
-            await script(conversion)
-        finally:
-            await conversion.close()
-            assert conversion.pids == []
-
-    asyncio.run(asyncio.wait_for(whole(), 200))
-
-
 async def reads(conversion: PageConverter, url: str) -> Page:
     """Read a page in the general way, from a network with the hostile page and a normal one."""
     fetcher = FakeFetcher(
@@ -71,8 +58,8 @@ async def reads(conversion: PageConverter, url: str) -> Page:
     return await UrlReader(lambda: ReadingTools(fetcher, conversion)).read(url)
 
 
-def test_others_are_read_while_a_hostile_page_is_pending() -> None:
-    async def script(conversion: PageConverter) -> None:
+async def test_others_are_read_while_a_hostile_page_is_pending() -> None:
+    async with converting(seconds=600, deadline=600) as conversion:
         hostile = asyncio.create_task(reads(conversion, BAD))
         await until(lambda: bool(conversion.busy))
         first = conversion.busy[0]
@@ -85,12 +72,11 @@ def test_others_are_read_while_a_hostile_page_is_pending() -> None:
         assert len(conversion.pids) == 2
         hostile.cancel()
 
-    run(script, seconds=600, deadline=600)
 
-
+@pytest.mark.heavy("input that is expensive on purpose")
 @pytest.mark.parametrize("name", EXPENSIVE)
-def test_a_page_beyond_its_budget_comes_as_what_it_shows(name: str) -> None:
-    async def script(conversion: PageConverter) -> None:
+async def test_a_page_beyond_its_budget_comes_as_what_it_shows(name: str) -> None:
+    async with converting(seconds=0.05, deadline=150) as conversion:
         page = await conversion.page(page_of(name), BAD, "text/html")
         assert "Seen." in page.markdown
         assert "secret" not in page.markdown
@@ -99,40 +85,34 @@ def test_a_page_beyond_its_budget_comes_as_what_it_shows(name: str) -> None:
         assert any("without structure" in str(warning) for warning in page.warnings)
         assert "構造" in page.warnings[0].render("ja")
 
-    run(script, seconds=0.05, deadline=150)
 
-
-def test_other_texts_come_as_they_are() -> None:
-    async def script(conversion: PageConverter) -> None:
+async def test_other_texts_come_as_they_are() -> None:
+    async with converting(seconds=0.05, deadline=150) as conversion:
         json = b"[" + b'{"a": [1, 2, 3]}, ' * 200_000 + b"1]"
         page = await conversion.page(json, BAD, "application/json")
         assert page.markdown.startswith('[{"a": [1, 2, 3]}, ')
         assert any("without structure" in str(warning) for warning in page.warnings)
 
-    run(script, seconds=0.05, deadline=150)
 
-
-def test_what_is_no_text_is_an_error() -> None:
-    async def script(conversion: PageConverter) -> None:
+async def test_what_is_no_text_is_an_error() -> None:
+    async with converting(seconds=0.1, deadline=150) as conversion:
         with pytest.raises(ReadError, match="CPU time") as raised:
             await conversion.page(slow_page(2), BAD, "image/png")
         assert raised.value.cause == "broken"
 
-    run(script, seconds=0.1, deadline=150)
 
-
+@pytest.mark.heavy("input that is expensive on purpose")
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hold a process to its memory")
-def test_a_page_that_needs_too_much_memory_comes_as_its_text() -> None:
-    async def script(conversion: PageConverter) -> None:
+async def test_a_page_that_needs_too_much_memory_comes_as_its_text() -> None:
+    async with converting(memory=400_000_000, seconds=100, deadline=150) as conversion:
         page = await conversion.page(page_of("many elements"), BAD, "text/html")
         assert "Seen." in page.markdown
         assert "secret" not in page.markdown
 
-    run(script, memory=400_000_000, seconds=100, deadline=150)
 
-
-def test_a_page_that_kills_its_process_costs_nobody_else() -> None:
-    async def script(conversion: PageConverter) -> None:
+@pytest.mark.heavy("input that is expensive on purpose")
+async def test_a_page_that_kills_its_process_costs_nobody_else() -> None:
+    async with converting(seconds=600, deadline=600) as conversion:
         hostile = asyncio.create_task(conversion.page(page_of("links"), BAD, "text/html"))
         killed: set[int] = set()
         for number in range(2):
@@ -146,11 +126,10 @@ def test_a_page_that_kills_its_process_costs_nobody_else() -> None:
         assert "Seen." in page.markdown
         assert any("twice" in str(warning) for warning in page.warnings)
 
-    run(script, seconds=600, deadline=600)
 
-
-def test_hostile_pages_of_many_sites_have_three_processes_at_most() -> None:
-    async def script(conversion: PageConverter) -> None:
+@pytest.mark.heavy("input that is expensive on purpose")
+async def test_hostile_pages_of_many_sites_have_three_processes_at_most() -> None:
+    async with converting(seconds=0.2, deadline=150) as conversion:
         body = page_of("styles")
         pages = [
             asyncio.create_task(conversion.page(body, f"https://{n}.test/", "text/html")) for n in range(6)
@@ -161,5 +140,3 @@ def test_hostile_pages_of_many_sites_have_three_processes_at_most() -> None:
             await asyncio.sleep(0.01)
         assert 0 < most <= 3
         assert all("Seen." in page.result().markdown for page in pages)
-
-    run(script, seconds=0.2, deadline=150)

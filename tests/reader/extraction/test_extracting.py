@@ -209,6 +209,7 @@ def test_any_input_is_a_page(html: str | bytes) -> None:
     assert page.url == URL
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 @pytest.mark.parametrize(
     ("html", "most"),
     [
@@ -241,6 +242,7 @@ def test_a_page_may_leave_its_body_unsaid(begin: str) -> None:
     assert page.markdown.count("leaves") == 8
 
 
+@pytest.mark.heavy("large pages")
 def test_a_page_of_very_many_parts_still_has_its_text() -> None:
     links = "".join(f"<li><a href='/{n}'>Number {n} of the list</a></li>" for n in range(15_000))
     markdown = extract(f"<body><h1>All of them</h1><ul>{links}</ul></body>", URL).markdown
@@ -248,6 +250,7 @@ def test_a_page_of_very_many_parts_still_has_its_text() -> None:
     assert "Number 14999 of the list" in markdown
 
 
+@pytest.mark.heavy("large pages")
 def test_of_very_many_parts_only_content_is_kept() -> None:
     text = f"<h2>A day</h2>{PROSE}" * 4000
     markdown = extract(f"<body><nav><a href='/'>Home page</a></nav><main>{text}</main></body>", URL).markdown

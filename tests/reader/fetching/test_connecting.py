@@ -196,28 +196,24 @@ def test_where_nobody_answers_the_last_fault_is_told() -> None:
     assert "docs.example:443 cannot be reached: Connection refused" in str(caught.value.error)
 
 
-def test_a_connection_that_comes_too_late_is_closed() -> None:
+async def test_a_connection_that_comes_too_late_is_closed() -> None:
     closed: list[str] = []
+    stuck = asyncio.Event()
 
-    async def go() -> str:
-        stuck = asyncio.Event()
+    async def late() -> str:
+        try:
+            await stuck.wait()
+        except asyncio.CancelledError:
+            return "late"
+        return "?"
 
-        async def late() -> str:
-            try:
-                await stuck.wait()
-            except asyncio.CancelledError:
-                return "late"
-            return "?"
+    async def quick() -> str:
+        return "quick"
 
-        async def quick() -> str:
-            return "quick"
+    async def close(made: str) -> None:
+        closed.append(made)
 
-        async def close(made: str) -> None:
-            closed.append(made)
-
-        return await first([late, quick], close, after=0.01)
-
-    assert asyncio.run(go()) == "quick"
+    assert await first([late, quick], close, after=0.01) == "quick"
     assert closed == ["late"]
 
 

@@ -139,39 +139,29 @@ def test_robots_txt_is_fetched_without_cookies(site: Site) -> None:
     assert sent(site) == [("docs.test/robots.txt", True, None), ("docs.test/a", True, "sid=secret")]
 
 
-def test_cookies_of_an_answer_are_not_kept_and_other_reads_have_none(site: Site) -> None:
+async def test_cookies_of_an_answer_are_not_kept_and_other_reads_have_none(site: Site) -> None:
     site.put("/a", "<p>A</p>", headers={"Set-Cookie": "fresh=1"})
     at = site.secure("/a")
     policy = site.policy()
-
-    async def go() -> None:
-        fetcher = PageFetcher(lambda: policy)
-        try:
-            await fetcher.with_cookies(
-                SentCookies(jar_of(site, sid("localhost"), host="localhost"), target(at).origin)
-            ).fetch(at)
-            answer = await fetcher.fetch(at)
-        finally:
-            await fetcher.close()
-        assert "set-cookie" not in answer.headers
-
-    asyncio.run(go())
+    fetcher = PageFetcher(lambda: policy)
+    try:
+        await fetcher.with_cookies(
+            SentCookies(jar_of(site, sid("localhost"), host="localhost"), target(at).origin)
+        ).fetch(at)
+        answer = await fetcher.fetch(at)
+    finally:
+        await fetcher.close()
+    assert "set-cookie" not in answer.headers
     assert [cookie for _, _, cookie in sent(site)] == ["sid=secret", None]
 
 
-def test_cookies_count_as_sent_when_the_request_fails(site: Site) -> None:
+async def test_cookies_count_as_sent_when_the_request_fails(site: Site) -> None:
     site.put("/a", "No", status=403)
     at = site.secure("/a")
     cookies = SentCookies(jar_of(site, sid("localhost"), host="localhost"), target(at).origin)
     policy = site.policy()
-
-    async def go() -> None:
-        fetcher = PageFetcher(lambda: policy)
-        try:
-            await fetcher.with_cookies(cookies).fetch(at)
-        finally:
-            await fetcher.close()
-
+    fetcher = PageFetcher(lambda: policy)
     with pytest.raises(ReadError, match="403"):
-        asyncio.run(go())
+        await fetcher.with_cookies(cookies).fetch(at)
+    await fetcher.close()
     assert cookies.sent

@@ -63,15 +63,11 @@ def test_a_page_comes_whole_with_what_its_headers_say(site: Site) -> None:
     )
 
 
-def test_it_says_who_it_is_and_what_it_takes_and_has_no_cookies(site: Site) -> None:
+async def test_it_says_who_it_is_and_what_it_takes_and_has_no_cookies(site: Site) -> None:
     site.put("/a", "", headers={"Set-Cookie": "seen=1"})
-
-    async def go() -> None:
-        async with fetching(site) as made:
-            await made.fetch(site.url("/a"))
-            await made.fetch(site.url("/a"), accept="text/markdown", headers={"X-Key": " 1\r\n"})
-
-    asyncio.run(go())
+    async with fetching(site) as made:
+        await made.fetch(site.url("/a"))
+        await made.fetch(site.url("/a"), accept="text/markdown", headers={"X-Key": " 1\r\n"})
     first, second = site.asked
     assert first.headers["user-agent"].startswith("Tabane/")
     assert "text/html" in first.headers["accept"]
@@ -237,21 +233,17 @@ def test_a_body_that_is_too_large_is_stopped(site: Site, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/bomb.gz", "/bomb.br", "/heavy"])
-def test_over_http_2_a_body_that_is_stopped_leaves_others_alone(site: Site, path: str) -> None:
+async def test_over_http_2_a_body_that_is_stopped_leaves_others_alone(site: Site, path: str) -> None:
     furnish(site)
     site.put("/heavy", b"x" * 4_000_000)
 
     before = site.connections
-
-    async def go() -> None:
-        async with fetching(site, max_bytes=1_000_000) as made:
-            for _ in range(3):
-                with pytest.raises(ReadError) as caught:
-                    await made.fetch(site.secure(path))
-                assert caught.value.cause == "large"
-                assert (await made.fetch(site.secure("/"))).status == 200
-
-    asyncio.run(go())
+    async with fetching(site, max_bytes=1_000_000) as made:
+        for _ in range(3):
+            with pytest.raises(ReadError) as caught:
+                await made.fetch(site.secure(path))
+            assert caught.value.cause == "large"
+            assert (await made.fetch(site.secure("/"))).status == 200
     assert site.connections - before == 4, "what is left unread does not fill a connection that is used again"
 
 
@@ -263,11 +255,12 @@ def test_a_body_of_just_the_limit_is_read(site: Site) -> None:
         assert failed(site, site.url(path), max_bytes=999).cause == "large"
 
 
-def test_the_loop_runs_on_while_a_large_body_is_unpacked(site: Site) -> None:
+async def test_the_loop_runs_on_while_a_large_body_is_unpacked(site: Site) -> None:
     site.put("/", "")
     site.put("/bomb", gzipped(100 << 20), headers={"Content-Encoding": "gzip"})
-
-    async def go() -> float:
+    gc.collect()
+    gc.disable()  # what other tests left takes long to look through, and is no work of the fetcher
+    try:
         longest = 0.0
 
         async def beat() -> None:
@@ -283,12 +276,6 @@ def test_the_loop_runs_on_while_a_large_body_is_unpacked(site: Site) -> None:
             heart = asyncio.create_task(beat())
             assert len((await made.fetch(site.url("/bomb"))).body) == 100 << 20
             heart.cancel()
-        return longest
-
-    gc.collect()
-    gc.disable()  # what other tests left takes long to look through, and is no work of the fetcher
-    try:
-        longest = asyncio.run(go())
     finally:
         gc.enable()
     assert longest < 0.15, "seconds of work at one go; all of it together takes 0.3 and more"
@@ -436,19 +423,16 @@ def test_a_long_wait_is_left_to_the_caller(site: Site) -> None:
     assert len(site.asked) == 1
 
 
-def test_short_waits_are_waited_for(site: Site) -> None:
+async def test_short_waits_are_waited_for(site: Site) -> None:
     site.play("/a", Answer(429, headers={"Retry-After": "3"}), Answer(503), Answer(body=b"now"))
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    async def go() -> FetchedResource:
-        policy = site.policy(backoff=0.5)
-        made = PageFetcher(lambda: policy, resolve=site.names, sleep=sleep)
-        return await made.fetch(site.url("/a"))
-
-    assert asyncio.run(go()).body == b"now"
+    policy = site.policy(backoff=0.5)
+    made = PageFetcher(lambda: policy, resolve=site.names, sleep=sleep)
+    assert (await made.fetch(site.url("/a"))).body == b"now"
     assert slept == [3.0, 1.0]
 
 
@@ -484,7 +468,7 @@ def test_a_connection_that_died_meanwhile_is_made_anew(site: Site) -> None:
 # Politeness
 
 
-def test_no_more_than_two_ask_a_host_at_once(site: Site) -> None:
+async def test_no_more_than_two_ask_a_host_at_once(site: Site) -> None:
     most, now = 0, 0
     two = asyncio.Event()
 
@@ -501,12 +485,8 @@ def test_no_more_than_two_ask_a_host_at_once(site: Site) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
     site.wild("/slow", slow)
-
-    async def go() -> None:
-        async with fetching(site) as made:
-            await asyncio.gather(*(made.fetch(site.url(f"/slow?{n}")) for n in range(10)))
-
-    asyncio.run(go())
+    async with fetching(site) as made:
+        await asyncio.gather(*(made.fetch(site.url(f"/slow?{n}")) for n in range(10)))
     assert most == 2
 
 
@@ -527,7 +507,7 @@ async def test_a_policy_that_changes_holds_from_the_next_fetch_on(site: Site) ->
     await made.close()
 
 
-def test_a_read_under_way_is_finished_under_the_policy_it_began_with(site: Site) -> None:
+async def test_a_read_under_way_is_finished_under_the_policy_it_began_with(site: Site) -> None:
     entered, release = threading.Event(), threading.Event()
 
     async def halves(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -539,20 +519,16 @@ def test_a_read_under_way_is_finished_under_the_policy_it_began_with(site: Site)
 
     site.wild("/a", halves)
     site.put("/b", "")
-
-    async def go() -> bytes:
-        policy = site.policy()
-        made = PageFetcher(lambda: policy, resolve=site.names)
-        task = asyncio.create_task(made.fetch(site.url("/a")))
-        await asyncio.to_thread(entered.wait, 20)
-        policy = replace(policy, user_agent="Other/1")
-        await made.fetch(site.url("/b"))
-        release.set()
-        page = await task
-        await made.close()
-        return page.body
-
-    assert asyncio.run(go()) == b"first, end"
+    policy = site.policy()
+    made = PageFetcher(lambda: policy, resolve=site.names)
+    task = asyncio.create_task(made.fetch(site.url("/a")))
+    await asyncio.to_thread(entered.wait, 20)
+    policy = replace(policy, user_agent="Other/1")
+    await made.fetch(site.url("/b"))
+    release.set()
+    page = await task
+    await made.close()
+    assert page.body == b"first, end"
     assert [asked.headers["user-agent"][:6] for asked in site.asked] == ["Tabane", "Other/"]
 
 

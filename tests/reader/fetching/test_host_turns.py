@@ -22,7 +22,7 @@ class Clock:
         self.now = max(self.now, until)
 
 
-def test_a_host_is_asked_at_intervals_and_others_are_not_kept_waiting() -> None:
+async def test_a_host_is_asked_at_intervals_and_others_are_not_kept_waiting() -> None:
     clock = Clock()
     begun: list[tuple[str, float]] = []
 
@@ -30,12 +30,9 @@ def test_a_host_is_asked_at_intervals_and_others_are_not_kept_waiting() -> None:
         async with turns.turn(host, 0.5):
             begun.append((host, clock.now))
 
-    async def go() -> None:
-        turns = RequestTurns(clock, clock.sleep)
-        for host in ("a", "a", "b", "a"):
-            await one(turns, host)
-
-    asyncio.run(go())
+    turns = RequestTurns(clock, clock.sleep)
+    for host in ("a", "a", "b", "a"):
+        await one(turns, host)
     assert begun == [("a", 0.0), ("a", 0.5), ("b", 0.5), ("a", 1.0)]
 
 
@@ -64,17 +61,14 @@ def test_two_ask_a_host_at_once_and_eight_all_hosts_together() -> None:
     assert asyncio.run(most([str(n) for n in range(20)])) == 8
 
 
-def test_whoever_gives_up_waiting_leaves_the_turn_to_others() -> None:
-    async def go() -> None:
-        turns = RequestTurns(clock := Clock(), clock.sleep)
-        async with turns.turn("a", 0.0), turns.turn("a", 0.0):
-            waiting = asyncio.create_task(_take(turns))
-            await asyncio.sleep(0)
-            waiting.cancel()
-            await asyncio.gather(waiting, return_exceptions=True)
-        await asyncio.gather(_take(turns), _take(turns))
-
-    asyncio.run(asyncio.wait_for(go(), 90))
+async def test_whoever_gives_up_waiting_leaves_the_turn_to_others() -> None:
+    turns = RequestTurns(clock := Clock(), clock.sleep)
+    async with turns.turn("a", 0.0), turns.turn("a", 0.0):
+        waiting = asyncio.create_task(_take(turns))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+    await asyncio.gather(_take(turns), _take(turns))
 
 
 async def _take(turns: RequestTurns) -> None:
@@ -82,14 +76,11 @@ async def _take(turns: RequestTurns) -> None:
         pass
 
 
-def test_hosts_that_nobody_asks_any_more_are_forgotten() -> None:
-    async def go() -> int:
-        clock = Clock()
-        turns = RequestTurns(clock, clock.sleep)
-        for number in range(2_000):
-            clock.now += 1
-            async with turns.turn(str(number), 0.5):
-                pass
-        return len(turns)
-
-    assert asyncio.run(go()) < 300
+async def test_hosts_that_nobody_asks_any_more_are_forgotten() -> None:
+    clock = Clock()
+    turns = RequestTurns(clock, clock.sleep)
+    for number in range(2_000):
+        clock.now += 1
+        async with turns.turn(str(number), 0.5):
+            pass
+    assert len(turns) < 300

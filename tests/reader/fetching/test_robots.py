@@ -153,15 +153,11 @@ def test_a_page_that_robots_txt_asks_not_to_read_is_not_read(site: Site) -> None
     assert site.asked[0].headers["user-agent"] == site.asked[1].headers["user-agent"]
 
 
-def test_a_person_who_asks_is_no_crawler(site: Site) -> None:
+async def test_a_person_who_asks_is_no_crawler(site: Site) -> None:
     site.put("/a", "")
     site.put("/robots.txt", "User-agent: *\nDisallow: /", "text/plain")
-
-    async def go() -> None:
-        policy = site.policy(robots=False)
-        await PageFetcher(lambda: policy).fetch(site.url("/a"))
-
-    asyncio.run(go())
+    policy = site.policy(robots=False)
+    await PageFetcher(lambda: policy).fetch(site.url("/a"))
     assert site.paths == ["/a"]
 
 
@@ -240,46 +236,37 @@ def test_each_hop_and_each_host_has_its_own(site: Site) -> None:
     assert site.paths == ["/robots.txt", "/a", "/robots.txt"]
 
 
-def test_many_reads_at_once_ask_for_it_once(site: Site) -> None:
+async def test_many_reads_at_once_ask_for_it_once(site: Site) -> None:
     site.put("/a", "")
     site.put("/robots.txt", "User-agent: *\nDisallow: /b", "text/plain")
-
-    async def go() -> None:
-        policy = site.policy(robots=True)
-        made = PageFetcher(lambda: policy)
-        await asyncio.gather(*(made.fetch(site.url(f"/a?{n}")) for n in range(8)))
-        await made.close()
-
-    asyncio.run(go())
+    policy = site.policy(robots=True)
+    made = PageFetcher(lambda: policy)
+    await asyncio.gather(*(made.fetch(site.url(f"/a?{n}")) for n in range(8)))
+    await made.close()
     assert site.paths.count("/robots.txt") == 1
 
 
-def test_it_is_asked_for_again_after_an_hour_and_after_a_failure_sooner(site: Site) -> None:
+async def test_it_is_asked_for_again_after_an_hour_and_after_a_failure_sooner(site: Site) -> None:
     site.put("/a", "")
     site.put("/robots.txt", "", status=500)
     now = 0.0
+    policy = site.policy(robots=True)
+    made = PageFetcher(lambda: policy, clock=lambda: now)
 
-    async def go() -> list[str | None]:
-        nonlocal now
-        policy = site.policy(robots=True)
-        made = PageFetcher(lambda: policy, clock=lambda: now)
+    async def one() -> str | None:
+        try:
+            await made.fetch(site.url("/a"))
+        except ReadError as error:
+            return error.cause
+        return None
 
-        async def one() -> str | None:
-            try:
-                await made.fetch(site.url("/a"))
-            except ReadError as error:
-                return error.cause
-            return None
-
-        causes = [await one()]
-        site.put("/robots.txt", "", "text/plain")
-        for seconds in (59, 2, 3_599, 2):
-            now += seconds
-            causes.append(await one())
-        await made.close()
-        return causes
-
-    assert asyncio.run(go()) == ["robots", "robots", None, None, None]
+    causes = [await one()]
+    site.put("/robots.txt", "", "text/plain")
+    for seconds in (59, 2, 3_599, 2):
+        now += seconds
+        causes.append(await one())
+    await made.close()
+    assert causes == ["robots", "robots", None, None, None]
     assert site.paths.count("/robots.txt") == 3
 
 

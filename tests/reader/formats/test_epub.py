@@ -129,6 +129,7 @@ def test_linked_style_sheets_are_put_into_the_chapter() -> None:
     ]
 
 
+@pytest.mark.heavy("conversion in real processes")
 def test_a_book_of_very_many_tags_is_cut_at_a_chapter() -> None:
     page = read(book({f"c{nth}": f"<p>{nth}</p>" + "<i/>" * 250_000 for nth in range(4)}))
     assert page.markdown == "0\n\n1"

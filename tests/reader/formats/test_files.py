@@ -210,6 +210,7 @@ def test_a_book() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.heavy("conversion in real processes")
 def test_archives_that_would_unpack_to_too_much_are_refused() -> None:
     assert cause(zipped({"word/document.xml": bytes(70_000_000)})) == "large"
     assert cause(zipped({"word/document.xml": b"<a/>", "word/media/x.bin": bytes(310_000_000)})) == "large"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lxml import etree, html
@@ -44,6 +45,7 @@ def elements(draw: st.DrawFn, depth: int = 4) -> html.HtmlElement:
     return element
 
 
+@pytest.mark.heavy("large pages")
 @settings(max_examples=100, deadline=None)
 @given(st.lists(elements(), min_size=1, max_size=3), st.booleans())
 def test_every_tree_converts(trees: list[html.HtmlElement], links: bool) -> None:
@@ -117,6 +119,7 @@ def test_a_table_of_spans_is_bounded() -> None:
     assert_in_proportion(work, 50)
 
 
+@pytest.mark.heavy("large pages")
 def test_a_large_page_takes_time_in_proportion() -> None:
     """Twice the page, some twice the time: no rule looks at everything from everywhere."""
     part = '<ul><li>a <b>b</b> <a href="/x">c</a><ul><li>d</ul></ul><p>[[[[ **** ____ ```` $$</p>'

@@ -142,56 +142,48 @@ def test_a_page_that_does_not_come_is_given_up(site: Site, show: Show, folder: P
     assert not left(folder)
 
 
-def test_a_browser_that_is_killed_is_an_error_and_the_next_page_is_shown(
+async def test_a_browser_that_is_killed_is_an_error_and_the_next_page_is_shown(
     site: Site, browser: str, folder: Path
 ) -> None:
     site.wild("/hang", hang)
     site.put("/", "<p>Here</p><script>fetch('/hang')</script>")
     site.put("/fine", "<p>Fine</p>")
-
-    async def scenario() -> None:
-        it = rendering(site, browser)
-        showing = asyncio.create_task(it.render(site.url("/")))
-        await asyncio.to_thread(wait_until, lambda: "/hang" in site.paths or showing.done())
-        for process in left(folder):
-            if isinstance(process, psutil.Process) and not any("--type=" in x for x in command(process)):
-                process.kill()
-        with pytest.raises(ReadError) as raised:
-            await showing
-        assert raised.value.cause == "broken"
-        fetched = await it.render(site.url("/fine"))
-        assert fetched is not None
-        assert "Fine" in fetched.body.decode()
-        await it.close()
-
-    asyncio.run(scenario())
+    it = rendering(site, browser)
+    showing = asyncio.create_task(it.render(site.url("/")))
+    await asyncio.to_thread(wait_until, lambda: "/hang" in site.paths or showing.done())
+    for process in left(folder):
+        if isinstance(process, psutil.Process) and not any("--type=" in x for x in command(process)):
+            process.kill()
+    with pytest.raises(ReadError) as raised:
+        await showing
+    assert raised.value.cause == "broken"
+    fetched = await it.render(site.url("/fine"))
+    assert fetched is not None
+    assert "Fine" in fetched.body.decode()
+    await it.close()
     assert not left(folder)
 
 
-def test_nothing_is_left_where_nobody_waits_or_the_reader_is_ended(
+async def test_nothing_is_left_where_nobody_waits_or_the_reader_is_ended(
     site: Site, browser: str, folder: Path
 ) -> None:
     site.wild("/hang", hang)
     site.put("/", "<p>Here</p><script>fetch('/hang')</script>")
-
-    async def scenario() -> None:
-        it = rendering(site, browser)
-        showing = asyncio.create_task(it.render(site.url("/")))
-        await asyncio.to_thread(wait_until, lambda: "/hang" in site.paths or showing.done())
-        showing.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await showing
-        assert not left(folder)
-        site.asked.clear()
-        showing = asyncio.create_task(it.render(site.url("/")))
-        await asyncio.to_thread(wait_until, lambda: "/hang" in site.paths or showing.done())
-        await it.close()
-        with pytest.raises(ReadError):
-            await showing
-        with pytest.raises(ReadError):
-            await it.render(site.url("/"))
-
-    asyncio.run(scenario())
+    it = rendering(site, browser)
+    showing = asyncio.create_task(it.render(site.url("/")))
+    await asyncio.to_thread(wait_until, lambda: "/hang" in site.paths or showing.done())
+    showing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await showing
+    assert not left(folder)
+    site.asked.clear()
+    showing = asyncio.create_task(it.render(site.url("/")))
+    await asyncio.to_thread(wait_until, lambda: "/hang" in site.paths or showing.done())
+    await it.close()
+    with pytest.raises(ReadError):
+        await showing
+    with pytest.raises(ReadError):
+        await it.render(site.url("/"))
     assert not left(folder)
 
 
@@ -223,47 +215,35 @@ def test_nothing_is_left_of_a_hub_that_is_killed(
     wait_until(lambda: not left(folder))
 
 
-def test_one_page_is_shown_at_a_time_and_few_wait(site: Site, browser: str) -> None:
-    open_now, most = 0, 0
+async def test_one_page_is_shown_at_a_time_and_few_wait(site: Site, browser: str) -> None:
+    order: list[str] = []
 
-    async def slowly(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal open_now, most
-        open_now += 1
-        most = max(most, open_now)
-        await asyncio.sleep(0.3)
-        open_now -= 1
+    async def asked(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        order.append("asked")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 8\r\n\r\n<p>Here.")
 
-    site.wild("/slow", slowly)
+    def begun() -> bool:
+        order.append("begun")
+        return True
 
-    async def scenario() -> list[Any]:
-        it = rendering(site, browser, {"waiting": 1})
-        found = await asyncio.gather(
-            *(it.render(site.url("/slow")) for _ in range(3)), return_exceptions=True
-        )
-        await it.close()
-        return found
-
-    found = asyncio.run(scenario())
-    assert most == 1
+    site.wild("/page", asked)
+    it = rendering(site, browser, {"waiting": 1}, sandbox=begun)
+    found = await asyncio.gather(*(it.render(site.url("/page")) for _ in range(3)), return_exceptions=True)
+    await it.close()
+    assert order == ["begun", "asked"] * 2, "the second one begins when the first one is done"
     assert sorted(getattr(one, "cause", "shown") for one in found) == ["rate", "shown", "shown"]
 
 
-def test_the_browser_has_its_sandbox_and_no_root(site: Site, browser: str, folder: Path) -> None:
+async def test_the_browser_has_its_sandbox_and_no_root(site: Site, browser: str, folder: Path) -> None:
     site.wild("/hang", hang)
     site.put("/", "<p>Here</p><script>fetch('/hang')</script>")
-
-    async def scenario() -> list[tuple[list[str], int]]:
-        it = rendering(site, browser)
-        showing = asyncio.create_task(it.render(site.url("/")))
-        await asyncio.to_thread(wait_until, lambda: "/hang" in site.paths or showing.done())
-        running = [one for one in left(folder) if isinstance(one, psutil.Process)]
-        found = [(command(one), one.uids().real) for one in running]
-        showing.cancel()
-        await asyncio.gather(showing, return_exceptions=True)
-        return found
-
-    found = asyncio.run(scenario())
+    it = rendering(site, browser)
+    showing = asyncio.create_task(it.render(site.url("/")))
+    await asyncio.to_thread(wait_until, lambda: "/hang" in site.paths or showing.done())
+    running = [one for one in left(folder) if isinstance(one, psutil.Process)]
+    found = [(command(one), one.uids().real) for one in running]
+    showing.cancel()
+    await asyncio.gather(showing, return_exceptions=True)
     assert found
     assert not any("--no-sandbox" in words for words, _ in found)
     assert 0 not in [user for _, user in found]

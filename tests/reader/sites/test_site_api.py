@@ -53,16 +53,12 @@ def test_another_form_is_an_unexpected_answer_that_names_the_host(text: str, siz
     assert "a.test" in str(raised.value)
 
 
-def test_nothing_more_is_requested_once_the_answers_of_a_read_are_too_long() -> None:
+async def test_nothing_more_is_requested_once_the_answers_of_a_read_are_too_long() -> None:
     fetcher = FakeFetcher({f"{BASE}/list?page={page}": answer(BASE, entries(9)) for page in (1, 2)})
     api = SiteApi(tools(fetcher), BASE, most=200)
-
-    async def both() -> None:
-        assert len(await api.get("/list", list[Entry], page=1)) == 9
-        await api.get("/list", list[Entry], page=2)
-
+    assert len(await api.get("/list", list[Entry], page=1)) == 9
     with pytest.raises(ReadError) as raised:
-        asyncio.run(both())
+        await api.get("/list", list[Entry], page=2)
     assert (raised.value.cause, len(fetcher.asked)) == ("large", 1)
 
 

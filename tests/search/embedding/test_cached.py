@@ -45,10 +45,10 @@ class Counting:
 
 
 @given(st.lists(st.text(max_size=3), max_size=30), st.lists(st.text(max_size=3), max_size=30))
-def test_each_text_is_embedded_once_and_answered_each_time(first: list[str], second: list[str]) -> None:
+async def test_each_text_is_embedded_once_and_answered_each_time(first: list[str], second: list[str]) -> None:
     inner, kept = Counting(), Kept()
     for texts in (first, second, first):
-        found = asyncio.run(CachedEmbedder(inner, kept).embed(texts))
+        found = await CachedEmbedder(inner, kept).embed(texts)
         assert found == [f"document {text}".encode() for text in texts]
     assert sorted(inner.asked) == sorted({*first, *second})
 
@@ -59,15 +59,15 @@ def test_another_model_another_kind_and_another_text_are_no_match() -> None:
     assert {len(name) for name in names} == {32}
 
 
-def test_queries_are_not_kept() -> None:
+async def test_queries_are_not_kept() -> None:
     inner, kept = Counting(), Kept()
     for _ in range(2):
-        asyncio.run(CachedEmbedder(inner, kept).embed(["q"], "query"))
+        await CachedEmbedder(inner, kept).embed(["q"], "query")
     assert inner.asked == ["q", "q"]
     assert kept.vectors == {}
 
 
-def test_vectors_are_handed_over_part_by_part() -> None:
+async def test_vectors_are_handed_over_part_by_part() -> None:
     taken: list[tuple[int, bytes]] = []
     parts: list[int] = []
 
@@ -78,21 +78,21 @@ def test_vectors_are_handed_over_part_by_part() -> None:
     texts = [f"{number % 900}" for number in range(1000)]
     kept = Kept()
     for _ in range(2):  # the second time from the cache
-        asyncio.run(CachedEmbedder(Counting(), kept).embed_parts(texts, take))
+        await CachedEmbedder(Counting(), kept).embed_parts(texts, take)
         assert sorted(taken) == [(at, f"document {text}".encode()) for at, text in enumerate(texts)]
         assert len(parts) > 3
         taken.clear()
         parts.clear()
 
 
-def test_what_was_kept_before_a_failure_is_not_embedded_again() -> None:
+async def test_what_was_kept_before_a_failure_is_not_embedded_again() -> None:
     texts = [f"text {number}" for number in range(2000)]
     kept = Kept()
     broken = Counting(after=1100)
     with pytest.raises(ModelUnavailable):
-        asyncio.run(CachedEmbedder(broken, kept).embed(texts))
+        await CachedEmbedder(broken, kept).embed(texts)
     assert 0 < len(kept.vectors) <= 1100
     whole = Counting()
     before = len(kept.vectors)
-    assert len(asyncio.run(CachedEmbedder(whole, kept).embed(texts))) == 2000
+    assert len(await CachedEmbedder(whole, kept).embed(texts)) == 2000
     assert len(whole.asked) == 2000 - before

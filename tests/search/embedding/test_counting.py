@@ -118,6 +118,7 @@ def test_without_a_tokenizer_everything_is_estimated(
     assert measure.count("Hello world") == 2
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_chunks_of_real_documents_hold_what_the_model_takes(
     counter: TokenCounter, tokenizer: Tokenizer
 ) -> None:

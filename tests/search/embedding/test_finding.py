@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,8 @@ from tabane.search.embedding.recipe import DESCRIBING
 from tabane.search.embedding.universal_encoder import MODEL as USE
 from tabane.search.embedding.universal_encoder import REVISION
 from tabane.search.embedding.worker.bert import WeightsFile, bert_graph
-from tests.harness.patience import LONG
 from tests.search.embedding import tiny
 from tests.search.embedding.servers import FakeHub, FakeService
-
-Work = Callable[[ModelFinder, FakeHub], Awaitable[None]]
 
 
 def _published(folder: Path, seed: int = 1, prompts: bool = False) -> Path:
@@ -53,25 +50,19 @@ def _published(folder: Path, seed: int = 1, prompts: bool = False) -> Path:
     return folder
 
 
-def _run(tmp_path: Path, work: Work, fake: FakeHub | None = None, **more: Any) -> None:
-    async def run() -> None:
-        hub = fake or FakeHub()
-        async with asyncio.timeout(LONG), hub.serving() as url:
-            place = HubPlace(str(tmp_path / "cache"), url, offline=more.pop("offline", False))
-            made = ModelHub(place, pause=0.01, attempts=2, expected=DESCRIBING)
-            try:
-                await work(
-                    ModelFinder(
-                        made,
-                        str(tmp_path / "kept"),
-                        **{"package": lambda: None, "universal": lambda: None, **more},
-                    ),
-                    hub,
-                )
-            finally:
-                await made.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def open_finder(
+    tmp_path: Path, fake: FakeHub | None = None, **more: Any
+) -> AsyncIterator[tuple[ModelFinder, FakeHub]]:
+    fake = fake or FakeHub()
+    async with fake.serving() as url:
+        place = HubPlace(str(tmp_path / "cache"), url, offline=more.pop("offline", False))
+        hub = ModelHub(place, pause=0.01, attempts=2, expected=DESCRIBING)
+        packages = {"package": lambda: None, "universal": lambda: None, **more}
+        try:
+            yield ModelFinder(hub, str(tmp_path / "kept"), **packages), fake
+        finally:
+            await hub.close()
 
 
 async def _opened(found: FoundModel | NoModel, text: str, kind: Any = "document") -> tiny.Array:
@@ -89,12 +80,11 @@ def _cls(seed: int, text: str) -> tiny.Array:
     return tiny.unit(tiny.states(tiny.CONFIG, tiny.weights(seed), tokenizer.encode(text).ids)[0])
 
 
-def test_a_model_of_the_hub_is_fetched_and_runs_as_its_files_say(tmp_path: Path) -> None:
+async def test_a_model_of_the_hub_is_fetched_and_runs_as_its_files_say(tmp_path: Path) -> None:
     fake = FakeHub()
     fake.add("org/tiny", _published(tmp_path / "source", prompts=True))
     told: list[DownloadProgress] = []
-
-    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+    async with open_finder(tmp_path, fake) as (finder, hub):
         found = await finder.find(ModelChoice("org/tiny"), told.append)
         assert isinstance(found, FoundModel)
         assert found.recipe.pooling is Pooling.CLS
@@ -106,52 +96,42 @@ def test_a_model_of_the_hub_is_fetched_and_runs_as_its_files_say(tmp_path: Path)
         assert not {"README.md", "model.safetensors"} & fetched
         assert told[-1].here == told[-1].total > 0
 
-    _run(tmp_path, work, fake)
 
-
-def test_a_bert_without_a_graph_is_built_of_its_weights(tmp_path: Path) -> None:
+async def test_a_bert_without_a_graph_is_built_of_its_weights(tmp_path: Path) -> None:
     fake = FakeHub()
     fake.add("org/tiny", tiny.make(tmp_path / "source"))
-
-    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+    async with open_finder(tmp_path, fake) as (finder, _):
         found = await finder.find(ModelChoice("org/tiny", traits=ModelTraits(pooling=Pooling.CLS)))
         assert np.abs(await _opened(found, "a cat") - _cls(1, "a cat")).max() < 2e-6
 
-    _run(tmp_path, work, fake)
 
-
-def test_a_revision_that_is_named_is_the_one_that_is_used(tmp_path: Path) -> None:
+async def test_a_revision_that_is_named_is_the_one_that_is_used(tmp_path: Path) -> None:
     fake = FakeHub()
     fake.add("org/tiny", _published(tmp_path / "source"))
-
-    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+    async with open_finder(tmp_path, fake) as (finder, hub):
         await finder.find(ModelChoice(f"org/tiny@{'a' * 40}"))
         assert set(hub.fetched("listing")) == {"a" * 40}
 
-    _run(tmp_path, work, fake)
 
-
-def test_a_model_that_onnxruntime_cannot_run_is_missing_before_its_weights_are_fetched(
+async def test_a_model_that_onnxruntime_cannot_run_is_missing_before_its_weights_are_fetched(
     tmp_path: Path,
 ) -> None:
     fake = FakeHub()
     source = tiny.make(tmp_path / "source")
     (source / "config.json").write_text(json.dumps({**tiny.CONFIG, "model_type": "modernbert"}))
     fake.add("org/tiny", source)
-
-    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+    async with open_finder(tmp_path, fake) as (finder, hub):
         with pytest.raises(ModelMissing, match="no ONNX graph"):
             await finder.find(ModelChoice("org/tiny"))
         assert not any("safetensors" in what for what in hub.fetched("file"))
 
-    _run(tmp_path, work, fake)
 
-
-def test_auto_is_the_model_of_the_package_and_asks_nobody(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [{}, {"installed": lambda name: False}])
+async def test_auto_is_the_model_of_the_package_and_asks_nobody(tmp_path: Path, more: Any) -> None:
     fake = FakeHub()
     fake.add(FORMER, _published(tmp_path / "source"))
 
-    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+    async with open_finder(tmp_path, fake, universal=lambda: "/package", **more) as (finder, hub):
         found = await finder.find(ModelChoice(quantisation="int8"))
         assert isinstance(found, FoundModel)
         assert (found.recipe.model, found.recipe.quantisation) == (USE, "none")
@@ -159,30 +139,23 @@ def test_auto_is_the_model_of_the_package_and_asks_nobody(tmp_path: Path) -> Non
         assert (found.spec.loader, found.spec.folder) == ("use", "/package")
         assert hub.asked == []
 
-    _run(tmp_path, work, fake, universal=lambda: "/package")
-    _run(tmp_path, work, fake, universal=lambda: "/package", installed=lambda name: False)
 
-
-def test_auto_stays_with_the_model_that_an_earlier_version_downloaded(tmp_path: Path) -> None:
+async def test_auto_stays_with_the_model_that_an_earlier_version_downloaded(tmp_path: Path) -> None:
     fake = FakeHub()
     fake.add(FORMER, _published(tmp_path / "source"))
 
-    async def earlier(finder: ModelFinder, hub: FakeHub) -> None:
+    async with open_finder(tmp_path, fake) as (finder, _):
         await finder.find(ModelChoice(FORMER))
-
-    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+    async with open_finder(tmp_path, universal=lambda: "/package") as (finder, hub):
         found = await finder.find(ModelChoice())
         assert isinstance(found, FoundModel)
         assert found.recipe.model == FORMER
         assert found.recipe.pooling is Pooling.CLS
         assert hub.asked == []
 
-    _run(tmp_path, earlier, fake)
-    _run(tmp_path, work, universal=lambda: "/package")
 
-
-def test_the_universal_encoder_by_its_name_is_that_of_its_package(tmp_path: Path) -> None:
-    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+async def test_the_universal_encoder_by_its_name_is_that_of_its_package(tmp_path: Path) -> None:
+    async with open_finder(tmp_path, universal=lambda: "/package") as (finder, hub):
         for name in (USE, f"{USE}@{REVISION}"):
             found = await finder.find(ModelChoice(name))
             assert isinstance(found, FoundModel)
@@ -193,13 +166,10 @@ def test_the_universal_encoder_by_its_name_is_that_of_its_package(tmp_path: Path
             await finder.find(ModelChoice(USE, quantisation="int8"))
         assert hub.asked == []
 
-    _run(tmp_path, work, universal=lambda: "/package")
 
-
-def test_minilm_by_its_name_is_that_of_its_package_at_that_checksum(tmp_path: Path) -> None:
+async def test_minilm_by_its_name_is_that_of_its_package_at_that_checksum(tmp_path: Path) -> None:
     folder = str(tiny.make(tmp_path / "package"))
-
-    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+    async with open_finder(tmp_path, package=lambda: (folder, "c" * 64)) as (finder, hub):
         for name in (MINILM, f"{MINILM}@{'c' * 64}"):
             found = await finder.find(ModelChoice(name))
             assert isinstance(found, FoundModel)
@@ -208,11 +178,9 @@ def test_minilm_by_its_name_is_that_of_its_package_at_that_checksum(tmp_path: Pa
         with pytest.raises(ModelMissing):
             await finder.find(ModelChoice(f"{MINILM}@{'d' * 40}"))
 
-    _run(tmp_path, work, package=lambda: (folder, "c" * 64))
 
-
-def test_auto_without_anything_is_none_and_says_what_to_do(tmp_path: Path) -> None:
-    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+async def test_auto_without_anything_is_none_and_says_what_to_do(tmp_path: Path) -> None:
+    async with open_finder(tmp_path) as (finder, hub):
         found = await finder.find(ModelChoice())
         assert isinstance(found, NoModel)
         assert "Reinstall Tabane" in found.reason.render("en")
@@ -220,30 +188,27 @@ def test_auto_without_anything_is_none_and_says_what_to_do(tmp_path: Path) -> No
             await finder.find(ModelChoice(USE))
         assert hub.asked == []
 
-    _run(tmp_path, work)
 
-
-def test_a_model_that_was_named_is_never_replaced_by_another(tmp_path: Path) -> None:
-    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+async def test_a_model_that_was_named_is_never_replaced_by_another(tmp_path: Path) -> None:
+    async with open_finder(tmp_path, package=lambda: (str(tiny.make(tmp_path / "package")), "c")) as (
+        finder,
+        hub,
+    ):
         with pytest.raises(ModelMissing):
             await finder.find(ModelChoice("org/tiny"))
         hub.faults = [(503, {})] * 2
         with pytest.raises(ModelUnavailable):
             await finder.find(ModelChoice("org/tiny"))
 
-    _run(tmp_path, work, package=lambda: (str(tiny.make(tmp_path / "package")), "c"))
 
-
-def test_none_is_none(tmp_path: Path) -> None:
-    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+async def test_none_is_none(tmp_path: Path) -> None:
+    async with open_finder(tmp_path) as (finder, hub):
         assert isinstance(await finder.find(ModelChoice("none")), NoModel)
         assert hub.tokens == []
 
-    _run(tmp_path, work)
 
-
-def test_a_folder_is_a_model_whose_revision_is_its_checksum(tmp_path: Path) -> None:
-    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+async def test_a_folder_is_a_model_whose_revision_is_its_checksum(tmp_path: Path) -> None:
+    async with open_finder(tmp_path) as (finder, _):
         found = [
             await finder.find(ModelChoice(str(_published(tmp_path / f"m{seed}" / "tiny", seed))))
             for seed in (1, 2)
@@ -254,13 +219,10 @@ def test_a_folder_is_a_model_whose_revision_is_its_checksum(tmp_path: Path) -> N
         with pytest.raises(ModelMissing, match="no model folder"):
             await finder.find(ModelChoice(str(tmp_path / "nothing")))
 
-    _run(tmp_path, work)
 
-
-def test_int8_has_a_fingerprint_of_its_own(tmp_path: Path) -> None:
+async def test_int8_has_a_fingerprint_of_its_own(tmp_path: Path) -> None:
     folder = str(tiny.make(tmp_path / "tiny"))
-
-    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+    async with open_finder(tmp_path) as (finder, _):
         plain = await finder.find(ModelChoice(folder))
         small = await finder.find(ModelChoice(folder, quantisation="int8"))
         assert isinstance(plain, FoundModel)
@@ -269,48 +231,38 @@ def test_int8_has_a_fingerprint_of_its_own(tmp_path: Path) -> None:
         near = await _opened(plain, "a cat") @ await _opened(small, "a cat")
         assert 0.98 < near < 1 - 1e-9
 
-    _run(tmp_path, work)
 
-
-def test_int8_is_refused_where_it_cannot_be(tmp_path: Path) -> None:
+async def test_int8_is_refused_where_it_cannot_be(tmp_path: Path) -> None:
     wanted = ModelChoice(
         str(tiny.make(tmp_path / "tiny")), loader="sentence-transformers", quantisation="int8"
     )
-
-    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+    async with open_finder(tmp_path, installed=lambda name: True) as (finder, _):
         with pytest.raises(ConfigurationError, match="int8"):
             await finder.find(wanted)
 
-    _run(tmp_path, work, installed=lambda name: True)
 
-
-def test_sentence_transformers_runs_what_has_no_graph_where_it_is_installed(tmp_path: Path) -> None:
+async def test_sentence_transformers_runs_what_has_no_graph_where_it_is_installed(tmp_path: Path) -> None:
     fake = FakeHub()
     source = tiny.make(tmp_path / "source")
     (source / "config.json").write_text(json.dumps({**tiny.CONFIG, "model_type": "modernbert"}))
     (source / "modules.json").write_text("[]")
     fake.add("org/tiny", source)
-
-    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+    async with open_finder(tmp_path, fake, installed=lambda name: True) as (finder, hub):
         found = await finder.find(ModelChoice("org/tiny"))
         assert isinstance(found, FoundModel)
         assert found.spec is not None
         assert found.spec.loader == "sentence-transformers"
         assert "model.safetensors@0" in hub.fetched("file")
 
-    _run(tmp_path, work, fake, installed=lambda name: True)
 
-
-def test_a_server_is_used_without_asking_the_hub(tmp_path: Path) -> None:
-    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+async def test_a_server_is_used_without_asking_the_hub(tmp_path: Path) -> None:
+    async with open_finder(tmp_path) as (finder, hub):
         service = FakeService()
         async with service.serving() as url:
             found = await finder.find(ModelChoice("multilingual-e5-small", EmbeddingService(f"{url}/v1")))
             await _opened(found, "x", "query")
         assert service.asked[-1]["input"] == ["query: x"]
         assert hub.tokens == []
-
-    _run(tmp_path, work)
 
 
 def test_files_for_other_programs_are_left_out() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from tests.search.embedding.servers import FakeHub
 
 MODEL = "org/tiny"
 COMMIT = "a" * 40
-Work = Callable[[ModelHub, FakeHub], Awaitable[None]]
 
 
 def everything(paths: Sequence[str]) -> list[str]:
@@ -34,28 +34,25 @@ def _weights(found: ModelSnapshot) -> bytes:
     return Path(found.folder, "model.safetensors").read_bytes()
 
 
-def _run(tmp_path: Path, work: Work, fake: FakeHub | None = None, **more: Any) -> FakeHub:
+@asynccontextmanager
+async def open_hub(
+    tmp_path: Path, fake: FakeHub | None = None, **more: Any
+) -> AsyncIterator[tuple[ModelHub, FakeHub]]:
     hub = fake or FakeHub()
     if not hub.models:
         hub.add(MODEL, tiny.make(tmp_path / "source"))
-
-    async def run() -> None:
-        async with asyncio.timeout(LONG), hub.serving() as url:
-            options = {key: more.pop(key) for key in ("attempts", "expected") if key in more}
-            made = ModelHub(HubPlace(str(tmp_path / "cache"), url, **more), pause=0.01, **options)
-            try:
-                await work(made, hub)
-            finally:
-                await made.close()
-
-    asyncio.run(run())
-    return hub
+    async with asyncio.timeout(LONG), hub.serving() as url:
+        options = {key: more.pop(key) for key in ("attempts", "expected") if key in more}
+        made = ModelHub(HubPlace(str(tmp_path / "cache"), url, **more), pause=0.01, **options)
+        try:
+            yield made, hub
+        finally:
+            await made.close()
 
 
-def test_a_model_is_fetched_into_the_layout_that_all_programs_share(tmp_path: Path) -> None:
+async def test_a_model_is_fetched_into_the_layout_that_all_programs_share(tmp_path: Path) -> None:
     told: list[DownloadProgress] = []
-
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+    async with open_hub(tmp_path) as (hub, fake):
         found = await hub.get(MODEL, everything, told=told.append)
         assert (found.model, found.commit, list(found.paths)) == (MODEL, COMMIT, sorted(fake.models[MODEL]))
         place = tmp_path / "cache" / "models--org--tiny"
@@ -71,32 +68,26 @@ def test_a_model_is_fetched_into_the_layout_that_all_programs_share(tmp_path: Pa
         assert told[-1].here == told[-1].total == total
         assert [each.here for each in told] == sorted(each.here for each in told)
 
-    _run(tmp_path, work)
 
-
-def test_a_model_in_the_cache_needs_no_hub(tmp_path: Path) -> None:
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+async def test_a_model_in_the_cache_needs_no_hub(tmp_path: Path) -> None:
+    async with open_hub(tmp_path) as (hub, fake):
         first = await hub.get(MODEL, everything)
         fake.asked.clear()
         assert await hub.get(MODEL, everything) == first
         assert await hub.get(MODEL, everything, COMMIT) == first
         assert fake.asked == []
 
-    _run(tmp_path, work)
 
-
-def test_a_branch_stays_at_the_commit_it_was_first_fetched_at(tmp_path: Path) -> None:
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+async def test_a_branch_stays_at_the_commit_it_was_first_fetched_at(tmp_path: Path) -> None:
+    async with open_hub(tmp_path) as (hub, fake):
         first = await hub.get(MODEL, everything)
         fake.add(MODEL, tiny.make(tmp_path / "newer", seed=2), "b" * 40)
         assert await hub.get(MODEL, everything) == first
         assert (await hub.get(MODEL, everything, "v1")).commit == "b" * 40
 
-    _run(tmp_path, work)
 
-
-def test_what_was_broken_off_goes_on_from_where_it_was(tmp_path: Path) -> None:
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+async def test_what_was_broken_off_goes_on_from_where_it_was(tmp_path: Path) -> None:
+    async with open_hub(tmp_path) as (hub, fake):
         fake.cut = 1000
         found = await hub.get(MODEL, everything)
         assert _weights(found) == fake.models[MODEL]["model.safetensors"]
@@ -104,45 +95,36 @@ def test_what_was_broken_off_goes_on_from_where_it_was(tmp_path: Path) -> None:
         assert weights[0] == "model.safetensors@0"
         assert 0 < int(weights[1].rpartition("@")[2]) <= 1000
 
-    _run(tmp_path, work)
 
-
-def test_what_another_process_left_is_gone_on_with(tmp_path: Path) -> None:
+async def test_what_another_process_left_is_gone_on_with(tmp_path: Path) -> None:
     fake = FakeHub()
     fake.add(MODEL, tiny.make(tmp_path / "source"))
     content = fake.models[MODEL]["model.safetensors"]
     part = tmp_path / "cache/models--org--tiny/blobs" / f"{hashlib.sha256(content).hexdigest()}.incomplete"
     part.parent.mkdir(parents=True)
     part.write_bytes(content[:777])
-
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+    async with open_hub(tmp_path, fake) as (hub, fake):
         await hub.get(MODEL, everything)
         assert "model.safetensors@777" in fake.fetched("file")
 
-    _run(tmp_path, work, fake)
 
-
-def test_a_server_without_ranges_is_asked_for_all_of_it(tmp_path: Path) -> None:
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+async def test_a_server_without_ranges_is_asked_for_all_of_it(tmp_path: Path) -> None:
+    async with open_hub(tmp_path) as (hub, fake):
         fake.cut, fake.no_ranges = 1000, True
         found = await hub.get(MODEL, everything)
         assert _weights(found) == fake.models[MODEL]["model.safetensors"]
 
-    _run(tmp_path, work)
 
-
-def test_a_server_that_always_breaks_off_is_given_up(tmp_path: Path) -> None:
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+async def test_a_server_that_always_breaks_off_is_given_up(tmp_path: Path) -> None:
+    async with open_hub(tmp_path) as (hub, fake):
         fake.cut, fake.cuts, fake.no_ranges = 1000, 100, True
         with pytest.raises(ModelUnavailable):
             await hub.get(MODEL, everything)
 
-    _run(tmp_path, work)
-
 
 @pytest.mark.parametrize("path", ["model.safetensors", "config.json"])
-def test_content_that_is_not_what_was_promised_is_refused(tmp_path: Path, path: str) -> None:
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+async def test_content_that_is_not_what_was_promised_is_refused(tmp_path: Path, path: str) -> None:
+    async with open_hub(tmp_path) as (hub, fake):
         files = fake.models[MODEL]
         listed = [fake._sibling(name, content) for name, content in files.items()]
         fake.altered = {"siblings": listed}
@@ -154,18 +136,14 @@ def test_content_that_is_not_what_was_promised_is_refused(tmp_path: Path, path: 
         fake.altered = {}
         await hub.get(MODEL, everything)
 
-    _run(tmp_path, work)
 
-
-def test_a_file_that_is_longer_than_promised_is_refused(tmp_path: Path) -> None:
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+async def test_a_file_that_is_longer_than_promised_is_refused(tmp_path: Path) -> None:
+    async with open_hub(tmp_path) as (hub, fake):
         listed = [fake._sibling(name, content) for name, content in fake.models[MODEL].items()]
         fake.altered = {"siblings": listed}
         fake.models[MODEL]["config.json"] += b" "
         with pytest.raises(ModelError, match="longer than announced"):
             await hub.get(MODEL, everything)
-
-    _run(tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -179,82 +157,67 @@ def test_a_file_that_is_longer_than_promised_is_refused(tmp_path: Path) -> None:
         {"siblings": [{"rfilename": "config.json", "size": -1, "blobId": "a" * 40}]},
     ],
 )
-def test_a_listing_that_would_lead_elsewhere_is_refused(tmp_path: Path, altered: dict[str, Any]) -> None:
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+async def test_a_listing_that_would_lead_elsewhere_is_refused(
+    tmp_path: Path, altered: dict[str, Any]
+) -> None:
+    async with open_hub(tmp_path) as (hub, fake):
         fake.altered = altered
         with pytest.raises(ModelError, match="is not valid"):
             await hub.get(MODEL, everything)
 
-    _run(tmp_path, work)
-
 
 @pytest.mark.parametrize("name", ["../x", "a/../b", "a/b/c", "/etc", "", "a--b/c", "a b"])
-def test_what_is_no_name_of_a_model_is_asked_of_nobody(tmp_path: Path, name: str) -> None:
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+async def test_what_is_no_name_of_a_model_is_asked_of_nobody(tmp_path: Path, name: str) -> None:
+    async with open_hub(tmp_path) as (hub, fake):
         for model, revision in ((name, "main"), (MODEL, name)):
             with pytest.raises(ModelMissing, match="not the name"):
                 await hub.get(model, everything, revision)
         assert fake.tokens == []
 
-    _run(tmp_path, work)
 
-
-def test_faults_that_pass_are_waited_out(tmp_path: Path) -> None:
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+async def test_faults_that_pass_are_waited_out(tmp_path: Path) -> None:
+    async with open_hub(tmp_path) as (hub, fake):
         fake.faults = [(503, {}), (429, {"Retry-After": "0"}), (500, {})]
         assert (await hub.get(MODEL, everything)).commit == COMMIT
 
-    _run(tmp_path, work)
 
-
-def test_a_hub_that_stays_away_is_unavailable(tmp_path: Path) -> None:
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+async def test_a_hub_that_stays_away_is_unavailable(tmp_path: Path) -> None:
+    async with open_hub(tmp_path, attempts=3) as (hub, fake):
         fake.faults = [(503, {})] * 3
         with pytest.raises(ModelUnavailable, match="HTTP 503"):
             await hub.get(MODEL, everything)
         assert fake.faults == []
 
-    _run(tmp_path, work, attempts=3)
-
 
 @pytest.mark.parametrize(("status", "said"), [(404, "has no org/tiny"), (401, "HF_TOKEN"), (403, "HF_TOKEN")])
-def test_a_model_that_is_not_given_is_missing(tmp_path: Path, status: int, said: str) -> None:
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+async def test_a_model_that_is_not_given_is_missing(tmp_path: Path, status: int, said: str) -> None:
+    async with open_hub(tmp_path) as (hub, fake):
         fake.faults = [(status, {})]
         with pytest.raises(ModelMissing, match=said):
             await hub.get(MODEL, everything)
 
-    _run(tmp_path, work)
 
-
-def test_the_token_goes_along(tmp_path: Path) -> None:
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+async def test_the_token_goes_along(tmp_path: Path) -> None:
+    async with open_hub(tmp_path, token="sesame") as (hub, fake):
         await hub.get(MODEL, everything)
         assert set(fake.tokens) == {"Bearer sesame"}
         assert "sesame" not in repr(hub.place)
 
-    _run(tmp_path, work, token="sesame")
 
-
-def test_offline_only_the_cache_is_asked(tmp_path: Path) -> None:
-    async def fetch(hub: ModelHub, fake: FakeHub) -> None:
+async def test_offline_only_the_cache_is_asked(tmp_path: Path) -> None:
+    async with open_hub(tmp_path) as (hub, _):
         await hub.get(MODEL, everything)
-
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+    async with open_hub(tmp_path, offline=True) as (hub, fake):
         assert (await hub.get(MODEL, everything)).commit == COMMIT
         with pytest.raises(ModelMissing, match="HF_HUB_OFFLINE"):
             await hub.get("org/other", everything)
         assert fake.tokens == []
 
-    _run(tmp_path, fetch)
-    _run(tmp_path, work, offline=True)
 
-
-def test_a_cache_in_which_another_program_left_half_is_completed(tmp_path: Path) -> None:
-    async def half(hub: ModelHub, fake: FakeHub) -> None:
+async def test_a_cache_in_which_another_program_left_half_is_completed(tmp_path: Path) -> None:
+    async with open_hub(tmp_path) as (hub, _):
         await hub.get(MODEL, lambda paths: [path for path in paths if path != "sentence_bert_config.json"])
-
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+    async with open_hub(tmp_path, expected=("sentence_bert_config.json", "modules.json")) as (hub, fake):
         found = await hub.get(MODEL, everything)
         assert "sentence_bert_config.json" in found.paths
         assert fake.fetched("file") == ["sentence_bert_config.json@0"]
@@ -263,12 +226,9 @@ def test_a_cache_in_which_another_program_left_half_is_completed(tmp_path: Path)
         await hub.get(MODEL, everything)
         assert fake.asked == []
 
-    _run(tmp_path, half)
-    _run(tmp_path, work, expected=("sentence_bert_config.json", "modules.json"))
 
-
-def test_two_at_once_fetch_a_file_once(tmp_path: Path) -> None:
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+async def test_two_at_once_fetch_a_file_once(tmp_path: Path) -> None:
+    async with open_hub(tmp_path) as (hub, fake):
         other = ModelHub(hub.place)
         try:
             one, two = await asyncio.gather(hub.get(MODEL, everything), other.get(MODEL, everything))
@@ -277,17 +237,12 @@ def test_two_at_once_fetch_a_file_once(tmp_path: Path) -> None:
         assert one == two
         assert sorted(fake.fetched("file")) == sorted(f"{path}@0" for path in fake.models[MODEL])
 
-    _run(tmp_path, work)
 
-
-def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+async def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
-
-    async def work(hub: ModelHub, fake: FakeHub) -> None:
+    async with open_hub(tmp_path) as (hub, _):
         with pytest.raises(ModelError, match="cannot be stored"):
             await hub.get(MODEL, everything)
-
-    _run(tmp_path, work)
 
 
 @pytest.mark.parametrize(

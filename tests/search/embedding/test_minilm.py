@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from tabane.search.embedding.embedder import Embedder
-from tabane.search.embedding.model_files import HubPlace, minilm
-from tabane.search.embedding.model_finder import MINILM, FoundModel, ModelChoice, ModelFinder
-from tabane.search.embedding.model_hub import ModelHub
+from tabane.search.embedding.model_files import minilm
+from tabane.search.embedding.model_finder import MINILM, ModelChoice
 from tabane.search.embedding.worker.bert import WeightsFile
 from tests.search.embedding import tiny
 
@@ -31,33 +26,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("kept")
 
 
-T = TypeVar("T")
-
-
-def _opened(kept: Path, wanted: ModelChoice, work: Callable[[Embedder], Awaitable[T]]) -> T:
-    async def run() -> T:
-        finder = ModelFinder(ModelHub(HubPlace(str(kept / "hub"), offline=True)), str(kept))
-        found = await finder.find(wanted)
-        assert isinstance(found, FoundModel)
-        embedder = await found.open(os.environ)
-        try:
-            return await work(embedder)
-        finally:
-            await embedder.close()
-
-    return asyncio.run(run())
-
-
-def _with(kept: Path, texts: list[str], wanted: ModelChoice) -> tuple[tiny.Array, Embedder]:
-    async def run(embedder: Embedder) -> tuple[tiny.Array, Embedder]:
-        return tiny.floats(await embedder.embed(texts)), embedder
-
-    return _opened(kept, wanted, run)
-
-
 def _embedded(kept: Path, texts: list[str], quantisation: str = "none") -> tiny.Array:
     wanted = ModelChoice(MINILM, quantisation="int8" if quantisation == "int8" else "none", threads=2)
-    return _with(kept, texts, wanted)[0]
+    return tiny.embedded(kept, wanted, texts)
 
 
 def test_the_weights_are_those_of_the_hub() -> None:
@@ -69,6 +40,7 @@ def test_the_weights_are_those_of_the_hub() -> None:
         assert hashlib.file_digest(file, "sha256").hexdigest() == WEIGHTS
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_similarities_are_those_of_the_quickstart(kept: Path) -> None:
     """https://sbert.net/docs/quickstart.html, to the four digits that are printed there."""
     texts = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
@@ -77,6 +49,7 @@ def test_similarities_are_those_of_the_quickstart(kept: Path) -> None:
     assert np.abs(found @ found.T - published).max() <= 0.5e-4 + 1e-6
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_similarities_are_those_of_the_page_on_textual_similarity(kept: Path) -> None:
     """https://sbert.net/docs/sentence_transformer/usage/semantic_textual_similarity.html"""
     some = ["The new movie is awesome", "The cat sits outside", "A man is playing guitar"]
@@ -86,6 +59,7 @@ def test_similarities_are_those_of_the_page_on_textual_similarity(kept: Path) ->
     assert np.abs(found[:3] @ found[3:].T - published).max() <= 0.5e-4 + 1e-6
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_vectors_are_those_of_bert_in_float64(kept: Path) -> None:
     texts = ["", "A hub for tools.", "日本語の文", "The quick brown fox jumps over the lazy dog. " * 60]
     place = minilm()
@@ -129,7 +103,8 @@ def test_hits_are_those_of_the_page_on_semantic_search(kept: Path) -> None:
         assert np.abs(question[list(scores)] - list(scores.values())).max() <= 0.5e-4 + 1e-6
 
 
-def test_a_text_has_the_same_vector_alone_and_among_others(kept: Path) -> None:
+@pytest.mark.heavy("a real embedding model")
+async def test_a_text_has_the_same_vector_alone_and_among_others(kept: Path) -> None:
     """Padding, batches and their order change nothing: what is cached by text must not depend on them."""
     texts = [
         "tools",
@@ -139,14 +114,10 @@ def test_a_text_has_the_same_vector_alone_and_among_others(kept: Path) -> None:
         "naïve café — 東京 🙂",
         *(" ".join(["word"] * length) for length in range(1, 250, 12)),
     ]
-
-    async def run(embedder: Embedder) -> tuple[tiny.Array, tiny.Array, tiny.Array]:
+    async with tiny.installed(kept, ModelChoice(MINILM, threads=2)) as embedder:
         together = tiny.floats(await embedder.embed(texts))
-        alone = [tiny.floats(await embedder.embed([text]))[0] for text in texts]
+        alone = np.stack([tiny.floats(await embedder.embed([text]))[0] for text in texts])
         backwards = tiny.floats(await embedder.embed(texts[::-1]))[::-1]
-        return together, np.stack(alone), backwards
-
-    together, alone, backwards = _opened(kept, ModelChoice(MINILM, threads=2), run)
     assert np.abs(together - alone).max() < 1e-5
     assert np.abs(together - backwards).max() < 1e-5
 
@@ -175,6 +146,7 @@ def test_what_is_behind_the_longest_length_does_not_count(kept: Path) -> None:
     assert found[0] @ found[2] < 0.9999
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_int8_stays_near(kept: Path) -> None:
     """Measured: cosine .9934 on the mean, .988 at least; likeness of two texts .037 away at most."""
     given = json.loads((Path(__file__).parents[1] / "quality" / "corpus.json").read_text("utf-8"))
@@ -187,7 +159,8 @@ def test_int8_stays_near(kept: Path) -> None:
     assert np.abs(exact @ exact.T - eighth @ eighth.T).max() < 0.06
 
 
-def test_it_says_what_it_is(kept: Path) -> None:
-    found, embedder = _with(kept, ["a"], ModelChoice(MINILM, threads=1))
+async def test_it_says_what_it_is(kept: Path) -> None:
+    async with tiny.installed(kept, ModelChoice(MINILM, threads=1)) as embedder:
+        found = tiny.floats(await embedder.embed(["a"]))
     assert embedder.dimension == found.shape[1] == 384
     assert embedder.fingerprint.startswith(f"{MINILM}#")

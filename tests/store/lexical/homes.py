@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Iterable
 
 from tabane.search.engine import Collection, EngineHits, LexicalQuery
 from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.lexical.lexical_index import LexicalIndex, open_lexical
-from tabane.store.store import Store
+from tabane.store.lexical.lexical_index import LexicalIndex
 
 BODY = Shape("notes", (TextField("body"),))
-
-
-@asynccontextmanager
-async def embedded(home: Path, shape: Shape) -> AsyncIterator[Collection]:
-    store = await Store.open(str(home), "test", lexical=open_lexical)
-    try:
-        yield await store.collection(shape)
-    finally:
-        await store.close()
-
-
-def with_one(work: Callable[[Collection], Awaitable[None]], shape: Shape = BODY) -> None:
-    """Run ``work`` over a collection that is empty."""
-
-    async def run() -> None:
-        with tempfile.TemporaryDirectory() as home:
-            async with embedded(Path(home), shape) as collection:
-                await work(collection)
-
-    asyncio.run(run())
 
 
 def lexical(collection: Collection) -> LexicalIndex:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record, Shape, TextField
 from tabane.store.collection import StoredCollection
 from tabane.store.lexical.lexical_index import LexicalIndex
-from tabane.store.store import Store
+from tests.store.opening import embedded
 
 SHAPE = Shape("notes", (TextField("body"),))
 MANY = [Record(key=str(number), texts={"body": f"rain number{number}"}) for number in range(300)]
@@ -33,47 +34,39 @@ class Counted:
         return text.split()
 
 
-async def _opened(home: Path, dictionary: Counted) -> tuple[Store, StoredCollection]:
+@asynccontextmanager
+async def open_collection(home: Path, dictionary: Counted) -> AsyncIterator[StoredCollection]:
     async def lexical(folder: str, table: Any) -> LexicalIndex:
         return await LexicalIndex.open(folder, table, dictionary)
 
-    store = await Store.open(str(home), "test", lexical=lexical)
-    return store, await store.collection(SHAPE)
+    async with embedded(home, SHAPE, lexical=lexical) as collection:
+        yield collection
 
 
-def test_the_texts_of_a_large_exchange_are_cut_once_and_before_it_is_done(tmp_path: Path) -> None:
-    async def run() -> tuple[list[str], list[str], int]:
-        dictionary = Counted()
-        store, collection = await _opened(tmp_path, dictionary)
-        try:
-            await collection.exchange(MANY)
-            exchanged = list(dictionary.texts)
-            dictionary.texts.clear()
-            hits = await collection.search(LexicalQuery("rain"), EVERYTHING, 10)
-            assert collection.lexical is not None
-            await collection.lexical.agrees()  # by now all of it is in the index
-            return exchanged, dictionary.texts, hits.total
-        finally:
-            await store.close()
-
-    exchanged, later, found = asyncio.run(run())
+async def test_the_texts_of_a_large_exchange_are_cut_once_and_before_it_is_done(tmp_path: Path) -> None:
+    dictionary = Counted()
+    async with open_collection(tmp_path, dictionary) as collection:
+        await collection.exchange(MANY)
+        exchanged = list(dictionary.texts)
+        dictionary.texts.clear()
+        hits = await collection.search(LexicalQuery("rain"), EVERYTHING, 10)
+        assert collection.lexical is not None
+        await collection.lexical.agrees()  # by now all of it is in the index
+        later = list(dictionary.texts)
     assert sorted(exchanged) == sorted(record.texts["body"] for record in MANY)
-    assert found == len(MANY)
+    assert hits.total == len(MANY)
     assert [text for text in later if text.startswith("rain number")] == []
 
 
-def test_what_is_found_is_what_came_last_even_where_an_exchange_is_refused_between(tmp_path: Path) -> None:
-    async def run() -> list[int]:
-        store, collection = await _opened(tmp_path, Counted())
-        try:
-            await collection.exchange(MANY)
-            with pytest.raises(BadArguments):
-                await collection.exchange(MANY, [MANY[0].key])
-            later = [Record(key=each.key, texts={"body": "snow"}) for each in MANY[:150]]
-            await collection.exchange(later, [each.key for each in MANY[150:250]])
-            asked = [LexicalQuery(word) for word in ("rain", "snow", "number20", "number299")]
-            return [(await collection.search(each, EVERYTHING, 10)).total for each in asked]
-        finally:
-            await store.close()
-
-    assert asyncio.run(run()) == [50, 150, 0, 1]
+async def test_what_is_found_is_what_came_last_even_where_an_exchange_is_refused_between(
+    tmp_path: Path,
+) -> None:
+    async with open_collection(tmp_path, Counted()) as collection:
+        await collection.exchange(MANY)
+        with pytest.raises(BadArguments):
+            await collection.exchange(MANY, [MANY[0].key])
+        later = [Record(key=each.key, texts={"body": "snow"}) for each in MANY[:150]]
+        await collection.exchange(later, [each.key for each in MANY[150:250]])
+        asked = [LexicalQuery(word) for word in ("rain", "snow", "number20", "number299")]
+        found = [(await collection.search(each, EVERYTHING, 10)).total for each in asked]
+    assert found == [50, 150, 0, 1]

@@ -12,12 +12,12 @@ import pytest
 
 from tabane.engines.text_spaces import JoinedAnalysis, RecordAnalyzer
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.collection import StoredCollection
 from tabane.store.lexical.analysis_requests import AnalysisRequest, packed_request, read_answer
 from tabane.store.lexical.analysis_worker import AnalysisWorker
 from tabane.store.lexical.bulk_analysis import MANY, PART, AnalysisProcess, EntryAnalysis
 from tabane.store.lexical.memory_segment import MemorySegment, SegmentEntry
-from tests.store.lexical.homes import BODY, bodies, embedded, found, lexical, with_one
+from tests.store.lexical.homes import BODY, bodies, found, lexical
+from tests.store.opening import indexed
 
 SHAPE = Shape("notes", (TextField("title"), TextField("body")))
 TEXTS = ("Rain over 東京タワー", "", "サーバー、がある e-mail\u3000read_file", "…")
@@ -70,41 +70,33 @@ def test_a_memory_segment_has_the_same_tokens_whether_a_process_or_nobody_made_t
         assert (one.counts, one.places, one.lengths) == (other.counts, other.places, other.lengths)
 
 
-def test_texts_are_analyzed_here_after_the_process_cannot_be_asked() -> None:
+async def test_texts_are_analyzed_here_after_the_process_cannot_be_asked() -> None:
     analyst, entries = RecordAnalyzer(SHAPE, None), _entries(2 * PART)
-
-    async def run() -> list[JoinedAnalysis]:
-        process = AnalysisProcess(analyst)
-        await process.close()
-        analysis = EntryAnalysis(analyst, process)
-        return await asyncio.to_thread(
-            lambda: [tokens for _, tokens in analysis.tokens_of_bulk(iter(entries))]
-        )
-
-    assert asyncio.run(run()) == [analyst.joined(entry.record.texts) for entry in entries]
+    process = AnalysisProcess(analyst)
+    await process.close()
+    analysis = EntryAnalysis(analyst, process)
+    found = await asyncio.to_thread(lambda: [tokens for _, tokens in analysis.tokens_of_bulk(iter(entries))])
+    assert found == [analyst.joined(entry.record.texts) for entry in entries]
 
 
-def test_texts_are_analyzed_all_the_same_if_the_process_dies() -> None:
+async def test_texts_are_analyzed_all_the_same_if_the_process_dies() -> None:
     analyst, entries = RecordAnalyzer(SHAPE, None), _entries(6 * PART)
+    process = AnalysisProcess(analyst)
 
-    async def run() -> list[JoinedAnalysis]:
-        process = AnalysisProcess(analyst)
+    def work() -> list[JoinedAnalysis]:
+        tokens = []
+        for number, (_, each) in enumerate(EntryAnalysis(analyst, process).tokens_of_bulk(entries)):
+            if number % (2 * PART) == 1:
+                for pid in process.pool.pids:
+                    os.kill(pid, signal.SIGKILL)
+            tokens.append(each)
+        return tokens
 
-        def work() -> list[JoinedAnalysis]:
-            tokens = []
-            for number, (_, each) in enumerate(EntryAnalysis(analyst, process).tokens_of_bulk(entries)):
-                if number % (2 * PART) == 1:
-                    for pid in process.pool.pids:
-                        os.kill(pid, signal.SIGKILL)
-                tokens.append(each)
-            return tokens
-
-        try:
-            return await asyncio.to_thread(work)
-        finally:
-            await process.close()
-
-    assert asyncio.run(run()) == [analyst.joined(entry.record.texts) for entry in entries]
+    try:
+        found = await asyncio.to_thread(work)
+    finally:
+        await process.close()
+    assert found == [analyst.joined(entry.record.texts) for entry in entries]
 
 
 def test_a_process_with_another_dictionary_analyzes_nothing() -> None:
@@ -126,10 +118,9 @@ def test_a_process_with_another_dictionary_analyzes_nothing() -> None:
     assert read_answer(AnalysisWorker().respond(request)) is None
 
 
-def test_all_records_of_a_bulk_are_found_while_it_is_indexed_and_afterwards() -> None:
+async def test_all_records_of_a_bulk_are_found_while_it_is_indexed_and_afterwards() -> None:
     texts = [f"rain{number % 7} 東京{number % 5}" for number in range(4 * MANY)]
-
-    async def work(collection: StoredCollection) -> None:
+    async with indexed(shape=BODY) as collection:
         await collection.upsert(bodies(texts))
         wanted = sum(text.startswith("rain3 ") for text in texts)
         assert len(await found(collection, "rain3", limit=1000)) == wanted
@@ -138,15 +129,13 @@ def test_all_records_of_a_bulk_are_found_while_it_is_indexed_and_afterwards() ->
         assert len(await found(collection, "rain3", limit=1000)) == wanted
         assert await collection.agrees()
 
-    with_one(work)  # type: ignore[arg-type]
-
 
 async def test_an_index_that_is_closed_within_a_bulk_is_complete_after_the_next_opening(
     tmp_path: Path,
 ) -> None:
-    async with embedded(tmp_path, BODY) as collection:
+    async with indexed(tmp_path, BODY) as collection:
         await collection.upsert(bodies([f"rain{number}" for number in range(4 * MANY)]))
-    async with embedded(tmp_path, BODY) as collection:
+    async with indexed(tmp_path, BODY) as collection:
         assert await found(collection, f"rain{MANY + 1}") == [f"k{MANY + 1:03}"]
         assert await lexical(collection).agrees()
         assert lexical(collection).indexed == 4 * MANY

@@ -1,4 +1,4 @@
-"""The embedded engine keeps the contracts of indexes, from its tail and from its index alike."""
+"""The indexed engine keeps the contracts of indexes, from its tail and from its index alike."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from tabane.search.engine import Collection
 from tabane.search.records import Record, Shape
 from tests.store.contract import RecordsContract
 from tests.store.lexical.contract import LexicalContract, SubstringContract
-from tests.store.lexical.homes import embedded, lexical
+from tests.store.lexical.homes import lexical
+from tests.store.opening import indexed
+
+pytestmark = pytest.mark.heavy("thousands of records")
 
 
 @asynccontextmanager
 async def settled(home: Path, shape: Shape) -> AsyncIterator[Collection]:
     """A collection that has every write in its index before it goes on."""
-    async with embedded(home, shape) as collection:
+    async with indexed(home, shape) as collection:
         upsert, delete = collection.upsert, collection.delete
 
         async def upserted(records: Sequence[Record], models: Mapping[str, str] | None = None) -> list[bool]:
@@ -35,11 +40,11 @@ async def settled(home: Path, shape: Shape) -> AsyncIterator[Collection]:
 
 
 class TestRecords(RecordsContract):
-    engine = staticmethod(embedded)
+    engine = staticmethod(indexed)
 
 
 class TestTail(LexicalContract, SubstringContract):
-    engine = staticmethod(embedded)
+    engine = staticmethod(indexed)
 
 
 class TestIndex(LexicalContract, SubstringContract):

@@ -6,7 +6,6 @@ import asyncio
 import os
 import random
 import shutil
-from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,26 +18,13 @@ from tabane.store.lexical.lexical_index import LexicalIndex
 from tabane.store.store import Store
 from tests.harness.patience import LONG
 from tests.store.dying import Nursery
-from tests.store.lexical.homes import BODY, bodies, embedded, found, lexical
+from tests.store.lexical.homes import BODY, bodies, found, lexical
 from tests.store.model import all_of
+from tests.store.opening import indexed
 from tests.store.shapes import SHAPE
 
 ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "60")) // 2
 _PER_HOME = 20
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as nursery:
-        yield nursery
-
-
-def session(home: Path, work: Callable[[Collection], Awaitable[None]], shape: Shape = SHAPE) -> None:
-    async def run() -> None:
-        async with embedded(home, shape) as collection:
-            await work(collection)
-
-    asyncio.run(run())
 
 
 def folder(home: Path) -> Path:
@@ -59,7 +45,8 @@ async def says_the_truth(collection: Collection) -> None:
     assert await lexical(collection).agrees()
 
 
-def test_a_process_killed_while_indexing_leaves_index_and_truth_in_agreement(
+@pytest.mark.heavy("kills real processes, many times")
+async def test_a_process_killed_while_indexing_leaves_index_and_truth_in_agreement(
     nursery: Nursery, tmp_path: Path
 ) -> None:
     chance = random.Random(11)
@@ -72,7 +59,8 @@ def test_a_process_killed_while_indexing_leaves_index_and_truth_in_agreement(
             assert child.ended == -9
             if chance.random() < 0.3:
                 damage(folder(home), chance)
-            session(home, says_the_truth)
+            async with indexed(home) as collection:
+                await says_the_truth(collection)
         shutil.rmtree(home)
 
 
@@ -97,24 +85,22 @@ def damage(index: Path, chance: random.Random) -> None:
     "ending", ["idx", "term", "pos", "fast", "fieldnorm", "store", "meta.json", "standing.json"]
 )
 @pytest.mark.parametrize("how", ["gone", "cut", "empty"])
-def test_an_index_whose_files_are_damaged_is_made_anew(tmp_path: Path, ending: str, how: str) -> None:
+async def test_an_index_whose_files_are_damaged_is_made_anew(tmp_path: Path, ending: str, how: str) -> None:
     records = bodies(f"東京 note {number} " for number in range(50))
-
-    async def fill(collection: Collection) -> None:
+    async with indexed(tmp_path, SHAPE) as collection:
         await collection.upsert(records)
         await lexical(collection).settled()
-
-    session(tmp_path, fill, SHAPE)
     for victim in [path for path in folder(tmp_path).iterdir() if path.name.endswith(ending)]:
         if how == "gone":
             victim.unlink()
         else:
             os.truncate(victim, victim.stat().st_size // 2 if how == "cut" else 0)
-    session(tmp_path, says_the_truth)
+    async with indexed(tmp_path) as collection:
+        await says_the_truth(collection)
 
 
-def test_an_index_can_be_made_anew_while_it_is_searched(tmp_path: Path) -> None:
-    async def work(collection: Collection) -> None:
+async def test_an_index_can_be_made_anew_while_it_is_searched(tmp_path: Path) -> None:
+    async with indexed(tmp_path) as collection:
         await collection.upsert(bodies(f"東京 note {number} " for number in range(50)))
         await lexical(collection).settled()
         await lexical(collection).remake()
@@ -123,11 +109,10 @@ def test_an_index_can_be_made_anew_while_it_is_searched(tmp_path: Path) -> None:
         await lexical(collection).settled()
         await says_the_truth(collection)
 
-    session(tmp_path, work)
 
-
-def test_an_index_that_is_taken_away_while_it_is_open_is_made_anew(tmp_path: Path) -> None:
-    async def work(collection: Collection) -> None:
+@pytest.mark.heavy("kills real processes, many times")
+async def test_an_index_that_is_taken_away_while_it_is_open_is_made_anew(tmp_path: Path) -> None:
+    async with indexed(tmp_path) as collection:
         await collection.upsert(bodies(f"東京 note {number} " for number in range(50)))
         await lexical(collection).settled()
         shutil.rmtree(folder(tmp_path))
@@ -137,80 +122,64 @@ def test_an_index_that_is_taken_away_while_it_is_open_is_made_anew(tmp_path: Pat
                 assert "new" in await found(collection, "7")
         await says_the_truth(collection)
 
-    session(tmp_path, work)
 
-
-def test_compaction_takes_what_is_gone_out_of_the_index(tmp_path: Path) -> None:
+async def test_compaction_takes_what_is_gone_out_of_the_index(tmp_path: Path) -> None:
     def size() -> int:
         return sum(path.stat().st_size for path in folder(tmp_path).iterdir())
 
-    async def fill(collection: Collection) -> None:
+    async with indexed(tmp_path) as collection:
         for first in range(0, 4000, 1000):
             numbers = range(first, first + 1000)
             await collection.upsert(
                 [Record(key=f"k{number}", texts={"body": f"東京 note {number} "}) for number in numbers]
             )
             await lexical(collection).settled()
-
-    async def shrink(collection: Collection) -> None:
+    before = size()
+    async with indexed(tmp_path) as collection:
         await collection.delete([f"k{number}" for number in range(4000) if number % 40])
         await lexical(collection).settled()
-        await collection.compact()  # type: ignore[attr-defined]
+        await collection.compact()
         await says_the_truth(collection)
-
-    session(tmp_path, fill)
-    before = size()
-    session(tmp_path, shrink)
     assert size() < before / 4
 
 
-def test_an_index_that_was_put_back_from_earlier_is_caught_up(tmp_path: Path) -> None:
-    async def fill(collection: Collection) -> None:
+async def test_an_index_that_was_put_back_from_earlier_is_caught_up(tmp_path: Path) -> None:
+    async with indexed(tmp_path) as collection:
         await collection.upsert(bodies(f"東京 note {number} " for number in range(50)))
         await lexical(collection).settled()
-
-    async def change(collection: Collection) -> None:
+    shutil.copytree(folder(tmp_path), tmp_path / "earlier")
+    async with indexed(tmp_path) as collection:
         await collection.delete([f"k{number:03}" for number in range(0, 50, 3)])
         await collection.upsert(bodies(f"東京 note {number + 7} " for number in range(10)))
-        await collection.compact()  # type: ignore[attr-defined]
-
-    session(tmp_path, fill)
-    shutil.copytree(folder(tmp_path), tmp_path / "earlier")
-    session(tmp_path, change)
+        await collection.compact()
     shutil.rmtree(folder(tmp_path))
     shutil.copytree(tmp_path / "earlier", folder(tmp_path))
-    session(tmp_path, says_the_truth)
+    async with indexed(tmp_path) as collection:
+        await says_the_truth(collection)
 
 
-def test_a_truth_that_was_put_back_from_earlier_has_an_index_of_its_own(tmp_path: Path) -> None:
-    async def fill(collection: Collection) -> None:
+async def test_a_truth_that_was_put_back_from_earlier_has_an_index_of_its_own(tmp_path: Path) -> None:
+    async with indexed(tmp_path) as collection:
         await collection.upsert(bodies(f"東京 note {number} " for number in range(50)))
-
-    async def change(collection: Collection) -> None:
+    shutil.copy(tmp_path / "test.db", tmp_path / "earlier.db")
+    async with indexed(tmp_path) as collection:
         await collection.delete(["k001"])
         await collection.upsert(bodies(f"東京 note {number + 100} " for number in range(20)))
-
-    session(tmp_path, fill)
-    shutil.copy(tmp_path / "test.db", tmp_path / "earlier.db")
-    session(tmp_path, change)
     shutil.copy(tmp_path / "earlier.db", tmp_path / "test.db")
-    session(tmp_path, says_the_truth)
+    async with indexed(tmp_path) as collection:
+        await says_the_truth(collection)
 
 
-def test_a_shape_that_changed_has_an_index_of_its_own(tmp_path: Path) -> None:
-    async def fill(collection: Collection) -> None:
+async def test_a_shape_that_changed_has_an_index_of_its_own(tmp_path: Path) -> None:
+    async with indexed(tmp_path, BODY) as collection:
         await collection.upsert(bodies(["old text"]))
-
-    async def look(collection: Collection) -> None:
+    async with indexed(tmp_path, Shape("notes", (TextField("body"), TextField("more")))) as collection:
         await collection.upsert([Record(key="new", texts={"body": "text", "more": "text"})])
         assert sorted(await found(collection, "text")) == ["k000", "new"]
         assert await found(collection, LexicalQuery("text", fields=("more",))) == ["new"]
 
-    session(tmp_path, fill, BODY)
-    session(tmp_path, look, Shape("notes", (TextField("body"), TextField("more"))))
 
-
-def test_another_dictionary_means_another_index(tmp_path: Path) -> None:
+async def test_another_dictionary_means_another_index(tmp_path: Path) -> None:
     class Dictionary:
         fingerprint = "words of one letter"
 
@@ -220,28 +189,26 @@ def test_another_dictionary_means_another_index(tmp_path: Path) -> None:
     async def opened(folder: str, table: CollectionTable) -> LexicalIndex:
         return await LexicalIndex.open(folder, table, Dictionary())
 
-    async def fill(collection: Collection) -> None:
+    async with indexed(tmp_path, BODY) as collection:
         await collection.upsert(bodies(["a cat", "bird"]))
-
-    async def run() -> None:
-        store = await Store.open(str(tmp_path), "test", lexical=opened)
-        collection = await store.collection(BODY)
-        assert await found(collection, "rat") == ["k000"]
-        await lexical(collection).settled()
-        assert await found(collection, "rat") == ["k000"]
-        await store.close()
-
-    session(tmp_path, fill, BODY)
-    asyncio.run(run())
+    store = await Store.open(str(tmp_path), "test", lexical=opened)
+    collection = await store.collection(BODY)
+    assert await found(collection, "rat") == ["k000"]
+    await lexical(collection).settled()
+    assert await found(collection, "rat") == ["k000"]
+    await store.close()
 
 
-def test_a_large_collection_without_index_is_found_by_and_by_and_tells_how_far_it_is(tmp_path: Path) -> None:
+@pytest.mark.heavy("kills real processes, many times")
+async def test_a_large_collection_without_index_is_found_by_and_by_and_tells_how_far_it_is(
+    tmp_path: Path,
+) -> None:
     records = [Record(key=f"k{number:05}", texts={"body": f"東京 {number}"}) for number in range(9000)]
 
-    async def fill(collection: Collection) -> None:
+    async with indexed(tmp_path, BODY) as collection:
         await collection.upsert(records)
-
-    async def look(collection: Collection) -> None:
+    shutil.rmtree(folder(tmp_path))
+    async with indexed(tmp_path, BODY) as collection:
         progress = lexical(collection).progress  # its thread may have put some in by now
         assert progress is not None
         assert progress[0] < progress[1] == 9000
@@ -255,7 +222,3 @@ def test_a_large_collection_without_index_is_found_by_and_by_and_tells_how_far_i
         assert await found(collection, "8999") == ["k08999"]
         assert await found(collection, LexicalQuery("東京 1", Mode.ALL)) == []
         assert await found(collection, "new") == ["new"]
-
-    session(tmp_path, fill, BODY)
-    shutil.rmtree(folder(tmp_path))
-    session(tmp_path, look, BODY)

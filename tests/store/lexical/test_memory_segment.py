@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -14,10 +13,9 @@ from tabane.search.analysis import GAP
 from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.lexical.lexical_index import open_lexical
 from tabane.store.lexical.memory_segment import MemorySegment, SegmentEntry
 from tabane.store.lexical.record_analysis import PreparedTokens, prepare_tokens
-from tabane.store.store import Store
+from tests.store.opening import indexed
 
 SHAPE = Shape("notes", (TextField("body"),))
 ASKED = [
@@ -28,28 +26,22 @@ ASKED = [
 ]
 
 
-def test_a_word_that_was_asked_for_is_found_in_what_comes_and_not_in_what_goes(tmp_path: Path) -> None:
-    async def run() -> list[list[set[str]]]:
-        store = await Store.open(str(tmp_path), "test", lexical=open_lexical)
-        try:
-            collection = await store.collection(SHAPE)
+async def test_a_word_that_was_asked_for_is_found_in_what_comes_and_not_in_what_goes(tmp_path: Path) -> None:
+    async with indexed(tmp_path, SHAPE) as collection:
 
-            async def found() -> list[set[str]]:
-                answers = [await collection.search(query, EVERYTHING, 10) for query in ASKED]
-                return [{hit.key for hit in hits.hits} for hits in answers]
+        async def found() -> list[set[str]]:
+            answers = [await collection.search(query, EVERYTHING, 10) for query in ASKED]
+            return [{hit.key for hit in hits.hits} for hits in answers]
 
-            async def put(key: str, body: str) -> list[set[str]]:
-                await collection.upsert([Record(key=key, texts={"body": body})])
-                return await found()
+        async def put(key: str, body: str) -> list[set[str]]:
+            await collection.upsert([Record(key=key, texts={"body": body})])
+            return await found()
 
-            steps = [await put("a", "rain snow wind"), await put("b", "wind rain"), await put("c", "wind")]
-            steps += [await put("a", "wind"), await put("c", "rain snow rain")]
-            await collection.delete(["b"])
-            return [*steps, await found()]
-        finally:
-            await store.close()
-
-    assert asyncio.run(run()) == [
+        steps = [await put("a", "rain snow wind"), await put("b", "wind rain"), await put("c", "wind")]
+        steps += [await put("a", "wind"), await put("c", "rain snow rain")]
+        await collection.delete(["b"])
+        answer = [*steps, await found()]
+    assert answer == [
         [{"a"}, {"a"}, {"a"}, set()],
         [{"a", "b"}, {"a", "b"}, {"a"}, set()],
         [{"a", "b"}, {"a", "b"}, {"a"}, {"c"}],

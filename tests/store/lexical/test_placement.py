@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
-from pathlib import Path
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tabane.search.engine import Collection, EngineHits, LexicalQuery, Mode
+from tabane.search.engine import EngineHits, LexicalQuery, Mode
 from tabane.search.filters import EVERYTHING, Filter, checked, matches
 from tabane.search.records import Record
-from tests.store.lexical.homes import embedded, lexical, scores
+from tests.store.lexical.homes import lexical, scores
+from tests.store.opening import indexed
 from tests.store.shapes import FILTERS, RECORDS, SHAPE
 
 _JAPANESE = [
@@ -55,11 +52,9 @@ RECORDS_OF_WORDS = st.lists(
 SLOW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-async def placed(
-    home: str, parts: list[list[Record]], queries: list[LexicalQuery], limit: int
-) -> list[EngineHits]:
+async def placed(parts: list[list[Record]], queries: list[LexicalQuery], limit: int) -> list[EngineHits]:
     """Search records of which all parts but the last are in the index, each in a segment of its own."""
-    async with embedded(Path(home), SHAPE) as collection:
+    async with indexed() as collection:
         for part in parts[:-1]:
             await collection.upsert(part)
             await lexical(collection).settled()
@@ -73,21 +68,18 @@ def same(one: EngineHits, other: EngineHits, whole: bool) -> None:
     assert [hit.score for hit in one.hits] == pytest.approx([hit.score for hit in other.hits], rel=1e-5)
 
 
+@pytest.mark.heavy("thousands of records")
 @SLOW
 @given(
     RECORDS_OF_WORDS, st.lists(QUERIES, min_size=1, max_size=6), st.integers(0, 30), st.sampled_from([3, 100])
 )
-def test_tail_and_index_rank_alike(
+async def test_tail_and_index_rank_alike(
     records: list[Record], queries: list[LexicalQuery], cut: int, limit: int
 ) -> None:
-    async def run(parts: list[list[Record]]) -> list[EngineHits]:
-        with tempfile.TemporaryDirectory() as home:
-            return await placed(home, parts, queries, limit)
-
-    tail = asyncio.run(run([records]))
-    index = asyncio.run(run([records, []]))
-    mixed = asyncio.run(run([records[:cut], records[cut:]]))
-    segments = asyncio.run(run([records[:cut], records[cut:], []]))
+    tail = await placed([records], queries, limit)
+    index = await placed([records, []], queries, limit)
+    mixed = await placed([records[:cut], records[cut:]], queries, limit)
+    segments = await placed([records[:cut], records[cut:], []], queries, limit)
     for query, expected, *others in zip(queries, tail, index, mixed, segments, strict=True):
         for other in others:
             same(expected, other, limit == 100)
@@ -96,7 +88,7 @@ def test_tail_and_index_rank_alike(
 
 @SLOW
 @given(st.lists(RECORDS, max_size=20), st.lists(FILTERS, min_size=1, max_size=5), st.integers(0, 20))
-def test_filters_mean_the_same_in_tail_and_index(
+async def test_filters_mean_the_same_in_tail_and_index(
     records: list[Record], filters: list[Filter], cut: int
 ) -> None:
     records = [
@@ -108,23 +100,18 @@ def test_filters_mean_the_same_in_tail_and_index(
         for each in records
     ]
 
-    async def run() -> None:
-        with tempfile.TemporaryDirectory() as home:
-            async with embedded(Path(home), SHAPE) as collection:
-                await collection.upsert(records[:cut])
-                await lexical(collection).settled()
-                await collection.upsert(records[cut:])
-                await check(collection)
-                await lexical(collection).settled()
-                await check(collection)
-
-    async def check(collection: Collection) -> None:
-        page = await collection.select(EVERYTHING)
-        for where in filters:
-            meant = [each.record.key for each in page.records if matches(checked(where, SHAPE), each.record)]
-            hits = await collection.search(LexicalQuery("word"), where, 100)
-            assert sorted(hit.key for hit in hits.hits) == sorted(meant), where
-            selected = await collection.select(where)
-            assert sorted(each.record.key for each in selected.records) == sorted(meant), where
-
-    asyncio.run(run())
+    async with indexed() as collection:
+        await collection.upsert(records[:cut])
+        await lexical(collection).settled()
+        await collection.upsert(records[cut:])
+        for _ in range(2):
+            page = await collection.select(EVERYTHING)
+            for where in filters:
+                meant = [
+                    each.record.key for each in page.records if matches(checked(where, SHAPE), each.record)
+                ]
+                hits = await collection.search(LexicalQuery("word"), where, 100)
+                assert sorted(hit.key for hit in hits.hits) == sorted(meant), where
+                selected = await collection.select(where)
+                assert sorted(each.record.key for each in selected.records) == sorted(meant), where
+            await lexical(collection).settled()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
 from functools import cache
 from pathlib import Path
 
@@ -14,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
-from tabane.search.engine import Capability, Collection, Combination, VectorQuery
+from tabane.search.engine import Capability, Combination, VectorQuery
 from tabane.search.filters import EVERYTHING, And, Equal, Filter, Not, Range
 from tabane.search.records import EmbeddingSpace, Record, Shape
-from tests.store.contract import Engine, RecordsContract
+from tests.store.contract import EngineContract
 from tests.store.model import Model, put
 from tests.store.vectors.oracle import QUERIES, RECORDS, SHAPE, check, packed, similarities
 
@@ -57,31 +56,24 @@ def _crowd(count: int) -> tuple[Record, ...]:
     )
 
 
-class VectorsContract:
-    """The protocol Vectors, of a collection of the shape SHAPE. A subclass has ``engine``."""
+class VectorsContract(EngineContract):
+    """The protocol Vectors, of a collection of the shape SHAPE."""
 
-    engine: Engine
+    shape = SHAPE
 
-    def with_one(self, work: Callable[[Collection], Awaitable[None]]) -> None:
-        holder = RecordsContract()
-        holder.engine = self.engine
-        holder.with_one(work, SHAPE)
-
-    def test_it_says_that_it_can(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_it_says_that_it_can(self) -> None:
+        async with self.empty() as collection:
             assert {Capability.VECTOR, Capability.SCAN} <= collection.capabilities
-
-        self.with_one(work)
 
     @settings(max_examples=50, deadline=None)
     @given(st.lists(RECORDS, max_size=25), st.lists(QUERIES, min_size=1, max_size=4), st.integers(1, 8))
-    def test_the_nearest_are_the_nearest(
+    async def test_the_nearest_are_the_nearest(
         self, records: list[Record], queries: list[VectorQuery], limit: int
     ) -> None:
-        self.check_nearest(records, queries, limit)
+        await self.check_nearest(records, queries, limit)
 
-    def check_nearest(self, records: list[Record], queries: list[VectorQuery], limit: int) -> None:
-        async def work(collection: Collection) -> None:
+    async def check_nearest(self, records: list[Record], queries: list[VectorQuery], limit: int) -> None:
+        async with self.empty() as collection:
             model: Model = {}
             assert await collection.upsert(records) == put(model, records, SHAPE)
             for query in queries:
@@ -99,16 +91,13 @@ class VectorsContract:
                     assert found.keys() == whole.keys()
                     assert all(abs(found[key] - whole[key]) < 1e-5 for key in found)
 
-        self.with_one(work)
-
     @pytest.mark.parametrize("combination", list(Combination))
-    def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
+    async def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
         """So many that there are codes, of records of which a part has come since."""
         records = crowd(7000)
         model: Model = {}
         put(model, records, SHAPE)
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             await collection.upsert(records)
             for number in range(6):
                 given = records[number * 999 + 1].vectors
@@ -118,30 +107,24 @@ class VectorsContract:
                     hits = await collection.nearest(query, where, 10)
                     check(hits, similarities(model, query, where), 10)
 
-        self.with_one(work)
-
-    def test_equals_come_in_order_of_keys_and_pages_fit_together(self) -> None:
+    async def test_equals_come_in_order_of_keys_and_pages_fit_together(self) -> None:
         vector = packed([1, 2, 3, 4, 5])
         records = [Record(key=f"k{number % 97:02}", vectors={"text": vector}) for number in range(97)]
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             await collection.upsert(records[::-1])
             query = VectorQuery({"text": vector})
             pages = [await collection.nearest(query, EVERYTHING, 10, offset) for offset in range(0, 100, 10)]
             keys = [hit.key for page in pages for hit in page.hits]
             assert keys == sorted(record.key for record in records)
 
-        self.with_one(work)
-
-    def test_weights_count(self) -> None:
+    async def test_weights_count(self) -> None:
         near, far = packed([1, 0, 0, 0, 0]), packed([0, 1, 0, 0, 0])
         wide_near, wide_far = packed([1] + [0] * 69), packed([0, 1] + [0] * 68)
         records = [
             Record(key="text", vectors={"text": near, "image": wide_far}),
             Record(key="image", vectors={"text": far, "image": wide_near}),
         ]
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             await collection.upsert(records)
             for combination in (Combination.AVERAGE, Combination.WEIGHTED):
                 for favourite, other in (("text", "image"), ("image", "text")):
@@ -155,12 +138,9 @@ class VectorsContract:
                         (other, 1.0),
                     ]
 
-        self.with_one(work)
-
-    def test_vectors_are_part_of_what_an_upsert_replaces(self) -> None:
+    async def test_vectors_are_part_of_what_an_upsert_replaces(self) -> None:
         one, other = packed([1, 0, 0, 0, 0]), packed([0, 1, 0, 0, 0])
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             query = VectorQuery({"text": one})
 
             async def scores() -> list[float]:
@@ -180,12 +160,9 @@ class VectorsContract:
             assert await collection.delete(["k"]) == 1
             assert await scores() == []
 
-        self.with_one(work)
-
-    def test_vectors_come_after_their_records_too(self) -> None:
+    async def test_vectors_come_after_their_records_too(self) -> None:
         one, other = packed([1, 0, 0, 0, 0]), packed([0, 1, 0, 0, 0])
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             await collection.upsert([Record(key=f"k{number}") for number in range(5)])
             await collection.upsert([Record(key="k1", vectors={"text": other})])
             lacking = await collection.lacking("text", limit=3)
@@ -202,8 +179,6 @@ class VectorsContract:
             rest = await collection.lacking("text", after=lacking[1].row)
             assert [each.record.key for each in rest] == ["k4", "k2"]
 
-        self.with_one(work)
-
     @pytest.mark.parametrize(
         ("wrong", "parameter"),
         [
@@ -215,8 +190,10 @@ class VectorsContract:
             ({"text": packed([1, 0, 0, 0, float("inf")])}, "text"),
         ],
     )
-    def test_a_vector_that_does_not_fit_is_refused(self, wrong: dict[str, bytes], parameter: str) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_a_vector_that_does_not_fit_is_refused(
+        self, wrong: dict[str, bytes], parameter: str
+    ) -> None:
+        async with self.empty() as collection:
             await collection.upsert([Record(key="there")])
             row = (await collection.select(EVERYTHING)).records[0].row
             for asked in (
@@ -229,12 +206,9 @@ class VectorsContract:
                 assert refused.value.parameter == parameter
             assert await collection.count(EVERYTHING) == 1
 
-        self.with_one(work)
-
-    def test_a_query_that_means_nothing_is_refused(self) -> None:
+    async def test_a_query_that_means_nothing_is_refused(self) -> None:
         vector = {"text": packed([1, 0, 0, 0, 0])}
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             for wrong in (
                 VectorQuery({}),
                 VectorQuery(vector, weights={"image": 1.0}),
@@ -246,10 +220,8 @@ class VectorsContract:
             with pytest.raises(BadArguments):
                 await collection.nearest(VectorQuery(vector), EVERYTHING, 0)
 
-        self.with_one(work)
-
-    def test_very_large_and_very_small_vectors_have_cosines_too(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_very_large_and_very_small_vectors_have_cosines_too(self) -> None:
+        async with self.empty() as collection:
             sizes = [1e-40, 1e-20, 1.0, 1e20, 3e38]
             records = [
                 Record(key=f"{number}", vectors={"text": packed([size, 0, 0, 0, size])})
@@ -260,12 +232,9 @@ class VectorsContract:
             assert [hit.key for hit in hits.hits] == ["0", "1", "2", "3", "4"] or len(hits.hits) == 5
             assert all(abs(hit.score - 0.5**0.5) < 1e-4 for hit in hits.hits)
 
-        self.with_one(work)
-
-    def test_what_is_written_beside_a_search_is_there_once(self) -> None:
+    async def test_what_is_written_beside_a_search_is_there_once(self) -> None:
         """Replaced again and again, each record is found exactly once, by one of its vectors."""
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             records = crowd(300)
             await collection.upsert(records)
             query, done = VectorQuery({"text": packed([1, 0, 0, 0, 0])}), asyncio.Event()
@@ -287,15 +256,12 @@ class VectorsContract:
 
             await asyncio.gather(replace(), look(), look())
 
-        self.with_one(work)
-
-    def test_the_similarity_of_any_records_is_told(self) -> None:
+    async def test_the_similarity_of_any_records_is_told(self) -> None:
         records = crowd(400)
         model: Model = {}
         put(model, records, SHAPE)
         query = VectorQuery(records[1].vectors, Combination.MINIMUM, threshold=0.99)
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             await collection.upsert([*records, Record(key="bare"), Record(key="か\u3099")])
             keys = ["absent", "k00399", "k00000", "bare", "k00000", *(each.key for each in records[7:300])]
             found = await collection.similarities(query, keys)
@@ -311,14 +277,11 @@ class VectorsContract:
             with pytest.raises(BadArguments):
                 await collection.similarities(query, ["k"] * 1001)
 
-        self.with_one(work)
-
-    def test_what_is_deleted_during_a_scan_is_left_out_of_the_rest(self) -> None:
+    async def test_what_is_deleted_during_a_scan_is_left_out_of_the_rest(self) -> None:
         """And what is replaced is not there twice; so many that there are several blocks."""
         vector = packed([1, 2, 0, 0, 0])
         records = [Record(key=f"k{number:06}", vectors={"text": vector}) for number in range(30_000)]
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             await collection.upsert(records)
             found: list[str] = []
             async for block in collection.scan(VectorQuery({"text": vector}), EVERYTHING):
@@ -334,8 +297,6 @@ class VectorsContract:
                 & {f"k{number:06}" for number in range(5000, 29_900, 7)}
                 & set(found)
             )
-
-        self.with_one(work)
 
     async def test_what_is_stored_outlives_closing_and_another_shape(self, tmp_path: Path) -> None:
         records = crowd(60)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +14,7 @@ from tabane.errors import BadArguments
 from tabane.search.engine import Collection, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal, Filter, In, Range
 from tabane.search.records import Field, Kind, Record, Shape
-from tests.store.contract import Engine, RecordsContract
+from tests.store.contract import EngineContract
 from tests.store.model import Model, meant, put
 from tests.store.shapes import FILTERS
 from tests.store.shapes import RECORDS as NOTES
@@ -40,22 +40,17 @@ def numbered(numbers: Sequence[int], form: str = "{}") -> list[Record]:
     ]
 
 
-class RankingContract:
-    """The protocols RankableVectors and CountableRecords. A subclass has ``engine``."""
+class RankingContract(EngineContract):
+    """The protocols RankableVectors and CountableRecords."""
 
-    engine: Engine
-
-    def run(self, shape: Shape, work: Callable[[Collection], Awaitable[None]]) -> None:
-        holder = RecordsContract()
-        holder.engine = self.engine
-        holder.with_one(work, shape)
+    shape = SHAPE
 
     @settings(max_examples=30, deadline=None)
     @given(st.lists(RECORDS, max_size=30), QUERIES, st.sampled_from([EVERYTHING, Equal("author", "a")]))
-    def test_a_ranking_has_every_similarity_the_highest_first(
+    async def test_a_ranking_has_every_similarity_the_highest_first(
         self, records: list[Record], query: VectorQuery, where: Filter
     ) -> None:
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             model: Model = {}
             put(model, records, SHAPE)
             await collection.upsert(records)
@@ -66,13 +61,10 @@ class RankingContract:
             assert scores == sorted(scores, reverse=True)
             assert len(dict(found)) == len(found)
 
-        self.run(SHAPE, work)
-
     @pytest.mark.parametrize("form", ["{}", "k{}", "0{}", "9999999999999999{}"])
-    def test_blocks_join_without_a_gap_whatever_keys_are_like(self, form: str) -> None:
+    async def test_blocks_join_without_a_gap_whatever_keys_are_like(self, form: str) -> None:
         query = VectorQuery({"text": packed([1, 0, 0, 0, 0])})
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             await collection.upsert(numbered(range(20_300), form))
             found = await ranked(collection, query)
             assert len(found) == len({key for key, _ in found}) == 20_300
@@ -88,12 +80,9 @@ class RankingContract:
                 form.format(number) for number in range(20_400) if number % 50 or number >= 20_300
             }
 
-        self.run(SHAPE, work)
-
-    def test_a_ranking_is_of_one_moment(self) -> None:
+    async def test_a_ranking_is_of_one_moment(self) -> None:
         query = VectorQuery({"text": packed([1, 0, 0, 0, 0])})
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             await collection.upsert(numbered(range(20_100)))
             blocks = collection.ranking(query, EVERYTHING)
             first = await anext(blocks)
@@ -103,12 +92,12 @@ class RankingContract:
             keys = [*first.keys, *(key for block in rest for key in block.keys)]
             assert set(keys) == {str(number) for number in range(20_100)}
 
-        self.run(SHAPE, work)
-
     @settings(max_examples=25, deadline=None)
     @given(st.lists(NOTES, max_size=20), FILTERS)
-    def test_a_tally_counts_every_value_of_what_matches(self, records: list[Record], where: Filter) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_a_tally_counts_every_value_of_what_matches(
+        self, records: list[Record], where: Filter
+    ) -> None:
+        async with self.empty(NOTE) as collection:
             model: Model = {}
             put(model, records, NOTE)
             await collection.upsert(records)
@@ -121,18 +110,16 @@ class RankingContract:
                     )
                 assert await collection.tally(field, where) == expected
 
-        self.run(NOTE, work)
-
     @settings(max_examples=25, deadline=None)
     @given(st.lists(NOTES, max_size=20), FILTERS, st.sampled_from(["at", "likes"]), st.booleans())
-    def test_firsts_and_listings_are_as_worked_out_one_by_one(
+    async def test_firsts_and_listings_are_as_worked_out_one_by_one(
         self, records: list[Record], where: Filter, field: str, descending: bool
     ) -> None:
         def place(record: Record) -> float:
             value = record.fields.get(field)
             return math.inf if not isinstance(value, int | float) else -value if descending else value
 
-        async def work(collection: Collection) -> None:
+        async with self.empty(NOTE) as collection:
             model: Model = {}
             put(model, records, NOTE)
             await collection.upsert(records)
@@ -149,10 +136,8 @@ class RankingContract:
             assert [place(model[key]) for key in keys] == [place(record) for record in expected]
             assert [block.total for block in listed] == [len(expected)] * bool(expected)
 
-        self.run(NOTE, work)
-
-    def test_a_histogram_counts_from_each_bound_to_before_the_next(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_a_histogram_counts_from_each_bound_to_before_the_next(self) -> None:
+        async with self.empty(NOTE) as collection:
             before = collection.changes
             ats = [None, -5, 0, 0, 9.5, 10, 19, 20, 25]
             await collection.upsert(
@@ -175,15 +160,10 @@ class RankingContract:
             with pytest.raises(BadArguments):
                 await anext(collection.listing(Order("tags"), EVERYTHING))
 
-        self.run(NOTE, work)
-
-    def test_a_set_may_have_tens_of_thousands_of_values(self) -> None:
+    async def test_a_set_may_have_tens_of_thousands_of_values(self) -> None:
         shape = Shape("users", (), (Field("user", Kind.STRING),))
         users = [f"u{number}" for number in range(3000)]
-
-        async def work(collection: Collection) -> None:
+        async with self.empty(shape) as collection:
             await collection.upsert([Record(key=name, fields={"user": name}) for name in users])
             wanted = In("user", tuple(f"u{number}" for number in range(1500, 60_000)))
             assert await collection.count(wanted) == 1500
-
-        self.run(shape, work)

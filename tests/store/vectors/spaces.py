@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from tabane.errors import BadArguments
 from tabane.search.engine import Capability, Collection, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.records import MOST_FIELDS, EmbeddingSpace, Field, Kind, Record, Shape
-from tests.store.contract import Engine, RecordsContract
+from tests.store.contract import EngineContract
 from tests.store.vectors.oracle import packed
 
 BARE = Shape("notes")
@@ -36,18 +36,13 @@ async def vectors_of(collection: Collection, space: str, keys: Iterable[str]) ->
     return set(await collection.vectors(list(keys), space))
 
 
-class SpacesContract:
-    """What the protocol Vectors says of spaces. A subclass has ``engine``."""
+class SpacesContract(EngineContract):
+    """What the protocol Vectors says of spaces."""
 
-    engine: Engine
+    shape = BARE
 
-    def with_one(self, work: Callable[[Collection], Awaitable[None]], shape: Shape = BARE) -> None:
-        holder = RecordsContract()
-        holder.engine = self.engine
-        holder.with_one(work, shape)
-
-    def test_a_collection_without_spaces_says_so(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_a_collection_without_spaces_says_so(self) -> None:
+        async with self.empty() as collection:
             assert not {Capability.VECTOR, Capability.SCAN} & collection.capabilities
             assert collection.spaces == ()
             query = VectorQuery({"text": packed([1])})
@@ -64,12 +59,9 @@ class SpacesContract:
                     await asked
             await collection.drop_space("text")
 
-        self.with_one(work)
-
-    def test_a_space_that_is_added_works_at_once(self) -> None:
+    async def test_a_space_that_is_added_works_at_once(self) -> None:
         one, other = packed([1, 0]), packed([0, 1])
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             await collection.upsert([Record(key=key) for key in "abc"])
             await collection.add_space(EmbeddingSpace("text", 2, "model#1"))
             assert collection.spaces == collection.shape.spaces == (EmbeddingSpace("text", 2, "model#1"),)
@@ -87,12 +79,9 @@ class SpacesContract:
             assert await collection.similarities(query, ["d", "c", "b"]) == [1.0, None, 0.0]
             assert await collection.vectors(["a", "b", "c"], "text") == [one, other, None]
 
-        self.with_one(work)
-
-    def test_adding_what_is_there_is_nothing_and_another_of_its_name_is_refused(self) -> None:
+    async def test_adding_what_is_there_is_nothing_and_another_of_its_name_is_refused(self) -> None:
         space = EmbeddingSpace("text", 2, "model#1")
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             await collection.add_space(space)
             await collection.upsert([Record(key="k", vectors={"text": packed([1, 2])})])
             await collection.add_space(space)
@@ -105,8 +94,6 @@ class SpacesContract:
             assert collection.spaces == (space,)
             assert await collection.vectors(["k"], "text") == [packed([1, 2])]
 
-        self.with_one(work)
-
     @pytest.mark.parametrize(
         "wrong",
         [
@@ -117,23 +104,19 @@ class SpacesContract:
             EmbeddingSpace("t", 8193),
         ],
     )
-    def test_a_space_that_cannot_be_is_refused(self, wrong: EmbeddingSpace) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_a_space_that_cannot_be_is_refused(self, wrong: EmbeddingSpace) -> None:
+        async with self.empty() as collection:
             with pytest.raises(BadArguments):
                 await collection.add_space(wrong)
             assert collection.spaces == ()
 
-        self.with_one(work)
-
-    def test_there_are_so_many_spaces_and_no_more(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_there_are_so_many_spaces_and_no_more(self) -> None:
+        async with self.empty() as collection:
             for number in range(MOST_FIELDS):
                 await collection.add_space(EmbeddingSpace(f"s{number}", 1))
             with pytest.raises(BadArguments, match=str(MOST_FIELDS)):
                 await collection.add_space(EmbeddingSpace("more", 1))
             assert [space.name for space in collection.spaces] == [f"s{n}" for n in range(MOST_FIELDS)]
-
-        self.with_one(work)
 
     async def test_spaces_outlive_closing_and_shapes_that_do_not_name_them(self, tmp_path: Path) -> None:
         added, vector = EmbeddingSpace("text", 2, "model#1"), packed([3, 4])
@@ -209,11 +192,10 @@ class SpacesContract:
             assert await vectors_of(collection, "fresh", keys) == {generation(2, 7)}
             assert len(await collection.lacking("fresh")) == 0
 
-    def test_whoever_asks_beside_a_succession_sees_before_or_after(self) -> None:
+    async def test_whoever_asks_beside_a_succession_sees_before_or_after(self) -> None:
         keys = [f"k{number:03}" for number in range(220)]
         query = VectorQuery({"text": generation(0)})
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             await collection.add_space(EmbeddingSpace("text", 5, "model#0"))
             await collection.upsert([Record(key=key, vectors={"text": generation(0)}) for key in keys])
             done = asyncio.Event()
@@ -246,10 +228,8 @@ class SpacesContract:
             await asyncio.gather(succeed(), look(), scan(), scan())
             assert collection.spaces == (EmbeddingSpace("text", 5, f"model#{_MOST_TURNS - 1}"),)
 
-        self.with_one(work)
-
-    def test_vectors_of_the_model_before_never_come_into_a_space_that_succeeded(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_vectors_of_the_model_before_never_come_into_a_space_that_succeeded(self) -> None:
+        async with self.empty() as collection:
             await collection.add_space(EmbeddingSpace("text", 5, "model#0"))
             await collection.upsert([Record(key=f"k{number:03}") for number in range(120)])
             rows = [each.row for each in await collection.lacking("text", 0, 1000)]
@@ -275,13 +255,10 @@ class SpacesContract:
             assert await collection.attach({rows[0]: {"next": packed([1])}}, "model#1") == 1
             assert await vectors_of(collection, "text", keys) == {generation(1)}
 
-        self.with_one(work)
-
-    def test_records_with_vectors_of_the_model_before_are_put_in_without_them(self) -> None:
+    async def test_records_with_vectors_of_the_model_before_are_put_in_without_them(self) -> None:
         """However long these are: whoever read or made them knew the space that was there then."""
         asked = {"text": "model#0"}
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             await collection.add_space(EmbeddingSpace("text", 5, "model#0"))
             late = Record(key="late", vectors={"text": generation(0)})
             assert await collection.upsert([late], asked) == [True]
@@ -304,12 +281,9 @@ class SpacesContract:
                 True
             ]
 
-        self.with_one(work)
-
-    def test_a_succession_between_two_writes_of_one_call_is_noticed(self) -> None:
+    async def test_a_succession_between_two_writes_of_one_call_is_noticed(self) -> None:
         """Some of a thousand records are put in before it, the others behind it."""
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             await collection.add_space(EmbeddingSpace("text", 5, "model#0"))
             await collection.add_space(EmbeddingSpace("next", 5, "model#1"))
             records = [Record(key=f"k{n:04}", vectors={"text": generation(0)}) for n in range(1000)]
@@ -321,12 +295,9 @@ class SpacesContract:
             assert await vectors_of(collection, "text", keys) == {None}
             assert len(await collection.lacking("text", 0, 1000)) == 1000
 
-        self.with_one(work)
-
-    def test_rows_of_another_epoch_are_passed_over(self) -> None:
+    async def test_rows_of_another_epoch_are_passed_over(self) -> None:
         """They were numbered again since: each is another record's by now."""
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             await collection.add_space(EmbeddingSpace("text", 5))
             await collection.upsert([Record(key="k")])
             (found,) = await collection.lacking("text")
@@ -336,10 +307,8 @@ class SpacesContract:
             assert await collection.attach(given, "", found.epoch) == 1
             assert await vectors_of(collection, "text", ["k"]) == {generation(1)}
 
-        self.with_one(work)
-
-    def test_what_lacks_a_vector_may_be_limited_by_a_filter(self) -> None:
-        async def work(collection: Collection) -> None:
+    async def test_what_lacks_a_vector_may_be_limited_by_a_filter(self) -> None:
+        async with self.empty(Shape("notes", (), (Field("likes", Kind.NUMBER),))) as collection:
             await collection.add_space(EmbeddingSpace("text", 5))
             await collection.upsert(
                 [Record(key=f"k{number}", fields={"likes": number % 3}) for number in range(30)]
@@ -357,12 +326,9 @@ class SpacesContract:
             with pytest.raises(BadArguments):
                 await collection.lacking("text", 0, 4, Equal("absent", 1))
 
-        self.with_one(work, Shape("notes", (), (Field("likes", Kind.NUMBER),)))
-
-    def test_a_scan_goes_on_though_its_space_is_dropped(self) -> None:
+    async def test_a_scan_goes_on_though_its_space_is_dropped(self) -> None:
         keys = [f"k{number:06}" for number in range(21_000)]
-
-        async def work(collection: Collection) -> None:
+        async with self.empty() as collection:
             await collection.add_space(EmbeddingSpace("text", 2))
             await collection.upsert([Record(key=key, vectors={"text": packed([1, 0])}) for key in keys])
             found: list[float] = []
@@ -372,12 +338,10 @@ class SpacesContract:
                 found += block.similarities
             assert found == [1.0] * len(keys)
 
-        self.with_one(work)
-
-    def test_writes_at_once_leave_each_what_fits_the_space_it_found(self) -> None:
+    async def test_writes_at_once_leave_each_what_fits_the_space_it_found(self) -> None:
         """Spaces change in the midst of writes that wait together: a vector goes in whole or is refused."""
+        async with self.empty() as collection:
 
-        async def work(collection: Collection) -> None:
             async def write(number: int) -> None:
                 for turn in range(20):
                     vector = packed([1.0] * (2 + turn % 2))
@@ -399,5 +363,3 @@ class SpacesContract:
             query = VectorQuery({"text": packed([1.0] * space.dimension)})
             hits = await collection.nearest(query, EVERYTHING, 10)
             assert len(hits.hits) == sum(each is not None for each in found)
-
-        self.with_one(work)

@@ -10,7 +10,7 @@ import os
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from tests.harness.patience import until
 from tests.store.dying import Nursery
 from tests.store.lanes import LANES, after, operations, outcomes
 from tests.store.model import Model, agrees, all_of
+from tests.store.opening import embedded
 from tests.store.vectors.contract import crowd
 from tests.store.vectors.lanes import BARE, RECORDS, SHAPE, of_generation, space_of, vectors_of
 from tests.store.vectors.oracle import SHAPE as OTHER
@@ -35,13 +36,8 @@ ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "60")) // 2
 _PER_HOME = 25
 
 
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as nursery:
-        yield nursery
-
-
-def test_a_process_killed_while_writing_vectors_leaves_records_with_their_own(
+@pytest.mark.heavy("kills real processes, many times")
+async def test_a_process_killed_while_writing_vectors_leaves_records_with_their_own(
     nursery: Nursery, tmp_path: Path
 ) -> None:
     chance = random.Random(9)
@@ -56,25 +52,20 @@ def test_a_process_killed_while_writing_vectors_leaves_records_with_their_own(
                 child.listen(chance.choice([0, 1, 2, chance.randrange(2, 30)]))
                 child.kill(chance.choice([0, 0.0005, 0.002, 0.01, 0.03]) * chance.random())
             assert child.ended == -9
-            lanes = _survived(home, seed, child.said, lanes)
+            lanes = await _survived(home, seed, child.said, lanes)
         shutil.rmtree(home)
 
 
-def _survived(home: Path, seed: int, said: list[str], lanes: list[Model]) -> list[Model]:
+async def _survived(home: Path, seed: int, said: list[str], lanes: list[Model]) -> list[Model]:
     """Check what is there after a death, and return it, lane by lane."""
     found: list[Model] = [{} for _ in range(LANES)]
 
-    async def look() -> None:
-        store = await Store.open(str(home), "test")
-        collection = await store.collection(SHAPE)
+    async with embedded(home, SHAPE) as collection:
         records = await all_of(collection, limit=1000)
         for record in records:
             found[int(record.key[0])][record.key] = record
         await agrees(collection, {record.key: record for record in records})
         await _own_vectors(collection, records)
-        await store.close()
-
-    asyncio.run(look())
     for lane in range(LANES):
         acknowledged = said.count(f"done {lane}")
         *done, begun = islice(operations(seed, lane), acknowledged + 1)
@@ -119,7 +110,8 @@ def _folder(home: Path, space: str) -> Path:
     return home / "test.notes.vectors" / f"{found[0]:016x}"
 
 
-def test_a_process_killed_while_a_space_succeeds_leaves_the_one_before_or_the_one_after(
+@pytest.mark.heavy("kills real processes, many times")
+async def test_a_process_killed_while_a_space_succeeds_leaves_the_one_before_or_the_one_after(
     nursery: Nursery, tmp_path: Path
 ) -> None:
     chance = random.Random(4)
@@ -133,18 +125,16 @@ def test_a_process_killed_while_a_space_succeeds_leaves_the_one_before_or_the_on
             assert child.ended == -9
             said = [int(line.split()[1]) for line in child.said if line.startswith("done")]
             begun = [int(line.split()[1]) for line in child.said if line.startswith("begun")]
-            found = _generation(home)
+            found = await _generation(home)
             assert found in {max([generation, *said]), *begun[-1:]}, child.said
             generation = found
         shutil.rmtree(home)
 
 
-def _generation(home: Path) -> int:
+async def _generation(home: Path) -> int:
     """The generation that the collection is of, all of it; 0 before the first."""
 
-    async def look() -> int:
-        store = await Store.open(str(home), "test")
-        collection = await store.collection(BARE)
+    async with embedded(home, BARE) as collection:
         spaces = {space.name: space for space in collection.spaces}
         assert spaces.keys() <= {"text", "next"}
         keys = [f"k{number:03}" for number in range(RECORDS)]
@@ -162,20 +152,16 @@ def _generation(home: Path) -> int:
         await collection.compact()
         of_all = [await collection.vectors(keys, name) for name in spaces]
         kept = sum(vector is not None for of_one in of_all for vector in of_one)
-        await store.close()
-        assert _kept(home) == kept
-        assert len(list((home / "test.notes.vectors").glob("*"))) <= len(spaces)
-        return int(spaces["text"].model) if "text" in spaces else 0
-
-    return asyncio.run(look())
+    assert _kept(home) == kept
+    assert len(list((home / "test.notes.vectors").glob("*"))) <= len(spaces)
+    return int(spaces["text"].model) if "text" in spaces else 0
 
 
 async def test_a_store_from_before_spaces_had_models_is_taken_over(tmp_path: Path) -> None:
     """As it was written then: names in the file of vectors alone, and the spaces in the shape."""
     records = crowd(300)
-    store = await Store.open(str(tmp_path), "test")
-    await (await store.collection(OTHER)).upsert(records)
-    await store.close()
+    async with embedded(tmp_path, OTHER) as collection:
+        await collection.upsert(records)
     _made_older(tmp_path)
     store = await Store.open(str(tmp_path), "test")
     collection = await store.collection(BARE)
@@ -187,11 +173,9 @@ async def test_a_store_from_before_spaces_had_models_is_taken_over(tmp_path: Pat
     assert await store.check() == []
     await collection.succeed("text", "image")
     await store.close()
-    store = await Store.open(str(tmp_path), "test")
-    collection = await store.collection(BARE)
-    assert collection.spaces == (EmbeddingSpace("text", 70),)
-    assert await collection.vectors(keys, "text") == [record.vectors.get("image") for record in records]
-    await store.close()
+    async with embedded(tmp_path, BARE) as collection:
+        assert collection.spaces == (EmbeddingSpace("text", 70),)
+        assert await collection.vectors(keys, "text") == [record.vectors.get("image") for record in records]
 
 
 def _made_older(home: Path) -> None:
@@ -222,33 +206,30 @@ async def test_what_is_made_anew_does_not_keep_a_collection_closed(tmp_path: Pat
     records = [Record(key=f"k{n:05}", vectors={"text": far if n % 2 else near}) for n in range(count)]
     shape = Shape("notes", spaces=(EmbeddingSpace("text", 3),))
     query = VectorQuery({"text": near})
-    store = await Store.open(str(tmp_path), "test")
-    await (await store.collection(shape)).upsert(records)
-    await store.close()
+    async with embedded(tmp_path, shape) as collection:
+        await collection.upsert(records)
     shutil.rmtree(tmp_path / "test.notes.vectors")
     (tmp_path / "test.notes.vectors").touch()  # so that no folder can be made there, until it is removed
-    store = await Store.open(str(tmp_path), "test")
-    collection = await store.collection(shape)
-    hits = await collection.nearest(query, EVERYTHING, 10)
-    assert not hits.exact
-    keys = ["k00000", "k00001", f"k{count - 1:05}", "absent"]
-    assert await collection.similarities(query, keys) == [1.0, 0.0, float(count % 2), None]
-    assert await collection.vectors(keys[:2], "text") == [near, far]
-    await collection.upsert([Record(key="new", vectors={"text": near})])
-    hits = await collection.nearest(query, EVERYTHING, 10)
-    assert [hit.key for hit in hits.hits] == ["new"]
-    await collection.delete(["k00002"])
-    scanned = asyncio.create_task(_scanned(collection, query))
-    (tmp_path / "test.notes.vectors").unlink()
-    found = await scanned
-    assert len(found) == count
-    assert found["new"] == 1.0
-    hits = await collection.nearest(query, EVERYTHING, 10)
-    assert hits.exact
-    assert [hit.key for hit in hits.hits[:3]] == ["k00000", "k00004", "k00006"]
-    assert hits.total == count
-    assert await collection.agrees()
-    await store.close()
+    async with embedded(tmp_path, shape) as collection:
+        hits = await collection.nearest(query, EVERYTHING, 10)
+        assert not hits.exact
+        keys = ["k00000", "k00001", f"k{count - 1:05}", "absent"]
+        assert await collection.similarities(query, keys) == [1.0, 0.0, float(count % 2), None]
+        assert await collection.vectors(keys[:2], "text") == [near, far]
+        await collection.upsert([Record(key="new", vectors={"text": near})])
+        hits = await collection.nearest(query, EVERYTHING, 10)
+        assert [hit.key for hit in hits.hits] == ["new"]
+        await collection.delete(["k00002"])
+        scanned = asyncio.create_task(_scanned(collection, query))
+        (tmp_path / "test.notes.vectors").unlink()
+        found = await scanned
+        assert len(found) == count
+        assert found["new"] == 1.0
+        hits = await collection.nearest(query, EVERYTHING, 10)
+        assert hits.exact
+        assert [hit.key for hit in hits.hits[:3]] == ["k00000", "k00004", "k00006"]
+        assert hits.total == count
+        assert await collection.agrees()
     store = await Store.open(str(tmp_path), "test")
     assert (await (await store.collection(shape)).nearest(query, EVERYTHING, 1)).exact
     await store.close()
@@ -277,9 +258,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("filled")
 
     async def run() -> None:
-        store = await Store.open(str(home), "test")
-        await (await store.collection(OTHER)).upsert(crowd(7000))
-        await store.close()
+        async with embedded(home, OTHER) as collection:
+            await collection.upsert(crowd(7000))
 
     asyncio.run(run())
     return home
@@ -294,12 +274,10 @@ async def test_files_that_are_torn_are_made_anew(
     path = _folder(tmp_path, "image") / name
     assert path.exists()
     harm(path)
-    store = await Store.open(str(tmp_path), "test")
-    collection = await store.collection(OTHER)
-    assert await collection.agrees()
-    query = VectorQuery({"image": crowd(7000)[1].vectors["image"]})
-    assert (await collection.nearest(query, EVERYTHING, 1)).hits[0].key == "k00001"
-    await store.close()
+    async with embedded(tmp_path, OTHER) as collection:
+        assert await collection.agrees()
+        query = VectorQuery({"image": crowd(7000)[1].vectors["image"]})
+        assert (await collection.nearest(query, EVERYTHING, 1)).hits[0].key == "k00001"
 
 
 def _exchanged(path: Path) -> None:
@@ -334,32 +312,25 @@ async def test_a_check_up_finds_files_that_say_something_else_and_mends_them(
 
 
 async def test_vectors_that_are_lost_are_lacking_and_not_somebody_elses(tmp_path: Path) -> None:
-    store = await Store.open(str(tmp_path), "test")
-    await (await store.collection(OTHER)).upsert(crowd(20))
-    await store.close()
+    async with embedded(tmp_path, OTHER) as collection:
+        await collection.upsert(crowd(20))
     (tmp_path / "test.vectors.db").unlink()
+    async with embedded(tmp_path, OTHER) as collection:
+        assert len(await collection.lacking("text")) == 20
+        await collection.upsert([Record(key="new", vectors={"text": packed([1, 0, 0, 0, 0])})])
+        hits = await collection.nearest(VectorQuery({"text": packed([1, 0, 0, 0, 0])}), EVERYTHING, 9)
+        assert [hit.key for hit in hits.hits] == ["new"]
+
+
+async def test_vectors_whose_records_are_lost_are_deleted(tmp_path: Path) -> None:
+    async with embedded(tmp_path, OTHER) as collection:
+        await collection.upsert(crowd(20))
+    (tmp_path / "test.db").unlink()
     store = await Store.open(str(tmp_path), "test")
     collection = await store.collection(OTHER)
-    assert len(await collection.lacking("text")) == 20
-    await collection.upsert([Record(key="new", vectors={"text": packed([1, 0, 0, 0, 0])})])
-    hits = await collection.nearest(VectorQuery({"text": packed([1, 0, 0, 0, 0])}), EVERYTHING, 9)
-    assert [hit.key for hit in hits.hits] == ["new"]
+    assert await collection.upsert(crowd(1)) == [True]
+    assert await store.check() == []
     await store.close()
-
-
-def test_vectors_whose_records_are_lost_are_deleted(tmp_path: Path) -> None:
-    async def run() -> None:
-        store = await Store.open(str(tmp_path), "test")
-        await (await store.collection(OTHER)).upsert(crowd(20))
-        await store.close()
-        (tmp_path / "test.db").unlink()
-        store = await Store.open(str(tmp_path), "test")
-        collection = await store.collection(OTHER)
-        assert await collection.upsert(crowd(1)) == [True]
-        assert await store.check() == []
-        await store.close()
-
-    asyncio.run(run())
     assert _kept(tmp_path) == len(crowd(1)[0].vectors)
 
 
@@ -371,24 +342,23 @@ def _slots(folder: Path, dimension: int) -> float:
         return math.inf
 
 
+@pytest.mark.heavy("kills real processes, many times")
 async def test_files_in_which_most_are_dead_become_dense(tmp_path: Path) -> None:
     records = crowd(12_000)
-    store = await Store.open(str(tmp_path), "test")
-    collection = await store.collection(OTHER)
-    await collection.upsert(records)
-    await collection.upsert([Record(key=each.key, vectors=records[7].vectors) for each in records[:11_500]])
-    await collection.delete([each.key for each in records[:11_000]])
-    assert collection.table.vectors is not None
-    query = VectorQuery({"text": records[7].vectors["text"]})
-    before = await collection.nearest(query, EVERYTHING, 1000)
-    await collection.compact()
-    await store.close()
-    store = await Store.open(str(tmp_path), "test")
-    collection = await store.collection(OTHER)
-    # It may have begun at any moment, also in the midst of the deletion: 10,000 dead ones may be left.
-    folder = _folder(tmp_path, "text")
-    await until(lambda: _slots(folder, 5) <= 11_000)
-    after = await collection.nearest(query, EVERYTHING, 1000)
-    assert [hit.key for hit in after.hits] == [hit.key for hit in before.hits]
-    assert await collection.agrees()
-    await store.close()
+    async with embedded(tmp_path, OTHER) as collection:
+        await collection.upsert(records)
+        await collection.upsert(
+            [Record(key=each.key, vectors=records[7].vectors) for each in records[:11_500]]
+        )
+        await collection.delete([each.key for each in records[:11_000]])
+        assert collection.table.vectors is not None
+        query = VectorQuery({"text": records[7].vectors["text"]})
+        before = await collection.nearest(query, EVERYTHING, 1000)
+        await collection.compact()
+    async with embedded(tmp_path, OTHER) as collection:
+        # It may have begun at any moment, also in the midst of the deletion: 10,000 dead ones may be left.
+        folder = _folder(tmp_path, "text")
+        await until(lambda: _slots(folder, 5) <= 11_000)
+        after = await collection.nearest(query, EVERYTHING, 1000)
+        assert [hit.key for hit in after.hits] == [hit.key for hit in before.hits]
+        assert await collection.agrees()

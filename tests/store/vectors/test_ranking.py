@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
-from collections.abc import Awaitable, Callable
 
 import msgspec
 import numpy as np
+import pytest
 
 from tabane.search.engine import VectorQuery
 from tabane.search.filters import EVERYTHING, Equal, Filter
-from tabane.search.records import Shape
 from tabane.store.collection import StoredCollection
 from tabane.store.record_table import NumericKeys
-from tabane.store.store import Store
-from tests.store.lexical.homes import embedded
+from tests.store.opening import embedded, indexed
 from tests.store.vectors.oracle import SHAPE, packed
 from tests.store.vectors.ranking import RankingContract, numbered
 
-
-def run(shape: Shape, work: Callable[[StoredCollection], Awaitable[None]]) -> None:
-    async def inside() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            store = await Store.open(folder, "test")
-            try:
-                await work(await store.collection(shape))
-            finally:
-                await store.close()
-
-    asyncio.run(inside())
+pytestmark = pytest.mark.heavy("thousands of records")
 
 
-def test_keys_that_are_numbers_are_read_once_for_all_scans() -> None:
+async def test_keys_that_are_numbers_are_read_once_for_all_scans() -> None:
     """The table of records is wide: a second scan does not look into it, and leaves out what is gone."""
     query = VectorQuery({"text": packed([1, 0, 0, 0, 0])})
     asked: list[str] = []
@@ -40,7 +27,7 @@ def test_keys_that_are_numbers_are_read_once_for_all_scans() -> None:
     async def scanned(collection: StoredCollection, where: Filter = EVERYTHING) -> list[str]:
         return [key async for block in collection.scan(query, where) for key in block.keys]
 
-    async def work(collection: StoredCollection) -> None:
+    async with embedded(shape=SHAPE) as collection:
         records = [
             msgspec.structs.replace(record, fields={"author": "ab"[place >= 45_000]})
             for place, record in enumerate(numbered(range(100_000, 145_100)))
@@ -67,13 +54,10 @@ def test_keys_that_are_numbers_are_read_once_for_all_scans() -> None:
         rest = [key async for block in blocks for key in block.keys]
         assert [*first.keys, *rest] == [*left[:-100], "7"]
 
-    run(SHAPE, work)
 
-
-def test_a_key_that_was_read_after_it_had_gone_is_looked_up() -> None:
+async def test_a_key_that_was_read_after_it_had_gone_is_looked_up() -> None:
     """As for a ranking that began before the deletion."""
-
-    async def work(collection: StoredCollection) -> None:
+    async with embedded(shape=SHAPE) as collection:
         await collection.upsert(numbered(range(5)))
         await collection.delete(["3"])
         keys = NumericKeys(collection.table.truth)
@@ -82,8 +66,6 @@ def test_a_key_that_was_read_after_it_had_gone_is_looked_up() -> None:
         assert keys.of(np.array([3, 4])) is None
         assert keys.of(np.array([6])) is None
 
-    run(SHAPE, work)
-
 
 class TestRanking(RankingContract):
-    engine = staticmethod(embedded)
+    engine = staticmethod(indexed)

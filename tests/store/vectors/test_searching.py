@@ -202,6 +202,7 @@ def mirrored(seed: int, opposite: float) -> Matrix:
     return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), dtype=np.float32)
 
 
+@pytest.mark.heavy("thousands of records")
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 10_000),

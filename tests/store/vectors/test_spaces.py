@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import shutil
-import tempfile
-
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import invariant, rule
 
 from tabane.errors import BadArguments
 from tabane.search.engine import VectorQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import EmbeddingSpace, Record
-from tabane.store.collection import StoredCollection
-from tabane.store.store import Store
-from tests.store.test_contract import embedded
+from tests.store.opening import CollectionMachine, embedded
 from tests.store.vectors.oracle import packed
 from tests.store.vectors.spaces import BARE, SpacesContract
+
+pytestmark = pytest.mark.heavy("thousands of records")
 
 _NAMES = st.sampled_from(["text", "image", "next"])
 _KEYS = [f"k{number}" for number in range(6)]
@@ -31,20 +26,15 @@ class TestEmbedded(SpacesContract):
     engine = staticmethod(embedded)
 
 
-class SpacesMachine(RuleBasedStateMachine):
+class SpacesMachine(CollectionMachine):
     """A collection whose spaces change, beside a dict of them and one of each record's vectors."""
+
+    shape = BARE
 
     def __init__(self) -> None:
         super().__init__()
-        self._runner = asyncio.Runner()
-        self._home = tempfile.TemporaryDirectory()
         self._spaces: dict[str, EmbeddingSpace] = {}
         self._records: dict[str, dict[str, bytes]] = {}
-
-    @initialize()
-    def open(self) -> None:
-        self._store = self._runner.run(Store.open(self._home.name, "test"))
-        self._collection: StoredCollection = self._runner.run(self._store.collection(BARE))
 
     @rule(name=_NAMES, dimension=st.integers(2, 3), model=st.sampled_from(["", "m"]))
     def add(self, name: str, dimension: int, model: str) -> None:
@@ -114,20 +104,9 @@ class SpacesMachine(RuleBasedStateMachine):
         assert self._runner.run(self._collection.delete([key])) == expected
 
     @rule()
-    def compact(self) -> None:
-        self._runner.run(self._collection.compact())
-
-    @rule()
     def flush(self) -> None:
         if self._collection.table.vectors is not None:
             self._collection.table.vectors.settle()
-
-    @rule(lost=st.booleans())
-    def reopen(self, lost: bool) -> None:
-        self._runner.run(self._store.close())
-        if lost:
-            shutil.rmtree(os.path.join(self._home.name, "test.notes.vectors"), ignore_errors=True)
-        self.open()
 
     @invariant()
     def agree(self) -> None:
@@ -145,11 +124,6 @@ class SpacesMachine(RuleBasedStateMachine):
             told = self._runner.run(self._collection.similarities(query, _KEYS))
             assert told == [pytest.approx(scores[key]) if key in scores else None for key in _KEYS]
         assert self._runner.run(self._collection.agrees())
-
-    def teardown(self) -> None:
-        self._runner.run(self._store.close())
-        self._runner.close()
-        self._home.cleanup()
 
 
 SpacesMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)

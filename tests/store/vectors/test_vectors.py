@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import shutil
-import tempfile
-
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import invariant, rule
 
 from tabane.search.engine import VectorQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record
-from tabane.store.collection import StoredCollection
-from tabane.store.store import Store
 from tests.store.model import Model, meant, put
-from tests.store.test_contract import embedded
+from tests.store.opening import CollectionMachine, embedded
 from tests.store.vectors.contract import WHERES, VectorsContract
 from tests.store.vectors.oracle import QUERIES, RECORDS, SHAPE, VECTORS, check, similarities
+
+pytestmark = pytest.mark.heavy("thousands of records")
 
 
 class TestEmbedded(VectorsContract):
     engine = staticmethod(embedded)
 
 
-class VectorMachine(RuleBasedStateMachine):
+class VectorMachine(CollectionMachine):
     """A collection with vectors in a folder of its own, beside the dict that it should agree with."""
+
+    shape = SHAPE
 
     def __init__(self) -> None:
         super().__init__()
-        self._runner = asyncio.Runner()
-        self._home = tempfile.TemporaryDirectory()
         self._model: Model = {}
-
-    @initialize()
-    def open(self) -> None:
-        self._store = self._runner.run(Store.open(self._home.name, "test"))
-        self._collection: StoredCollection = self._runner.run(self._store.collection(SHAPE))
 
     @rule(records=st.lists(RECORDS, max_size=8))
     def upsert(self, records: list[Record]) -> None:
@@ -59,24 +50,9 @@ class VectorMachine(RuleBasedStateMachine):
             self._model[key].vectors.update(vectors)
 
     @rule()
-    def compact(self) -> None:
-        self._runner.run(self._collection.compact())
-
-    @rule()
     def flush(self) -> None:
         assert self._collection.table.vectors is not None
         self._collection.table.vectors.settle()
-
-    @rule()
-    def reopen(self) -> None:
-        self._runner.run(self._store.close())
-        self.open()
-
-    @rule()
-    def lose_what_is_derived(self) -> None:
-        self._runner.run(self._store.close())
-        shutil.rmtree(os.path.join(self._home.name, "test.notes.vectors"), ignore_errors=True)
-        self.open()
 
     @rule(query=QUERIES, limit=st.integers(1, 9))
     def search(self, query: VectorQuery, limit: int) -> None:
@@ -111,11 +87,6 @@ class VectorMachine(RuleBasedStateMachine):
             likes = [each.record.fields.get("likes") for each in (*first, *rest)]
             known = [each for each in likes if isinstance(each, int | float)]
             assert likes == [*sorted(known, reverse=True), *[None] * (len(likes) - len(known))]
-
-    def teardown(self) -> None:
-        self._runner.run(self._store.close())
-        self._runner.close()
-        self._home.cleanup()
 
 
 VectorMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)

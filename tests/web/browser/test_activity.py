@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.harness.patience import wait_until
 from tests.harness.running_hub import CHILD
@@ -17,7 +17,7 @@ from tests.web.browser.hub import WebBrowsers, WebHome, show
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
     """A hub with a server that can be called."""
     made = WebHome(tmp_path_factory.mktemp("home"))
     made.write_servers({"c": {"command": sys.executable, "args": [CHILD]}})
@@ -27,26 +27,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
     made.run("stop")
 
 
-@pytest.fixture(scope="module")
-def kept(browser: Browser, home: WebHome) -> WebBrowsers:
-    return WebBrowsers(browser, home)
-
-
-@pytest.fixture
-def browsers(kept: WebBrowsers) -> Iterator[WebBrowsers]:
-    yield kept
-    assert kept.close() == []
-
-
 Call = Callable[..., None]
 
 
 @pytest.fixture
-def call(home: WebHome) -> Call:
+def call(shared_home: WebHome) -> Call:
     """Call a tool from the command line."""
 
     def made(name: str, **arguments: str) -> None:
-        home.rpc("call_tool", name=name, arguments=arguments)
+        shared_home.rpc("call_tool", name=name, arguments=arguments)
 
     return made
 
@@ -59,15 +48,15 @@ def rows(page: Page) -> Locator:
     return page.locator("[data-rows] tr")
 
 
-def failed_calls(home: WebHome) -> int:
+def failed_calls(shared_home: WebHome) -> int:
     """Return the number of failed calls in the seconds that are over."""
-    return sum(home.rpc("get_activity", seconds=900)["failed"])
+    return sum(shared_home.rpc("get_activity", seconds=900)["failed"])
 
 
 def test_a_call_appears_by_itself_and_opens_without_its_secrets(
-    browsers: WebBrowsers, call: Call, accessibility: Axe
+    shared_web: WebBrowsers, call: Call, accessibility: Axe
 ) -> None:
-    page = browsers.page("/activity", width=1600)
+    page = shared_web.page("/activity", width=1600)
     call("c__echo", text="hello", api_key="hunter2")
     row = page.locator("[data-rows] tr").first
     expect(row).to_contain_text("c__echo")
@@ -84,8 +73,8 @@ def test_a_call_appears_by_itself_and_opens_without_its_secrets(
     expect(row.get_by_role("button")).to_be_focused()
 
 
-def test_a_call_with_credentials_gets_a_mark(browsers: WebBrowsers, call: Call, accessibility: Axe) -> None:
-    page = browsers.page("/activity", width=1600)
+def test_a_call_with_credentials_gets_a_mark(shared_web: WebBrowsers, call: Call, accessibility: Axe) -> None:
+    page = shared_web.page("/activity", width=1600)
     call("c__echo", text="harmless")
     call("c__echo", text="ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC2")
     mark = rows(page).first.get_by_text("credentials", exact=True)
@@ -99,20 +88,20 @@ def test_a_call_with_credentials_gets_a_mark(browsers: WebBrowsers, call: Call, 
     assert accessibility.serious(page) == []
 
 
-def test_charts_and_sums_follow(browsers: WebBrowsers, call: Call, home: WebHome) -> None:
-    page = browsers.page("/activity")
+def test_charts_and_sums_follow(shared_web: WebBrowsers, call: Call, shared_home: WebHome) -> None:
+    page = shared_web.page("/activity")
     expect(page.locator(".chart canvas")).to_have_count(2)
     # Calls of other tests are in the sums when their second is over, and may leave the shorter period.
     page.get_by_role("button", name="15 minutes").click()
     expect(page.get_by_role("button", name="15 minutes")).to_have_attribute("aria-pressed", "true")
-    before = failed_calls(home)
+    before = failed_calls(shared_home)
     call("c__fail", text="no")
-    wait_until(lambda: failed_calls(home) > before, "the second of the call is over")
-    expect(page.locator("[data-now=failed]")).to_have_text(str(failed_calls(home)))
+    wait_until(lambda: failed_calls(shared_home) > before, "the second of the call is over")
+    expect(page.locator("[data-now=failed]")).to_have_text(str(failed_calls(shared_home)))
 
 
-def test_a_pause_holds_the_rows_back_until_it_ends(browsers: WebBrowsers, call: Call) -> None:
-    page = browsers.page("/activity")
+def test_a_pause_holds_the_rows_back_until_it_ends(shared_web: WebBrowsers, call: Call) -> None:
+    page = shared_web.page("/activity")
     shown = rows(page).count() + 1
     call("c__echo", text="1")
     expect(rows(page)).to_have_count(shown)
@@ -126,9 +115,9 @@ def test_a_pause_holds_the_rows_back_until_it_ends(browsers: WebBrowsers, call: 
 
 
 def test_a_filter_applies_to_calls_before_and_after_it_and_stays_in_the_address(
-    browsers: WebBrowsers, call: Call
+    shared_web: WebBrowsers, call: Call
 ) -> None:
-    page = browsers.page("/activity")
+    page = shared_web.page("/activity")
     call("c__echo", text="1")
     call("c__fail", text="no")
     page.get_by_role("combobox", name="Outcome").select_option("failed")
@@ -145,18 +134,20 @@ def test_a_filter_applies_to_calls_before_and_after_it_and_stays_in_the_address(
     expect(page.get_by_text("No calls yet")).to_be_visible()
 
 
-def test_a_phone_shows_a_call_too(browsers: WebBrowsers, call: Call, accessibility: Axe) -> None:
+def test_a_phone_shows_a_call_too(shared_web: WebBrowsers, call: Call, accessibility: Axe) -> None:
     call("c__echo", text="small")
-    page = browsers.page("/activity", width=390, lang="ja", theme="dark")
+    page = shared_web.page("/activity", width=390, lang="ja", theme="dark")
     page.locator("[data-rows] [data-call]").first.click()
     expect(page.locator("[data-panel] h2")).to_be_visible()
     assert accessibility.serious(page) == []
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-def test_at_most_500_rows_stay_on_the_page(browsers: WebBrowsers, home: WebHome, tmp_path: Path) -> None:
-    page = browsers.page("/activity")
+def test_at_most_500_rows_stay_on_the_page(
+    shared_web: WebBrowsers, shared_home: WebHome, tmp_path: Path
+) -> None:
+    page = shared_web.page("/activity")
     requests = ",".join('{"name":"hello","arguments":{}}' for _ in range(40))
     for _ in range(14):
-        home.must("rpc", "execute_parallel", "--params", f'{{"requests":[{requests}]}}')
+        shared_home.must("rpc", "execute_parallel", "--params", f'{{"requests":[{requests}]}}')
     expect(page.locator("[data-rows] tr")).to_have_count(500)

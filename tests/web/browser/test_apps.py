@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, FrameLocator, Page, expect
+from playwright.sync_api import FrameLocator, Page, expect
 
 from tests.web.browser.axe import Axe
 from tests.web.browser.hub import WebBrowsers, WebHome
@@ -89,7 +89,7 @@ NAVIGATE = """<!doctype html><h1>navigate</h1><script>location.href = "@HUB@/sig
 
 
 @pytest.fixture(scope="module")
-def apps_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
     folder = tmp_path_factory.mktemp("apps")
     home = WebHome(folder)
     hostile = {
@@ -114,21 +114,10 @@ def apps_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
     home.run("stop")
 
 
-@pytest.fixture(scope="module")
-def kept(browser: Browser, apps_home: WebHome) -> WebBrowsers:
-    return WebBrowsers(browser, apps_home)
-
-
 @pytest.fixture
-def web_apps(kept: WebBrowsers) -> Iterator[WebBrowsers]:
-    yield kept
-    assert kept.close() == []
-
-
-@pytest.fixture
-def open_app(web_apps: WebBrowsers) -> Callable[[str], tuple[Page, FrameLocator]]:
+def open_app(shared_web: WebBrowsers) -> Callable[[str], tuple[Page, FrameLocator]]:
     def opened(server: str) -> tuple[Page, FrameLocator]:
-        page = web_apps.page(f"/tools/{server}__show")
+        page = shared_web.page(f"/tools/{server}__show")
         return page, show(page)
 
     return opened
@@ -160,8 +149,8 @@ def test_a_call_shows_the_app_of_its_server_which_gets_the_call_and_asks_its_ser
     expect(page.locator("[data-app-error]")).to_be_hidden()
 
 
-def test_an_app_follows_the_theme_and_ends_with_the_page(web_apps: WebBrowsers) -> None:
-    page = web_apps.page("/tools/one__show", theme="dark")
+def test_an_app_follows_the_theme_and_ends_with_the_page(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/tools/one__show", theme="dark")
     app = show(page)
     expect(app.locator("#theme")).to_have_text("dark")
     page.emulate_media(color_scheme="light")
@@ -173,9 +162,9 @@ def test_an_app_follows_the_theme_and_ends_with_the_page(web_apps: WebBrowsers) 
     expect(page.locator(FRAME)).to_have_count(0)
 
 
-def test_a_link_of_an_app_is_opened_if_the_person_agrees(web_apps: WebBrowsers) -> None:
-    web_apps.permit("request to another origin: https://example.com/")
-    page = web_apps.page("/tools/one__show")
+def test_a_link_of_an_app_is_opened_if_the_person_agrees(shared_web: WebBrowsers) -> None:
+    shared_web.permit("request to another origin: https://example.com/")
+    page = shared_web.page("/tools/one__show")
     page.context.route("https://example.com/**", lambda route: route.fulfill(body="there"))
     app = show(page)
     expect(app.locator("#refreshed")).not_to_be_empty()
@@ -194,8 +183,8 @@ def test_a_link_of_an_app_is_opened_if_the_person_agrees(web_apps: WebBrowsers) 
 # Hostile apps
 
 
-def test_an_app_reaches_nothing_of_the_page_or_the_hub(web_apps: WebBrowsers, open_app: OpenApp) -> None:
-    web_apps.permit(
+def test_an_app_reaches_nothing_of_the_page_or_the_hub(shared_web: WebBrowsers, open_app: OpenApp) -> None:
+    shared_web.permit(
         "Content Security Policy", "Blocked", "Unsafe attempt", "sandbox", "Failed to read", "ERR_"
     )
     page, app = open_app("report")
@@ -216,9 +205,9 @@ def test_an_app_that_sends_messages_without_end_is_closed(open_app: OpenApp, ser
 
 
 def test_an_app_asks_only_its_own_server_and_only_what_is_for_apps(
-    web_apps: WebBrowsers, open_app: OpenApp
+    shared_web: WebBrowsers, open_app: OpenApp
 ) -> None:
-    web_apps.permit("status of 4..", "status of 5..")
+    shared_web.permit("status of 4..", "status of 5..")
     _, app = open_app("reach")
     expect(app.locator("h1")).to_contain_text("[")
     found = json.loads(app.locator("h1").inner_text())
@@ -232,8 +221,8 @@ def test_an_app_asks_only_its_own_server_and_only_what_is_for_apps(
     assert found[7] == "Method not found: hub/status"
 
 
-def test_an_app_cannot_show_another_page_in_its_place(web_apps: WebBrowsers, open_app: OpenApp) -> None:
-    web_apps.permit("Content Security Policy", "ERR_", "Framing")
+def test_an_app_cannot_show_another_page_in_its_place(shared_web: WebBrowsers, open_app: OpenApp) -> None:
+    shared_web.permit("Content Security Policy", "ERR_", "Framing")
     page, _ = open_app("navigate")
     expect(page.locator(FRAME)).to_have_count(1)
     page.wait_for_function("() => performance.now() > 0")
@@ -250,9 +239,9 @@ def test_an_app_loads_from_the_origins_that_it_names_and_from_no_other(open_app:
     assert frame == "/app-sandbox?resourceDomains=https%3A%2F%2Fcdn.example"
 
 
-def test_the_page_with_an_app_is_accessible(web_apps: WebBrowsers, accessibility: Axe) -> None:
+def test_the_page_with_an_app_is_accessible(shared_web: WebBrowsers, accessibility: Axe) -> None:
     for lang in ("en", "ja"):
-        page = web_apps.page("/tools/one__show", lang=lang)
+        page = shared_web.page("/tools/one__show", lang=lang)
         page.locator("[data-run]").click()
         expect(page.locator(FRAME)).to_be_visible()
         assert accessibility.serious(page) == []

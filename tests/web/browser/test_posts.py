@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from tests.web.browser.axe import Axe
 from tests.web.browser.hub import PATIENCE, WebBrowsers, WebHome, show
@@ -21,54 +19,23 @@ HOSTILE = """\
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
-    home = WebHome(tmp_path_factory.mktemp("posts"))
-    home.start()
-    yield home
-    home.run("stop")
-
-
-@pytest.fixture(scope="module")
-def all_browsers(browser: Browser, home: WebHome) -> WebBrowsers:
-    return WebBrowsers(browser, home)
-
-
-@pytest.fixture
-def web(all_browsers: WebBrowsers) -> Iterator[WebBrowsers]:
-    yield all_browsers
-    assert all_browsers.close() == []
-
-
-@pytest.fixture
-def empty(tmp_path: Path, browser: Browser) -> Iterator[WebBrowsers]:
-    """Browsers of a hub without posts."""
-    home = WebHome(tmp_path)
-    home.start()
-    browsers = WebBrowsers(browser, home)
-    yield browsers
-    problems = browsers.close()
-    home.run("stop")
-    assert problems == []
-
-
-@pytest.fixture(scope="module")
-def filled(home: WebHome) -> None:
+def filled(shared_home: WebHome) -> None:
     """The sample, and posts that try to be more than text."""
-    file = home.folder / "hostile.csv"
+    file = shared_home.folder / "hostile.csv"
     file.write_text(HOSTILE, encoding="utf-8")
-    home.must("posts", "import", "--sample")
-    home.must("posts", "import", str(file))
+    shared_home.must("posts", "import", "--sample")
+    shared_home.must("posts", "import", str(file))
 
 
-def test_an_empty_archive_leads_to_the_import(empty: WebBrowsers) -> None:
-    page = empty.page("/posts")
+def test_an_empty_archive_leads_to_the_import(web: WebBrowsers) -> None:
+    page = web.page("/posts")
     page.get_by_role("link", name="Import posts").click()
     page.get_by_role("button", name="Import", exact=True).click()
     expect(page.locator(".field-error")).to_have_text("Name at least one file or folder.")
     page.get_by_label("Files or folders").fill("/nowhere/twilog.csv")
     page.get_by_role("button", name="Import", exact=True).click()
     page.locator("#import-progress .notice.bad").wait_for()
-    file = empty.home.folder / "rows.csv"
+    file = web.home.folder / "rows.csv"
     file.write_text(HOSTILE, encoding="utf-8")
     page.get_by_label("Files or folders").fill(f"'{file}'")
     page.get_by_role("button", name="Import", exact=True).click()
@@ -82,8 +49,8 @@ def test_an_empty_archive_leads_to_the_import(empty: WebBrowsers) -> None:
 
 
 @pytest.mark.usefixtures("filled")
-def test_the_timeline_goes_on_and_jumps_to_a_month(web: WebBrowsers, accessibility: Axe) -> None:
-    page = web.page("/posts")
+def test_the_timeline_goes_on_and_jumps_to_a_month(shared_web: WebBrowsers, accessibility: Axe) -> None:
+    page = shared_web.page("/posts")
     assert page.locator(".post").count() == 30
     page.locator(".more").scroll_into_view_if_needed()
     page.locator(".post").nth(30).wait_for()
@@ -102,8 +69,8 @@ def test_the_timeline_goes_on_and_jumps_to_a_month(web: WebBrowsers, accessibili
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_post_is_only_text_and_its_links_say_nothing(web: WebBrowsers, accessibility: Axe) -> None:
-    page = web.page("/posts/1700000000000000001")
+def test_a_post_is_only_text_and_its_links_say_nothing(shared_web: WebBrowsers, accessibility: Axe) -> None:
+    page = shared_web.page("/posts/1700000000000000001")
     text = page.locator(".post-text.whole")
     expect(text).to_contain_text("<img src=x onerror=alert(1)>")
     assert text.locator("img").count() == 0
@@ -118,14 +85,14 @@ def test_a_post_is_only_text_and_its_links_say_nothing(web: WebBrowsers, accessi
     assert accessibility.serious(page) == []
     show(page, "/posts/1700000000000000002")
     assert page.get_by_role("link", name="Open the original").count() == 0
-    web.permit("404")
+    shared_web.permit("404")
     show(page, "/posts/5")
     expect(page.locator("main")).to_contain_text("there is no post 5")
 
 
 @pytest.mark.usefixtures("filled")
-def test_users_and_tags_lead_to_their_posts(web: WebBrowsers, accessibility: Axe) -> None:
-    page = web.page("/posts/users")
+def test_users_and_tags_lead_to_their_posts(shared_web: WebBrowsers, accessibility: Axe) -> None:
+    page = shared_web.page("/posts/users")
     page.get_by_label("Beginning of the name").press_sequentially("sample_h")
     expect(page.locator(".counted li")).to_have_count(1)
     page.locator(".counted a").click()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.reader.site import Site, running
 from tests.web.browser.axe import Axe
@@ -30,18 +30,11 @@ def site() -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def reading_home(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[WebHome]:
+def web_home(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[WebHome]:
     home = WebHome(tmp_path_factory.mktemp("home"), reader_allow=",".join(site.allowed))
     home.start()
     yield home
     home.run("stop")
-
-
-@pytest.fixture
-def reading(browser: Browser, reading_home: WebHome) -> Iterator[WebBrowsers]:
-    browsers = WebBrowsers(browser, reading_home)
-    yield browsers
-    assert browsers.close() == []
 
 
 def read(page: Page, url: str) -> None:
@@ -50,8 +43,8 @@ def read(page: Page, url: str) -> None:
     page.keyboard.press("Enter")
 
 
-def test_a_page_is_read_kept_as_a_document_and_forgotten(reading: WebBrowsers, site: Site) -> None:
-    page = reading.page("/reader")
+def test_a_page_is_read_kept_as_a_document_and_forgotten(web: WebBrowsers, site: Site) -> None:
+    page = web.page("/reader")
     read(page, site.url("/rivers"))
     expect(page.get_by_role("heading", name="How rivers wind")).to_be_visible()
     expect(page.locator(".prose h3")).to_have_text("Bends")
@@ -63,18 +56,18 @@ def test_a_page_is_read_kept_as_a_document_and_forgotten(reading: WebBrowsers, s
     page.get_by_role("link", name="Open in the reader").click()
     page.get_by_role("button", name="Forget").click()
     expect(page.get_by_role("heading", name="Pages that were read")).to_be_visible()
-    assert site.url("/rivers") not in [row["url"] for row in reading.home.rpc("list_pages")["results"]]
+    assert site.url("/rivers") not in [row["url"] for row in web.home.rpc("list_pages")["results"]]
 
 
-def test_a_page_is_shown_beside_its_source(reading: WebBrowsers, site: Site) -> None:
-    page = reading.page(f"/reader?url={site.url('/rivers')}")
+def test_a_page_is_shown_beside_its_source(web: WebBrowsers, site: Site) -> None:
+    page = web.page(f"/reader?url={site.url('/rivers')}")
     page.get_by_role("link", name="Beside its source").click()
     expect(page.locator(".source-text")).to_contain_text('<meta name="author" content="Ann Miller">')
     expect(page.locator(".prose h3")).to_have_text("Bends")
 
 
-def test_a_long_page_continues(reading: WebBrowsers, site: Site) -> None:
-    page = reading.page(f"/reader?url={site.url('/long')}")
+def test_a_long_page_continues(web: WebBrowsers, site: Site) -> None:
+    page = web.page(f"/reader?url={site.url('/long')}")
     expect(page.get_by_role("heading", name="Part 0", exact=True)).to_be_visible()
     for parts in (2, 3):
         page.get_by_role("button", name="Show more").scroll_into_view_if_needed()
@@ -84,16 +77,16 @@ def test_a_long_page_continues(reading: WebBrowsers, site: Site) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_a_failure_says_why_and_what_to_do(reading: WebBrowsers) -> None:
-    page = reading.page("/reader")
+def test_a_failure_says_why_and_what_to_do(web: WebBrowsers) -> None:
+    page = web.page("/reader")
     read(page, "10.0.0.1/secret")
     expect(page.get_by_role("alert")).to_contain_text("10.0.0.1")
     expect(page.get_by_role("link", name="Try again")).to_be_visible()
 
 
-def test_pages_are_searched_while_somebody_types(reading: WebBrowsers, site: Site) -> None:
-    reading.home.must("read", site.url("/rivers"))
-    page = reading.page("/reader")
+def test_pages_are_searched_while_somebody_types(web: WebBrowsers, site: Site) -> None:
+    web.home.must("read", site.url("/rivers"))
+    page = web.page("/reader")
     page.get_by_label("Search in these pages").press_sequentially("outer bank")
     expect(page).to_have_url(re.compile(r"q=outer(\+|%20)bank"))  # no other answer replaces the link
     expect(page.locator("mark").first).to_be_visible()
@@ -103,10 +96,10 @@ def test_pages_are_searched_while_somebody_types(reading: WebBrowsers, site: Sit
 
 @pytest.mark.parametrize("path", ["", "?url={}", "?view=source&url={}", "?q=rivers"])
 def test_nothing_serious_keeps_readers_out(
-    reading: WebBrowsers, accessibility: Axe, site: Site, path: str
+    web: WebBrowsers, accessibility: Axe, site: Site, path: str
 ) -> None:
-    reading.home.must("read", site.url("/rivers"))
-    page = reading.page("/reader" + path.format(site.url("/rivers")), width=390)
+    web.home.must("read", site.url("/rivers"))
+    page = web.page("/reader" + path.format(site.url("/rivers")), width=390)
     page.locator(".source-text" if "source" in path else ".prose" if "url" in path else "#shelf").wait_for()
     assert accessibility.serious(page) == []
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

@@ -7,31 +7,20 @@ from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.web.browser.held import Held
 from tests.web.browser.hub import PATIENCE, WebBrowsers, WebHome, show
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
     """A hub with the posts of the sample."""
-    home = WebHome(tmp_path_factory.mktemp("search"))
-    home.start()
-    home.must("posts", "import", "--sample")
-    yield home
-    home.run("stop")
-
-
-@pytest.fixture(scope="module")
-def all_browsers(browser: Browser, home: WebHome) -> WebBrowsers:
-    return WebBrowsers(browser, home)
-
-
-@pytest.fixture
-def web(all_browsers: WebBrowsers) -> Iterator[WebBrowsers]:
-    yield all_browsers
-    assert all_browsers.close() == []
+    shared_home = WebHome(tmp_path_factory.mktemp("search"))
+    shared_home.start()
+    shared_home.must("posts", "import", "--sample")
+    yield shared_home
+    shared_home.run("stop")
 
 
 def found(page: Page, shown: str) -> None:
@@ -43,8 +32,8 @@ def asked(page: Page) -> dict[str, list[str]]:
     return parse_qs(urlsplit(page.url).query)
 
 
-def test_results_come_as_one_types_and_the_address_says_what_was_typed(web: WebBrowsers) -> None:
-    page = web.page("/search?in=posts")
+def test_results_come_as_one_types_and_the_address_says_what_was_typed(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/search?in=posts")
     sent: list[str] = []
     page.on("request", lambda request: sent.append(request.url) if "/search/results" in request.url else None)
     whole = Held(page, r"/search/results\?(?!.*typing=1)")  # which would replace what was found while typing
@@ -61,8 +50,8 @@ def test_results_come_as_one_types_and_the_address_says_what_was_typed(web: WebB
     assert page.locator("#search-q").input_value() == "coffee"
 
 
-def test_requests_of_one_page_do_not_pile_up(web: WebBrowsers) -> None:
-    page = web.page("/search?in=posts")
+def test_requests_of_one_page_do_not_pile_up(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/search?in=posts")
     sent: list[str] = []
     page.on("request", lambda request: sent.append(request.url) if "typing=1" in request.url else None)
     held = Held(page, "typing=1")
@@ -75,8 +64,8 @@ def test_requests_of_one_page_do_not_pile_up(web: WebBrowsers) -> None:
     found(page, "whole:coffee")
 
 
-def test_a_hit_says_why_and_opens_its_page_and_back_returns(web: WebBrowsers) -> None:
-    page = web.page("/search?q=猫&in=posts", lang="ja")
+def test_a_hit_says_why_and_opens_its_page_and_back_returns(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/search?q=猫&in=posts", lang="ja")
     found(page, "whole:猫")
     expect(page.locator(".hit mark").first).to_have_text("猫")
     page.locator(".hit .why summary").first.click()
@@ -89,8 +78,8 @@ def test_a_hit_says_why_and_opens_its_page_and_back_returns(web: WebBrowsers) ->
     found(page, "whole:猫")
 
 
-def test_filters_narrow_posts_and_stay_in_the_address(web: WebBrowsers) -> None:
-    page = web.page("/search?q=猫&in=posts")
+def test_filters_narrow_posts_and_stay_in_the_address(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/search?q=猫&in=posts")
     found(page, "whole:猫")
     before = page.locator(".hit").count()
     plot = page.locator("[data-plot] svg")
@@ -114,8 +103,8 @@ def test_filters_narrow_posts_and_stay_in_the_address(web: WebBrowsers) -> None:
     page.locator("#filter-users option").first.wait_for(state="attached")
 
 
-def test_everything_is_searched_and_one_source_too(web: WebBrowsers) -> None:
-    page = web.page("/search?q=search")
+def test_everything_is_searched_and_one_source_too(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/search?q=search")
     found(page, "whole:search")
     kinds = set(page.locator(".hit-head .badge").all_inner_texts())
     assert {"post", "tool"} <= kinds
@@ -129,8 +118,8 @@ def test_everything_is_searched_and_one_source_too(web: WebBrowsers) -> None:
     page.locator(".manual-text").wait_for()
 
 
-def test_nothing_found_and_nothing_typed_say_what_to_do(web: WebBrowsers) -> None:
-    page = web.page("/search?q=zzzzqqqq&in=posts")
+def test_nothing_found_and_nothing_typed_say_what_to_do(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/search?q=zzzzqqqq&in=posts")
     found(page, "whole:zzzzqqqq")
     expect(page.locator("#search-results h2")).to_have_text("Nothing was found")
     page.locator("#search-q").fill("")
@@ -139,8 +128,8 @@ def test_nothing_found_and_nothing_typed_say_what_to_do(web: WebBrowsers) -> Non
     expect(page.locator("#search-results .notice.bad, #search-results .empty")).to_have_count(1)
 
 
-def test_keys_alone_suffice(web: WebBrowsers) -> None:
-    page = web.page("/search?in=posts")
+def test_keys_alone_suffice(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/search?in=posts")
     expect(page.locator("#search-q")).to_be_focused()
     page.keyboard.type("鉄道")
     page.keyboard.press("Enter")

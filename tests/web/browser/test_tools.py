@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.harness.patience import wait_until
 from tests.harness.running_hub import child
@@ -31,7 +31,7 @@ SIDEWAYS = """() => {
 
 
 @pytest.fixture(scope="module")
-def tools_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
     folder = tmp_path_factory.mktemp("tools")
     schemas = folder / "schemas.json"
     schemas.write_text(json.dumps({"find": FULL, "many": {"type": "object"}}))
@@ -46,21 +46,10 @@ def tools_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
     home.run("stop")
 
 
-@pytest.fixture(scope="module")
-def kept(browser: Browser, tools_home: WebHome) -> WebBrowsers:
-    return WebBrowsers(browser, tools_home)
-
-
 @pytest.fixture
-def web_tools(kept: WebBrowsers) -> Iterator[WebBrowsers]:
-    yield kept
-    assert kept.close() == []
-
-
-@pytest.fixture
-def open_tool(web_tools: WebBrowsers) -> Callable[[str], Page]:
+def open_tool(shared_web: WebBrowsers) -> Callable[[str], Page]:
     def opened(name: str) -> Page:
-        page = web_tools.page(f"/tools/{name}")
+        page = shared_web.page(f"/tools/{name}")
         expect(page.locator("#arguments")).to_have_value(re.compile(r"\{"))
         return page
 
@@ -75,8 +64,8 @@ def call(page: Page, arguments: str | None = None) -> None:
     expect(page.locator("[data-outcome]")).to_be_visible()
 
 
-def test_a_search_shows_scores_and_reasons_as_it_is_typed(web_tools: WebBrowsers) -> None:
-    page = web_tools.page("/tools")
+def test_a_search_shows_scores_and_reasons_as_it_is_typed(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/tools")
     page.get_by_label("Search tools by what they do").press_sequentially("read a text file")
     first = page.locator(".tool-row").first
     expect(first.get_by_role("link")).to_have_text(re.compile(r"files__read_text"))
@@ -90,8 +79,8 @@ def test_a_search_shows_scores_and_reasons_as_it_is_typed(web_tools: WebBrowsers
     expect(page.locator(".empty")).to_contain_text("No tool matches")
 
 
-def test_a_long_list_comes_in_pages(web_tools: WebBrowsers) -> None:
-    page = web_tools.page("/tools?server=up")
+def test_a_long_list_comes_in_pages(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/tools?server=up")
     expect(page.locator(".tool-row")).to_have_count(100)
     page.locator(".tool-more").scroll_into_view_if_needed()
     expect(page.locator(".tool-row")).not_to_have_count(100)
@@ -145,19 +134,19 @@ def test_what_is_wrong_is_said_beside_its_field(open_tool: Callable[[str], Page]
     expect(page.locator("[data-outcome]")).to_have_count(0)
 
 
-def test_a_call_is_canceled_at_the_server(open_tool: Callable[[str], Page], tools_home: WebHome) -> None:
+def test_a_call_is_canceled_at_the_server(open_tool: Callable[[str], Page], shared_home: WebHome) -> None:
     page = open_tool("up__hang")
     page.keyboard.press("Tab")
     page.locator("#arguments").press("Control+Enter")
     cancel = page.get_by_role("button", name="Cancel", exact=True)
     expect(cancel).to_be_focused()
-    wait_until(lambda: tools_home.rpc("show_server", name="up")["in_flight"] == 1, "the call is running")
+    wait_until(lambda: shared_home.rpc("show_server", name="up")["in_flight"] == 1, "the call is running")
     cancel.click()
     expect(page.locator("[data-result]")).to_contain_text("canceled")
-    wait_until(lambda: tools_home.rpc("show_server", name="up")["in_flight"] == 0, "the call has ended")
+    wait_until(lambda: shared_home.rpc("show_server", name="up")["in_flight"] == 0, "the call has ended")
 
 
-def test_a_destructive_tool_asks_first(web_tools: WebBrowsers, open_tool: Callable[[str], Page]) -> None:
+def test_a_destructive_tool_asks_first(shared_web: WebBrowsers, open_tool: Callable[[str], Page]) -> None:
     page = open_tool("files__write_text")
     expect(page.locator("h1 + .row")).to_contain_text("destructive")
     page.fill("#arguments", '{"path": "a.txt", "content": "x"}')
@@ -207,8 +196,8 @@ def test_a_text_is_formatted_as_markdown_and_is_harmless(open_tool: Callable[[st
     expect(page.locator(".result-text")).to_be_visible()
 
 
-def test_a_form_is_shown_when_its_script_is_there(web_tools: WebBrowsers) -> None:
-    page = web_tools.page("/tools")
+def test_a_form_is_shown_when_its_script_is_there(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/tools")
     held = Held(page, r"/tools\.js")
     page.goto(page.url.replace("/tools", "/tools/up__raw"))
     held.wait()
@@ -223,8 +212,8 @@ def test_a_form_is_shown_when_its_script_is_there(web_tools: WebBrowsers) -> Non
     expect(page.locator(".result-text")).to_have_text("typed early")
 
 
-def test_json_replaces_what_the_form_writes_while_all_of_it_is_selected(web_tools: WebBrowsers) -> None:
-    page = web_tools.page("/tools")
+def test_json_replaces_what_the_form_writes_while_all_of_it_is_selected(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/tools")
     held = Held(page, "/tools/-/arguments$", "POST")
     page.evaluate(
         "path => document.dispatchEvent(new CustomEvent('tabane:go', { detail: path }))", "/tools/up__find"
@@ -253,12 +242,12 @@ def test_a_long_result_is_read_in_parts(open_tool: Callable[[str], Page]) -> Non
 
 
 def test_a_tool_is_pinned_hidden_and_offered_again(
-    web_tools: WebBrowsers, open_tool: Callable[[str], Page], tools_home: WebHome
+    shared_web: WebBrowsers, open_tool: Callable[[str], Page], shared_home: WebHome
 ) -> None:
     page = open_tool("up__count")
     page.get_by_role("button", name="Pin", exact=True).click()
     expect(page.get_by_role("button", name="Unpin")).to_be_visible()
-    assert tools_home.rpc("get_tool", name="up__count")["pinned"]
+    assert shared_home.rpc("get_tool", name="up__count")["pinned"]
     page.get_by_role("button", name="Hide").click()
     page.get_by_role("dialog").get_by_role("button", name="Continue").click()
     expect(page).to_have_url(re.compile("view=hidden"))
@@ -267,7 +256,7 @@ def test_a_tool_is_pinned_hidden_and_offered_again(
     expect(page.get_by_role("button", name="Unpin")).to_be_visible()
     page.get_by_role("button", name="Unpin").click()
     expect(page.get_by_role("button", name="Pin", exact=True)).to_be_visible()
-    assert not tools_home.rpc("get_tool", name="up__count")["pinned"]
+    assert not shared_home.rpc("get_tool", name="up__count")["pinned"]
 
 
 def test_a_call_is_repeated_from_the_history(open_tool: Callable[[str], Page]) -> None:
@@ -304,7 +293,7 @@ def test_a_tree_is_used_with_the_keyboard(open_tool: Callable[[str], Page]) -> N
 
 
 def test_a_command_makes_the_same_call(
-    web_tools: WebBrowsers, open_tool: Callable[[str], Page], tools_home: WebHome
+    shared_web: WebBrowsers, open_tool: Callable[[str], Page], shared_home: WebHome
 ) -> None:
     page = open_tool("up__echo")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -314,14 +303,14 @@ def test_a_command_makes_the_same_call(
     copied = page.evaluate("() => navigator.clipboard.readText()")
     words = shlex.split(copied)
     assert words[:2] == ["tabane", "tools"]
-    assert tools_home.must(*words[1:]).strip().endswith("""{"text": "it's 'quoted'"}""")
+    assert shared_home.must(*words[1:]).strip().endswith("""{"text": "it's 'quoted'"}""")
 
 
 @pytest.mark.parametrize("lang", ["en", "ja"])
 def test_the_page_of_a_tool_is_accessible_and_fits(
-    web_tools: WebBrowsers, accessibility: Axe, lang: str
+    shared_web: WebBrowsers, accessibility: Axe, lang: str
 ) -> None:
-    page = web_tools.page("/tools/up__find", lang=lang, theme="dark" if lang == "ja" else "light")
+    page = shared_web.page("/tools/up__find", lang=lang, theme="dark" if lang == "ja" else "light")
     page.fill("#arguments", json.dumps({"path": "x", "version": 2, "tags": ["a"], "target": {"x": 1}}))
     expect(page.locator("[name='/tags/0']")).to_have_value("a")
     page.locator("[data-run]").click()

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.faults.hostile.assistants import SharedHub
+
+CORE = 40
+"""Servers of a landing, evenly from all of them."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = [item for item in items if item.path.parent == Path(__file__).parent]
+    for item in here[:: max(len(here) // CORE, 1)]:
+        item.add_marker("core")
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ def installed() -> None:
         absent(missing)
 
 
+@pytest.mark.heavy("scenarios of the official suite")
 @pytest.mark.parametrize(
     ("revision", "scenario"),
     [

@@ -13,6 +13,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.conftest import absent
 from tests.e2e.protocol.conformance import suite
+from tests.e2e.protocol.conformance.__main__ import main
 from tests.e2e.protocol.conformance.servers import TARGETS, Era, Target, upstream
 from tests.e2e.protocol.conformance.suite import ROOT, Outcome, outcomes_in, scored
 from tests.e2e.protocol.conformance.verdict import Expected, complaints, expected_failures, mark, unknown
@@ -20,6 +21,14 @@ from tests.e2e.protocol.conformance.verdict import Expected, complaints, expecte
 PASSED, FAILED = Outcome(), Outcome(failures=("check: went wrong",))
 BRIDGE = Expected("2025-11-25", "both", "asks", "needs the bridge")
 THROUGH = Target("2025-11-25", "stdio")
+
+
+@pytest.mark.core
+@pytest.mark.heavy("the official suite, in both revisions, through a hub")
+def test_a_hub_over_http_conforms() -> None:
+    if missing := suite.absent():
+        absent(missing)
+    assert main(["--way", "http"]) == 0
 
 
 def test_all_passed_is_no_complaint() -> None:
@@ -77,6 +86,7 @@ def test_an_entry_that_names_nothing_that_runs_is_told() -> None:
     assert [line.split()[4] for line in told] == ["asks", "ping"]
 
 
+@pytest.mark.heavy("scenarios of the official suite")
 def test_the_list_names_scored_scenarios_and_gives_a_reason_for_each() -> None:
     if missing := suite.absent():
         absent(missing)
@@ -87,18 +97,16 @@ def test_the_list_names_scored_scenarios_and_gives_a_reason_for_each() -> None:
     assert {target.revision for target in TARGETS} == set(required)
 
 
+@pytest.mark.heavy("scenarios of the official suite")
 @pytest.mark.parametrize(
     ("era", "mode", "version"),
     [("both", "auto", "2026-07-28"), ("both", "legacy", "2025-11-25"), ("legacy", "auto", "2025-11-25")],
 )
-def test_the_server_of_the_suite_speaks_the_eras_it_is_told_to(
+async def test_the_server_of_the_suite_speaks_the_eras_it_is_told_to(
     era: Era, mode: ConnectMode, version: str
 ) -> None:
-    async def scenario() -> None:
-        command, *arguments = upstream(era)
-        parameters = StdioServerParameters(command=command, args=arguments, cwd=ROOT)
-        async with Client(stdio_client(parameters), mode=mode) as client:
-            assert client.protocol_version == version
-            assert len((await client.list_tools()).tools) > 20
-
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    command, *arguments = upstream(era)
+    parameters = StdioServerParameters(command=command, args=arguments, cwd=ROOT)
+    async with Client(stdio_client(parameters), mode=mode) as client:
+        assert client.protocol_version == version
+        assert len((await client.list_tools()).tools) > 20

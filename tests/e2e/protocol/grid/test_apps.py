@@ -15,7 +15,7 @@ from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 
 from tests.conftest import ROOT
 from tests.harness.home import Home, hub
-from tests.harness.official_client import MODES, run, text
+from tests.harness.official_client import MODES, text
 from tests.harness.patience import until
 from tests.servers.official_apps import PAGE
 
@@ -47,11 +47,10 @@ async def host(home: Home, era: Era) -> AsyncIterator[Client]:
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_each_tool_leads_to_the_page_of_its_own_server(tmp_path: Path, era: Era) -> None:
+async def test_each_tool_leads_to_the_page_of_its_own_server(tmp_path: Path, era: Era) -> None:
     home = Home(tmp_path)
     home.write_servers(servers())
-
-    async def scenario() -> None:
+    with hub(home):
         async with host(home, era) as client:
             tools: dict[str, Any] = {}
 
@@ -69,6 +68,3 @@ def test_each_tool_leads_to_the_page_of_its_own_server(tmp_path: Path, era: Era)
                 assert words in getattr(page, "text", "")
                 result = await client.call_tool(f"{name}__tell", {})
                 assert text(result) == f"{words}, shown: True"
-
-    with hub(home):
-        run(scenario)

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 from mcp import Client, MCPError
 
-from tests.harness.official_client import KINDS, Era, GridHub, grid_hub, over_http, run
+from tests.harness.official_client import KINDS, Era, GridHub, grid_hub, over_http
 from tests.harness.patience import LONG, until
 
 REMOTE = tuple(kind for kind in KINDS if kind.transport == "http")
@@ -138,66 +138,57 @@ class Crowd:
         assert done <= set(marks)
 
 
-def test_servers_that_are_killed_under_load_lose_and_double_nothing(here: GridHub) -> None:
-    async def scenario() -> None:
-        crowd = Crowd(here)
-        async with crowd:
-            await crowd.succeeds("calls succeed")
-            for upstream in here.upstreams.values():
-                await asyncio.to_thread(upstream.kill)
-            await crowd.fails(*here.upstreams)
-            for upstream in here.upstreams.values():
-                upstream.begin()
-            for upstream in here.upstreams.values():
-                await asyncio.to_thread(upstream.ready)
-            await crowd.succeeds("calls reach the new servers")
-        crowd.nothing_was_lost_or_doubled()
-        assert sum(visitor.begun_anew for visitor in crowd.visitors) == CLIENTS, "nobody lost the hub"
-
-    run(scenario)
+async def test_servers_that_are_killed_under_load_lose_and_double_nothing(here: GridHub) -> None:
+    crowd = Crowd(here)
+    async with crowd:
+        await crowd.succeeds("calls succeed")
+        for upstream in here.upstreams.values():
+            await asyncio.to_thread(upstream.kill)
+        await crowd.fails(*here.upstreams)
+        for upstream in here.upstreams.values():
+            upstream.begin()
+        for upstream in here.upstreams.values():
+            await asyncio.to_thread(upstream.ready)
+        await crowd.succeeds("calls reach the new servers")
+    crowd.nothing_was_lost_or_doubled()
+    assert sum(visitor.begun_anew for visitor in crowd.visitors) == CLIENTS, "nobody lost the hub"
 
 
-def test_a_hub_that_is_killed_under_load_loses_and_doubles_nothing(here: GridHub) -> None:
-    async def scenario() -> None:
-        crowd = Crowd(here)
-        before = here.pid
-        async with crowd:
-            await crowd.succeeds("calls succeed")
-            os.kill(before, signal.SIGKILL)
-            await crowd.fails()
-            await asyncio.to_thread(here.start_again)
-            await crowd.succeeds("calls reach the new hub")
-        crowd.nothing_was_lost_or_doubled()
-        assert here.pid != before
-        for visitor in crowd.visitors:
-            assert visitor.begun_anew >= (2 if visitor.era == "legacy" else 1), visitor.failures
-
-    run(scenario)
+async def test_a_hub_that_is_killed_under_load_loses_and_doubles_nothing(here: GridHub) -> None:
+    crowd = Crowd(here)
+    before = here.pid
+    async with crowd:
+        await crowd.succeeds("calls succeed")
+        os.kill(before, signal.SIGKILL)
+        await crowd.fails()
+        await asyncio.to_thread(here.start_again)
+        await crowd.succeeds("calls reach the new hub")
+    crowd.nothing_was_lost_or_doubled()
+    assert here.pid != before
+    for visitor in crowd.visitors:
+        assert visitor.begun_anew >= (2 if visitor.era == "legacy" else 1), visitor.failures
 
 
-def test_a_session_of_a_killed_hub_is_404_and_the_client_begins_another(here: GridHub) -> None:
-    async def scenario() -> None:
-        url, token, before = here.url, here.token, here.pid
-        headers = {
-            "authorization": f"Bearer {token}",
-            "accept": "application/json, text/event-stream",
-            "mcp-protocol-version": "2025-11-25",
-        }
-        hello: dict[str, Any] = {
-            "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-                "protocolVersion": "2025-11-25", "capabilities": {},
-                "clientInfo": {"name": "t", "version": "1"}}}  # fmt: skip
-        listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-        async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
-            answer = await http.post(url, json=hello)
-            session = {"mcp-session-id": answer.headers["mcp-session-id"]}
-            assert (await http.post(url, json=listing, headers=session)).status_code == 200
-            os.kill(before, signal.SIGKILL)
-            await asyncio.to_thread(here.start_again)
-            assert (await http.post(url, json=listing, headers=session)).status_code == 404
-            assert (await http.get(url, headers=session)).status_code == 404
-            assert (await http.delete(url, headers=session)).status_code == 404
-        async with over_http(url, "legacy", token) as client:
-            assert not (await client.call_tool("http_legacy__peeks", {})).is_error
-
-    run(scenario)
+async def test_a_session_of_a_killed_hub_is_404_and_the_client_begins_another(here: GridHub) -> None:
+    url, token, before = here.url, here.token, here.pid
+    headers = {
+        "authorization": f"Bearer {token}",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2025-11-25",
+    }
+    hello: dict[str, Any] = {
+        "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"}}}  # fmt: skip
+    listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
+        answer = await http.post(url, json=hello)
+        session = {"mcp-session-id": answer.headers["mcp-session-id"]}
+        assert (await http.post(url, json=listing, headers=session)).status_code == 200
+        os.kill(before, signal.SIGKILL)
+        await asyncio.to_thread(here.start_again)
+        assert (await http.post(url, json=listing, headers=session)).status_code == 404
+        assert (await http.get(url, headers=session)).status_code == 404
+        assert (await http.delete(url, headers=session)).status_code == 404
+    async with over_http(url, "legacy", token) as client:
+        assert not (await client.call_tool("http_legacy__peeks", {})).is_error
