@@ -12,7 +12,15 @@ GATEWAYS := build/gateways
 TOKENS := build/tokens
 MILVUS := build/milvus
 CHROMA := build/chroma
-UV   = env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(UV_CERTS) $(BIN)/uv
+# uv, npm and old versions of pip ignore the system's certificates, to which companies add their authority.
+CERTS := $(firstword $(wildcard $(SSL_CERT_FILE) /etc/ssl/certs/ca-certificates.crt \
+  /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/ca-bundle.pem))
+UV_CERTS := $(if $(CERTS)$(filter Darwin,$(shell uname)),UV_SYSTEM_CERTS=$${UV_SYSTEM_CERTS:-1})
+NPM_CERTS := NODE_USE_SYSTEM_CA=$${NODE_USE_SYSTEM_CA:-1}
+# uv and pip show progress on a terminal alone.
+QUIET := $(shell test -t 2 || echo --quiet)
+MYPY := $(if $(KEEP),$(BIN)/python .ci/keep.py $(KEEP) mypy --cache .mypy_cache --by uv.lock --) $(BIN)/mypy
+UV   := env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(UV_CERTS) $(BIN)/uv
 
 UV_VERSION   := 0.13.9
 NODE_VERSION := 24.19.0
@@ -32,14 +40,6 @@ TOKENS_READY := $(TOKENS)/.ready-$(TIKTOKEN_VERSION)-$(JS_TIKTOKEN_VERSION)
 MILVUS_READY := $(MILVUS)/.ready-$(MILVUS_VERSION)-$(MILVUS_LITE_VERSION)
 CHROMA_READY := $(CHROMA)/.ready-$(CHROMA_VERSION)
 NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
-# uv, npm and old versions of pip ignore the system's certificates, to which companies add their authority.
-CERTS := $(firstword $(wildcard $(SSL_CERT_FILE) /etc/ssl/certs/ca-certificates.crt \
-  /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/ca-bundle.pem))
-UV_CERTS := $(if $(CERTS)$(filter Darwin,$(shell uname)),UV_SYSTEM_CERTS=$${UV_SYSTEM_CERTS:-1})
-NPM_CERTS := NODE_USE_SYSTEM_CA=$${NODE_USE_SYSTEM_CA:-1}
-# uv and pip show progress on a terminal alone.
-QUIET := $(shell test -t 2 || echo --quiet)
-MYPY := $(if $(KEEP),$(BIN)/python .ci/keep.py $(KEEP) mypy --cache .mypy_cache --by uv.lock --) $(BIN)/mypy
 CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
 KERNEL       := src/tabane/store/vectors/_kernel
 
