@@ -220,7 +220,10 @@ def configured(folder: Path, servers: Mapping[str, Json]) -> Path:
 async def running_hub(
     folder: Path, servers: Mapping[str, Json], **settings: Any
 ) -> AsyncIterator[RunningHub]:
-    """A hub over those servers, its home in ``folder``; everything is ended at the end."""
+    """A hub over those servers, its home in ``folder``; everything is ended at the end.
+
+    Its lists wait for servers that start, also on a loaded machine.
+    """
     path = configured(folder, servers)
     environ = {
         "PATH": os.environ["PATH"],
@@ -228,7 +231,7 @@ async def running_hub(
         "TABANE_HOME": str(folder),
         "TABANE_MODEL": "none",
     }
-    given = {"servers": str(path), "config": None, **settings}
+    given = {"servers": str(path), "config": None, "list_wait": 60, **settings}
     hub = Hub(load_settings(given, environ), environ, asyncio.get_running_loop())
     hub.open()
     here = RunningHub(hub)

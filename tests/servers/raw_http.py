@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.harness.patience import LONG
+from tests.harness.ports import reserved_port
 
 Json = dict[str, Any]
 TOOLS = [
@@ -116,13 +117,12 @@ class Raw:
         self._tls, self._path = tls, path
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
-        self.port = 0
+        self.port = reserved_port(self)  # also while it is stopped
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(
             self._serve, "127.0.0.1", self.port, ssl=self._tls, limit=1 << 24
         )
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
         """Go, as a process that is killed: no connection is taken, those there are cut."""

@@ -11,6 +11,7 @@ import pytest
 import trustme
 
 from tabane.access.oauth.fetching import AuthorizationServerHttp, FetchFailed, proxy_of
+from tests.harness.ports import reserved_port
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -110,11 +111,9 @@ async def test_a_server_that_hangs_is_given_up(answer: Answer) -> None:
 
 
 async def test_nobody_at_the_port_is_an_error() -> None:
-    async with server(sends()) as url:
-        pass
     http = AuthorizationServerHttp(5, None, {})
     with pytest.raises(FetchFailed):
-        await http.get(url, 10)
+        await http.get(f"http://127.0.0.1:{reserved_port(http)}/", 10)
     await http.close()
 
 

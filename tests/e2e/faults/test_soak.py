@@ -117,17 +117,8 @@ class Life:
             self.load.work(1)
 
     def settled(self) -> None:
-        """See that the client's process holds no more than it did before.
-
-        It may hold less: when it was answered for the first time, it may still have been writing files.
-        """
-        descriptors, processes = self.before
-
-        def settled() -> bool:
-            now = held(self.client.pid)
-            return now[0] <= descriptors and now[1] == processes
-
-        wait_until(settled, f"{held(self.client.pid)} becomes {self.before} or less")
+        """See that the client's process holds no more than it did before."""
+        settled(self.client.pid, self.before)
 
     def ended(self) -> None:
         """See that no process of the upstream is left, of all it had."""
@@ -165,6 +156,19 @@ def held(pid: int) -> tuple[int, int]:
     return process.num_fds(), len(process.children(recursive=True))
 
 
+def settled(pid: int, before: tuple[int, int]) -> None:
+    """Wait until a process holds no more descriptors than before, and has as many processes.
+
+    It may hold less: when it was answered for the first time, it may still have been writing files.
+    """
+
+    def is_so() -> bool:
+        now = held(pid)
+        return now[0] <= before[0] and now[1] == before[1]
+
+    wait_until(is_so, f"{held(pid)} becomes {before} or less")
+
+
 def keeper_of(pid: int) -> int:
     return next(c.pid for c in psutil.Process(pid).children() if "keeper" in " ".join(command(c)))
 
@@ -194,7 +198,7 @@ def test_a_hundred_restarts_under_load_leave_nothing_behind(standalone: Callable
     life.until_started(100)
     life.load.finish()
     life.settled()
-    wait_until(lambda: held(keeper) == before, f"the keeper holds {before}")
+    settled(keeper, before)
     assert resident(hub) < memory + GROWTH
     assert keeper_of(hub) == keeper
     assert {reason(failure) for failure in life.load.failures} == {"ended"}

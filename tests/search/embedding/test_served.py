@@ -16,6 +16,7 @@ from tabane.errors import ModelError, ModelUnavailable
 from tabane.search.embedding.embedding_service import EmbeddingService, ServedEmbedder
 from tabane.search.embedding.recipe import Recipe
 from tests.harness.patience import LONG
+from tests.harness.ports import reserved_port
 from tests.search.embedding import tiny
 from tests.search.embedding.servers import FakeService
 
@@ -107,10 +108,10 @@ async def test_a_server_that_stays_away_is_unavailable() -> None:
 
 
 async def test_nobody_at_the_address_is_unavailable() -> None:
-    async with FakeService().serving() as url:
-        pass
+    nobody = FakeService()
+    service = EmbeddingService(f"http://127.0.0.1:{reserved_port(nobody)}/v1", attempts=2, pause=0.01)
     with pytest.raises(ModelUnavailable):
-        await ServedEmbedder.open(RECIPE, EmbeddingService(f"{url}/v1", attempts=2, pause=0.01))
+        await ServedEmbedder.open(RECIPE, service)
 
 
 async def test_a_server_that_is_too_slow_is_unavailable() -> None:
