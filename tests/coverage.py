@@ -186,14 +186,14 @@ def select_tests(
 ) -> Selection:
     """Choose from the heavy test files those that meet the change.
 
-    A file that changed, one without a record, and one near to a changed helper are always chosen. The others
-    come by what they meet for each CPU second, until the budget has no room. A changed path counts more if
-    fewer files meet it (log(N/n)), and half as much after each chosen file that meets it.
+    A file that changed, and one near to a changed helper, are always chosen. The others come by what they meet
+    for each CPU second, until the budget has no room; one without a record meets what its room has. A changed
+    path counts more if fewer files meet it (log(N/n)), and half as much after each chosen file that meets it.
     """
     if changes.everything:
         return Selection(tuple(sorted(heavy)), (), changes.everything)
     meeting = {path: _meeting(path, coverage, frozenset(heavy), references) for path in changes.paths}
-    always = {test for test in heavy if test in changes.paths or test not in coverage.tests}
+    always = {test for test in heavy if test in changes.paths}
     for path, tests in meeting.items():
         if path.startswith("tests/") and len(tests) <= NEAR * len(heavy):
             always |= tests
@@ -231,6 +231,7 @@ def _meeting(
         referring = heavy & _referring(path, references)
         return referring or frozenset(test for test in heavy if test.startswith(_folder(path)))
     executed = {test for test in heavy if path in coverage.tests.get(test, ())}
+    executed |= {test for test in heavy - coverage.tests.keys() if test.split("/")[1] == path.split("/")[2]}
     if not executed:  # data, constants, or a new module: what uses its folder uses it
         room = _room(path, coverage.modules)
         executed = {test for test in heavy if not room.isdisjoint(coverage.tests.get(test, ()))}
