@@ -186,8 +186,8 @@ def select_tests(
 ) -> Selection:
     """Choose from the heavy test files those that meet the change.
 
-    A changed file, and one near to a changed helper, are always chosen. The others come by what they meet for
-    each CPU second, until the budget has no room. One without a record meets what its room has. A changed path
+    Changed files, and those near to a changed helper, are always chosen. The others come by what they meet
+    for each CPU second, until the budget has no room. One without a record meets what its room has. A path
     counts more if fewer files meet it (log(N/n)), and half as much after each chosen file that meets it.
     """
     if changes.everything:
