@@ -27,8 +27,8 @@ from tests.plugins.tiers import ROOT, is_heavy, is_system
 TABLE = ROOT / "tests" / "prices.json"
 HEAVY = 1.0
 """Seconds of CPU from which a test has to be marked `heavy`, with the reason."""
-MOST_WITHOUT_MARK = 2.0
-"""Seconds of CPU that fail a test without the mark. On a loaded machine, a test costs up to twice as much."""
+MOST_WITHOUT_MARK = 4.0
+"""Seconds of CPU that fail a test without the mark. Load of the machine and first imports count, too."""
 LEAST_RECORDED = 0.1
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -138,7 +138,7 @@ class Prices:
         if not self._judges or is_heavy(item):
             return False
         known = self._tests.get(item.nodeid, 0.0)
-        return known >= HEAVY or self._price > max(MOST_WITHOUT_MARK, 3 * known)
+        return known >= HEAVY or self._price > max(MOST_WITHOUT_MARK, 4 * known)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, value in report.user_properties:

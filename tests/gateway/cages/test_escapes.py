@@ -100,6 +100,7 @@ def profile_of(world: CagedWorld, escape: Escape) -> dict[str, Any]:
     return {"preset": "files", "write": [str(world.inside)], **escape.profile}
 
 
+@pytest.mark.heavy("real processes, some of which use much time")
 @pytest.mark.parametrize("name", ESCAPES)
 def test_an_attempt_succeeds_without_a_cage(name: str, world: CagedWorld) -> None:
     escape = ESCAPES[name]

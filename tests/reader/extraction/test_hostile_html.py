@@ -23,6 +23,7 @@ WAYS: Mapping[str, Callable[[str], object]] = {
 }
 
 
+@pytest.mark.heavy("input that is expensive on purpose")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", KINDS)
 def test_the_work_on_a_page_is_in_proportion_to_its_size(name: str, way: str) -> None:

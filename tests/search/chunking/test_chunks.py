@@ -343,6 +343,7 @@ def test_an_edit_within_a_paragraph_without_end_changes_a_few_chunks() -> None:
     assert len(known) > 200
 
 
+@pytest.mark.heavy("long documents")
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_item_more_in_a_long_list_changes_a_few_chunks(kind: Kind) -> None:
     items = [f"- item {number} has some words here\n" for number in range(4000)]
