@@ -69,6 +69,7 @@ class Home:
             "HF_HUB_OFFLINE": "1",  # no test asks anybody for a model
             "TABANE_MODEL": "none",  # what is searched by meaning takes a process, and time
             "TABANE_LIST_WAIT": "60",  # lists wait for servers that start, also on a loaded machine
+            "TABANE_PROBE_TIMEOUT": "60",  # and each is asked for its era
             "LANG": "C.UTF-8",
         }
 

@@ -222,7 +222,7 @@ async def running_hub(
 ) -> AsyncIterator[RunningHub]:
     """A hub over those servers, its home in ``folder``; everything is ended at the end.
 
-    Its lists wait for servers that start, also on a loaded machine.
+    Lists wait for servers that start, and each server is asked for its era, also on a loaded machine.
     """
     path = configured(folder, servers)
     environ = {
@@ -231,7 +231,7 @@ async def running_hub(
         "TABANE_HOME": str(folder),
         "TABANE_MODEL": "none",
     }
-    given = {"servers": str(path), "config": None, "list_wait": 60, **settings}
+    given = {"servers": str(path), "config": None, "list_wait": 60, "probe_timeout": 60, **settings}
     hub = Hub(load_settings(given, environ), environ, asyncio.get_running_loop())
     hub.open()
     here = RunningHub(hub)
