@@ -86,6 +86,7 @@ def test_a_hub_restarts_itself(user: User) -> None:
 
 
 def test_settings_are_changed_on_the_command_line(user: User) -> None:
+    del user.environment["TABANE_LIST_WAIT"]
     assert user.run("start").status == 0
     assert "list_wait is 7 now." in user.run("settings", "set", "list_wait", "7").succeeded.out
     assert "from the next start" in user.run("settings", "set", "log_files", "9").succeeded.out

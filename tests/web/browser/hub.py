@@ -42,6 +42,7 @@ class WebHome(Home):
         self.port = reserved_port(self)  # it stays the same when the hub restarts
         self.environment |= {"TABANE_HTTP": "true", "TABANE_PORT": str(self.port), "TABANE_MODEL": "none"}
         self.environment |= {f"TABANE_{name.upper()}": value for name, value in settings.items()}
+        del self.environment["TABANE_LIST_WAIT"]  # the page changes this setting
         self.write_servers({})
 
     @property

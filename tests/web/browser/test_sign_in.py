@@ -137,7 +137,8 @@ def test_a_session_that_ended_elsewhere_asks_to_sign_in_and_goes_on_there(web: W
     page = web.page("/keys")  # which asks for nothing after it is shown: the click is what learns of it
     web.permit(REFUSED)
     page.context.clear_cookies()
-    page.get_by_role("link", name=re.compile("Preferences|local")).first.click()
+    # Not Locator.click: it waits for a page that stands still, which a loaded machine may show too late.
+    page.get_by_role("link", name=re.compile("Preferences|local")).first.evaluate("link => link.click()")
     expect(page.get_by_role("alert")).to_contain_text("session has ended")
     type_key(page, key_of(web.home, "--allow", "*"))
     expect(page.locator("h1")).to_have_text("Preferences")
