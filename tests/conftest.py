@@ -6,12 +6,14 @@ import ast
 import gc
 import os
 import signal
+import warnings
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, find, is_hypothesis_test, settings
+from hypothesis.errors import HypothesisWarning
 from hypothesis.strategies import characters
 
 from tests.messages.sentences import parsed_source
@@ -60,7 +62,9 @@ NODE_TOOLS = (
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Let Hypothesis make its table of Unicode before there are workers, each of which would make it."""
     if session.config.getoption("--tier") and not hasattr(session.config, "workerinput"):
-        find(characters(exclude_categories=["Cs"]), lambda _: True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", HypothesisWarning)  # it asks plugins not to do so, to save time
+            find(characters(exclude_categories=["Cs"]), lambda _: True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
