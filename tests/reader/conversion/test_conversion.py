@@ -200,6 +200,7 @@ async def test_a_process_without_work_ends() -> None:
         assert (await conversion.page(b"two", URL)).markdown == "two"
 
 
+@pytest.mark.heavy("conversion in real processes")
 async def test_a_reader_that_goes_away_leaves_the_next_page_right() -> None:
     async with converting() as conversion:
         making = asyncio.create_task(conversion.page(slow_page(2), URL, "image/png"))
