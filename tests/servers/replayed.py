@@ -1,8 +1,9 @@
 """An MCP server over stdio that lists the tools of a JSON file, and answers each call with a recorded result.
 
 [sys.executable, REPLAYED, FILE]
+[sys.executable, REPLAYED, "-", JSON]
 
-The file has an object: ``tools`` are definitions as the server lists them, and ``results`` are texts by the
+The file, or the JSON itself, has an object: ``tools`` are definitions as the server lists them, and ``results`` are texts by the
 name of a tool. A tool without a recorded result answers ``ok``.
 """
 
@@ -13,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-RECORDED = json.loads(Path(sys.argv[1]).read_text())
+RECORDED = json.loads(sys.argv[2] if sys.argv[1] == "-" else Path(sys.argv[1]).read_text())
 
 
 def reply(message: dict[str, Any]) -> dict[str, Any]:
