@@ -37,7 +37,10 @@ class Told:
         self.meter = HubMeter(count=self._count)
         self.meter.later = later or self.meter.later
         self.meter.used, self.meter.returned = self._used, self._returned
-        self.meter.answered = lambda caller, target: self.answered.append((caller.session, target.name))
+        self.meter.answered = self._answered
+
+    def _answered(self, caller: Caller, target: CallTarget, *rest: Any) -> None:
+        self.answered.append((caller.session, target.name))
 
     def _count(self, target: CallTarget, holder: str, outcome: Any, *figures: Any) -> None:
         _, size, saved, reason = figures

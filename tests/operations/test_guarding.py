@@ -62,7 +62,9 @@ class Guard:
         self.papers.append(Paper())
         return self.papers[-1]
 
-    def answered(self, caller: Caller, target: CallTarget) -> None:
+    def answered(
+        self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: object = b""
+    ) -> None:
         self.gave.append(target.name)
 
 

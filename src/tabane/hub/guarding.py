@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import Raw
+
 from tabane.errors import Forbidden
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget
@@ -28,9 +30,11 @@ class HubGuard:
         asking = self.check(caller, target, arguments) if self.rules else ()
         return self._ask(asking, caller, target, arguments, request) if asking else None
 
-    def answered(self, caller: Caller, target: CallTarget) -> None:
+    def answered(
+        self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw = b""
+    ) -> None:
         for rule in self.rules:
-            rule.answered(caller, target)
+            rule.answered(caller, target, arguments, result)
 
     def check(self, caller: Caller, target: CallTarget, arguments: bytes) -> tuple[CallVerdict, ...]:
         """Return the verdicts that ask for a person. Raises Forbidden if one refuses."""

@@ -27,6 +27,14 @@ Count = Callable[[CallTarget, str, Outcome, float, int, int, str], None]
 """Counts a call: target, holder, outcome, seconds, bytes of the result, tokens saved, reason of a failure."""
 
 
+class Answered(Protocol):
+    """Is told of a call whose caller gets an answer. Its arguments and result are empty if not known."""
+
+    def __call__(
+        self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw = b""
+    ) -> None: ...
+
+
 class WatchedCall(CallMarks, Protocol):
     """A call that is watched."""
 
@@ -66,13 +74,14 @@ class HubMeter:
         self._ended: list[MeteredCall] = []
         self.watch: CallWatch | None = None
         self.used: Callable[[CallTarget, str, int], None] | None = None
-        self.answered: Callable[[Caller, CallTarget], None] | None = None
+        self.answered: Answered | None = None
         self.returned: Callable[[CallTarget, str, bytes | Raw], None] | None = None
 
     def begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:
         if caller.face is Face.WEB and _only_looks(caller, target):
             return UNMETERED
         call = MeteredCall(self, caller, target, request or caller.request)
+        call.given = arguments
         if self._trace is not None or self.watch is not None:
             self._follow(call, arguments)
         if self.recorder is not None:
@@ -121,7 +130,8 @@ class HubMeter:
         caller, target, outcome = call.caller, call.target, call.outcome
         if self.answered is not None and (outcome == "ok" or (outcome == "failed" and target.server)):
             # The text of an error is its server's. One of the hub's own shows nothing of what was to be read.
-            self.answered(caller, target)
+            self.answered(caller, target, call.given, call.result or b"")
+            call.given = b""
         if call.span is not None:
             call.span.end(outcome, call.size, reason=call.reason)
         if call.marks is not None:
@@ -181,8 +191,9 @@ class MeteredCall:
     """A call of a hub that has begun. ``outcome`` and what follows it are set when it has ended."""
 
     __slots__ = (
-        "_ended", "_meter", "arguments", "caller", "holder", "marks", "meta", "most", "outcome", "reason",
-        "request", "result", "saved", "seconds", "size", "span", "started", "target", "turn", "waits",
+        "_ended", "_meter", "arguments", "caller", "given", "holder", "marks", "meta", "most", "outcome",
+        "reason", "request", "result", "saved", "seconds", "size", "span", "started", "target", "turn",
+        "waits",
     )  # fmt: skip
     outcome: Outcome
     seconds: float
@@ -196,6 +207,7 @@ class MeteredCall:
         self.holder = caller.access.holder
         self.started = time.perf_counter()
         self.arguments: PreparedArguments | None = None
+        self.given = b""
         self.waits: Awaitable[None] | None = None
         self.most = 0
         self.meta: dict[str, Raw] | None = None

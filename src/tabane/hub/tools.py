@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tabane.audit.log import AuditLog
     from tabane.gateway.tool_operations import ToolOperations
     from tabane.gateway.tool_search import ToolSource
+    from tabane.hub.metering import Answered
     from tabane.hub.own_tools import CallerLimits, KeptDomains
 
 RESERVED = frozenset(
@@ -223,7 +224,7 @@ class UseMeter(Protocol):
     recorder: AuditLog | None
     used: Callable[[CallTarget, str, int], None] | None
     returned: Callable[[CallTarget, str, bytes | Raw], None] | None
-    answered: Callable[[Caller, CallTarget], None] | None
+    answered: Answered | None
 
 
 class HubTools:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 if TYPE_CHECKING:
     from tabane.messages import Message
@@ -34,8 +34,11 @@ class CallRule(Protocol):
         """Return what stands against a call; None if nothing does. Nothing changes."""
         ...
 
-    def answered(self, caller: Caller, target: CallTarget) -> None:
-        """Note that the caller gets an answer of ``target``: a result, or an error with its text."""
+    def answered(self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw) -> None:
+        """Note that the caller gets an answer of ``target``: a result, or an error with its text.
+
+        ``arguments`` and ``result`` are JSON, and empty if they are not known.
+        """
         ...
 
 
@@ -78,8 +81,13 @@ class CallGuard(Protocol):
         """Return the approval that a call needs first; None if it may begin now. Raises Forbidden."""
         ...
 
-    def answered(self, caller: Caller, target: CallTarget) -> None:
-        """Note that the caller gets an answer of ``target``: a result, or an error with its text."""
+    def answered(
+        self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw = b""
+    ) -> None:
+        """Note that the caller gets an answer of ``target``: a result, or an error with its text.
+
+        ``arguments`` and ``result`` are JSON, and empty if they are not known.
+        """
         ...
 
 
@@ -91,5 +99,7 @@ class NoGuard:
     ) -> OpenApproval | None:
         return None
 
-    def answered(self, caller: Caller, target: CallTarget) -> None:
+    def answered(
+        self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw = b""
+    ) -> None:
         return None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tabane.access.flows.labels import PRIVATE, READ_LABELS, UNTRUSTED
+from tabane.access.flows.trail_addresses import TrailAddresses
 
 IDLE = 1800.0
 """Seconds without a call after which a trail ends."""
@@ -26,9 +27,6 @@ LONGEST_KEY = 512
 """Characters of a client's name or folder. Longer ones are cut, and share a trail if they begin alike."""
 
 OTHERS = "…"
-
-MOST_ADDRESSES = 256
-"""Addresses of pages that a trail knows. The oldest makes room."""
 
 
 class TrailKey(NamedTuple):
@@ -49,8 +47,7 @@ class Trail:
 
     ``asked`` are pairs that a person was asked about, and ``passed`` those that one has let pass. Times are
     in seconds since 1970: ``since`` of the first label (0: it has none), ``used`` of the last call, ``kept``
-    of the last call that is on disk. ``addresses`` are those of pages that were read or found: to read them
-    again carries nothing new away. They end with the hub.
+    of the last call that is on disk. ``addresses`` is what is known of addresses. It ends with the hub.
     """
 
     key: TrailKey
@@ -59,7 +56,7 @@ class Trail:
     untrusted: dict[str, str] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     passed: set[str] = field(default_factory=set)
-    addresses: dict[str, None] = field(default_factory=dict)
+    addresses: TrailAddresses = field(default_factory=TrailAddresses)
     since: float = 0.0
     used: float = 0.0
     kept: float = 0.0
@@ -76,15 +73,9 @@ class Trail:
             self.since = self.used
         return news
 
-    def know(self, address: str) -> None:
-        """Add the address of a page."""
-        self.addresses.pop(address, None)
-        self.addresses[address] = None
-        if len(self.addresses) > MOST_ADDRESSES:
-            del self.addresses[next(iter(self.addresses))]
-
     def take(self, other: Trail) -> None:
         """Add all that another trail has read. What a person let pass there is not taken."""
+        self.addresses.whole = self.addresses.whole and not other.labels & PRIVATE
         self.labels |= other.labels
         for sources, others in ((self.private, other.private), (self.untrusted, other.untrusted)):
             for source, tool in others.items():
@@ -146,6 +137,7 @@ class Trails:
     def restore(self, trail: Trail) -> None:
         """Add a trail of an earlier run, unless it has ended."""
         if not trail.over(self.clock()):
+            trail.addresses.whole = not trail.labels & PRIVATE
             self._trails[trail.key] = trail
 
     def forget(self, fits: Callable[[TrailKey], bool]) -> int:

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Raw
+
 from tabane.gateway.gateway import Gateway
 from tabane.hub.flows import TRAIL_FILE
 from tabane.operations import Caller, CallTarget, Operation
@@ -167,6 +169,7 @@ class HubFlows:
             self.labels,
             lambda holder: self.pairs.of(holder),
             lambda trail: self._grown(trail, file, trails),
+            _sent,
         )
 
     def _grown(self, trail: Trail, file: TrailFile, trails: Trails) -> None:
@@ -185,6 +188,17 @@ class HubFlows:
         self._file = None
 
 
+def _sent(address: str) -> str:
+    """Return an address as the reader of pages sends it; empty if it does not read it."""
+    from tabane.errors import ReadError
+    from tabane.reader.guard import target  # with the first page of a hub
+
+    try:
+        return target(address).url
+    except ReadError:
+        return ""
+
+
 class _RuleOnDemand:
     """The rule of flows, which is made with the first call."""
 
@@ -196,10 +210,10 @@ class _RuleOnDemand:
         rule = self._rule or self._made()
         return rule.verdict(caller, target, arguments) if rule is not None else None
 
-    def answered(self, caller: Caller, target: CallTarget) -> None:
+    def answered(self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw) -> None:
         rule = self._rule or self._made()
         if rule is not None:
-            rule.answered(caller, target)
+            rule.answered(caller, target, arguments, result)
 
     def _made(self) -> FlowRule | None:
         self._rule = self._find()

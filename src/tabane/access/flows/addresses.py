@@ -1,0 +1,355 @@
+"""Addresses in texts: how they are found, compared, and what one could carry out of this machine.
+
+An address carries something out only if it was made from what was read. So one that a trusted text held
+passes, and one that was made up is looked at: is it long, does it look encoded, does it hold private words?
+"""
+
+from __future__ import annotations
+
+import codecs
+import functools
+import itertools
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from typing import NamedTuple
+from urllib.parse import quote, unquote, unquote_plus, urlsplit
+
+MOST_FOUND = 600
+"""Addresses that are taken from one text."""
+
+LONGEST_TEXT = 1 << 18
+"""Bytes of a text that are looked at for addresses."""
+
+LONGEST_ADDRESS = 4_000
+
+_PRINTED = "!#$%&'()*+,-./:;=?@[]_~|"
+_ADDRESS = re.compile(r"(?:https?://|\bwww\.)[^\s\"'<>\\^`{}\x00-\x1f\u3000]+", re.IGNORECASE)
+_PARTS = re.compile(r"(https?)://([^/?#\\@\s]+)([^#]*)(?:#.*)?", re.IGNORECASE | re.DOTALL)
+_TRAILING = ".,;:!?*_~|)]」』）】〉》。、，．…"
+_PRINTABLE = re.compile(r"[\x21-\x7e]*")
+_ESCAPES = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
+_NAMED_HOST = re.compile(r"//([^/?#\s\"'<>\\)]+)|\b((?:[\w-]+\.)+[a-z]{2,24})(?=/)", re.IGNORECASE)
+
+
+# -- finding addresses in texts ----------------------------------------------------------------------
+
+
+def unescaped(text: str) -> str:
+    """Return JSON with the escapes of its strings resolved, for looking at its words."""
+    return _ESCAPES.sub(_character, text) if "\\" in text else text
+
+
+def _character(found: re.Match[str]) -> str:
+    if found[1]:
+        return chr(int(found[1], 16))
+    return found[2] if found[2] in '/\\"' else " "
+
+
+def addresses_in(text: str) -> Iterator[str]:
+    """Yield the addresses of a text, in each reading that its punctuation allows."""
+    for count, found in enumerate(_ADDRESS.finditer(text)):
+        if count >= MOST_FOUND:
+            return
+        written = found[0] if found[0][:4].lower() == "http" else f"https://{found[0]}"
+        for reading in _readings(written):
+            if address := plain_address(reading):
+                yield address
+
+
+def _readings(written: str) -> Iterator[str]:
+    """Yield what may be meant: the text around an address may touch it."""
+    kept = written[:LONGEST_ADDRESS]
+    told = dict.fromkeys((kept, kept.rstrip(_TRAILING), _balanced(kept), _balanced(kept).rstrip(_TRAILING)))
+    for each in tuple(told):
+        told.setdefault(_PRINTABLE.match(each)[0].rstrip(_TRAILING))  # type: ignore[index]
+    yield from told
+
+
+def _balanced(text: str) -> str:
+    """Return a text up to the first bracket that nothing in it opens."""
+    depth = 0
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            return text[:place]
+    return text
+
+
+def plain_address(text: str) -> str:
+    """Return an address as it is sent: host in lower case, no fragment, ASCII. Empty if it is none."""
+    found = _PARTS.fullmatch(text)
+    if found is None:
+        return ""
+    scheme, host, rest = found[1].lower(), found[2].lower().rstrip("."), found[3]
+    if not host.isascii():
+        try:
+            host = host.encode("idna").decode()
+        except UnicodeError:
+            return ""
+    host = host.removesuffix(":443" if scheme == "https" else ":80")
+    if not rest.startswith("/"):
+        rest = f"/{rest}"
+    return f"{scheme}://{host}{quote(rest, safe=_PRINTED)}"
+
+
+def hosts_in(text: str) -> set[str]:
+    """Return hosts that a text writes as a part of an address, with or without a scheme."""
+    return {(one or other).lower() for one, other in _NAMED_HOST.findall(text)}
+
+
+# -- sites -------------------------------------------------------------------------------------------
+
+_SECOND_LEVEL = frozenset({"co", "ac", "or", "ne", "go", "ed", "gr", "lg", "com", "org", "net", "gov", "edu"})
+
+
+@functools.lru_cache(maxsize=1)
+def _known_sites() -> frozenset[str]:
+    text = (files(__package__) / "known_sites.txt").read_text("utf-8")
+    return frozenset(line for line in text.split("\n") if line and not line.startswith("#"))
+
+
+def host_of(address: str) -> str:
+    """Return host and port."""
+    return urlsplit(address).netloc
+
+
+def site_of(host: str) -> str:
+    """Return the domain that one owner has, as far as it can be told; an IP address is its own."""
+    labels = host.partition(":")[0].split(".")
+    if len(labels) < 3 or labels[-1].isdigit() or "[" in host:
+        return host
+    own = 3 if labels[-2] in _SECOND_LEVEL and len(labels[-1]) == 2 else 2
+    return ".".join(labels[-own:])
+
+
+def is_known_site(host: str) -> bool:
+    """Return whether nobody but the operator of a site sees which of its addresses are asked for."""
+    if ":" in host:
+        return False
+    labels = host.split(".")
+    return any(".".join(labels[place:]) in _known_sites() for place in range(len(labels) - 1))
+
+
+# -- what an address could carry ---------------------------------------------------------------------
+
+
+class AddressParts(NamedTuple):
+    """An address, decoded. ``labels`` are those of its host below its site."""
+
+    port: str
+    labels: tuple[str, ...]
+    path: str
+    values: tuple[str, ...]
+    raw: str
+
+    @classmethod
+    def of(cls, address: str) -> AddressParts:
+        split = urlsplit(address)
+        below = split.netloc[: -len(site_of(split.netloc))].rstrip(".")
+        labels = tuple(each for each in below.split(".") if each and each not in _ORDINARY_LABELS)
+        values = tuple(
+            unquote_plus(value or name)
+            for pair in split.query.split("&") if pair
+            for name, _, value in (pair.partition("="),)
+        )  # fmt: skip
+        names = tuple(
+            unquote_plus(name)
+            for name, equals, _ in (pair.partition("=") for pair in split.query.split("&"))
+            if equals and name.lower() not in _ORDINARY_NAMES
+        )
+        port = split.netloc.rpartition(":")[2] if split.netloc[-1:].isdigit() and ":" in split.netloc else ""
+        return cls(port, labels, unquote(split.path), values + names, f"{split.path}?{split.query}")
+
+    @property
+    def inner(self) -> list[str]:
+        """Return the addresses that this one holds: its site may call or redirect to them."""
+        whole = unquote(unquote(self.raw))
+        found = [f"{each}" for each in addresses_in(whole)]
+        if "//" in whole.replace("://", "") or (not found and re.search(r"https?:/", whole, re.IGNORECASE)):
+            return [*found, ""]
+        return found
+
+
+def _named(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_ORDINARY_LABELS = _named(
+    """
+    www m en ja jp us docs doc blog blogs api dev app static old new news wiki help support web
+    mobile shop store learn developer developers media en-us ja-jp
+    """
+)
+_ORDINARY_NAMES = _named(
+    """
+    q query s search p page id v t lang hl gl l tab sort order view ref source from to start end
+    size limit offset utm_source utm_medium utm_campaign utm_content utm_term feature type category
+    tag year month date format version section action title name key keyword keywords k code number
+    no list cat
+    """
+)
+_ORDINARY_WORDS = _named(
+    """
+    html htm index page pages article articles blog post posts news docs guide guides tutorial about
+    search home help with from this that your what when http https latest stable main master
+    reference manual start started getting introduction overview item items entry entries archive
+    archives category tags topics topic list view detail details data user users note notes text
+    link file files read more have will they them there here some than then into over only also very
+    like just been were which their title content results kind open name arguments score marks
+    public common default true false null
+    """
+)
+_SPELLING = _named(
+    """
+    zero one two three four five six seven eight nine alpha alfa bravo charlie delta echo foxtrot golf hotel
+    india juliet juliett kilo lima mike november oscar papa quebec romeo sierra tango uniform victor whiskey
+    xray yankee zulu dot dash
+    """
+)
+_NUMERALS = re.compile(r"[〇一二三四五六七八九]{3,}")
+_LONGEST_PATH, _LONGEST_QUERY, _MOST_VALUES = 140, 120, 8
+_WORD = re.compile(r"[^\W_]+")
+_ALNUM = re.compile(r"[A-Za-z0-9]+")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_DATE = re.compile(r"(?<!\d)(?:19|20)\d\d[-/]?(?:0?[1-9]|1[0-2])(?:[-/]?(?:0?[1-9]|[12]\d|3[01]))?(?!\d)")
+_NEEDLESS = re.compile(r"%(?:25|2[dD]|2[eE]|3[0-9]|4[1-9a-fA-F]|5[0-9aA]|6[1-9a-fA-F]|7[0-9aA])")
+_PADDED = re.compile(r"[A-Za-z0-9+/_-]{6,}(?:=|%3[dD]){1,2}(?:&|$)")
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+
+
+def looks_encoded(parts: AddressParts) -> bool:
+    """Return whether an address is so long, or so odd, that it may hold a text that cannot be read."""
+    query = " ".join(parts.values)
+    if len(parts.path) > _LONGEST_PATH or len(query) > _LONGEST_QUERY or len(parts.values) > _MOST_VALUES:
+        return True
+    if _NEEDLESS.search(parts.raw) or _PADDED.search(parts.raw) or "xn--" in parts.raw.lower():
+        return True
+    if any(len(label) > 20 for label in parts.labels) or len(parts.labels) > 2:
+        return True
+    text = f"{' '.join(parts.labels)} {parts.path} {query}"
+    tokens = _ALNUM.findall(text)
+    numbers = re.findall(r"\d+(?:\.\d+)?", _DATE.sub(" ", text))
+    if len(numbers) > 3 or sum(map(len, numbers)) > 12 or sum(len(each) == 1 for each in tokens) > 3:
+        return True
+    spelled = sum(each.lower() in _SPELLING for each in tokens) > 2 or _NUMERALS.search(text) is not None
+    return spelled or any(map(_is_encoded, tokens))
+
+
+def shreds_of(parts: AddressParts) -> tuple[str, ...]:
+    """Return the short pieces of an address: several addresses may spell a word with them."""
+    text = " ".join((*parts.labels, parts.path, *parts.values))
+    return tuple(each for each in _WORD.findall(_plain(text)) if len(each) < 5)
+
+
+def _is_encoded(token: str) -> bool:
+    """Return whether a run of letters and digits looks like a code, not like a word or a number."""
+    switches = sum(
+        one.isdigit() != other.isdigit() for one, other in itertools.pairwise(token)
+    )  # fmt: skip
+    rising = sum(one.islower() and other.isupper() for one, other in itertools.pairwise(token))
+    if token.isdigit():
+        return len(token) >= 6 and not set(token) - set("01")
+    if len(token) >= 8 and (switches >= 3 or rising > 0.2 * len(token)):
+        return True
+    if len(token) >= 12 and switches and not set(token.lower()) - set("0123456789abcdef"):
+        return True
+    vowels = sum(each in "aeiouyAEIOUY" for each in token)
+    return len(token) >= 24 or (len(token) >= 10 and not switches and vowels < 0.2 * len(token))
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+class PrivateWords:
+    """The words of what a trail has read that is private, and those that its user had said before.
+
+    ``whole``: False if a part of the private texts is gone. Then any word may be private.
+    """
+
+    def __init__(self, private: str, said: str, *, whole: bool) -> None:
+        text = _plain(private)
+        ordered = _WORD.findall(text)
+        self._whole = whole
+        self._words = frozenset(ordered)
+        self._pairs = frozenset(itertools.pairwise(ordered))
+        self._threes = frozenset(zip(ordered, ordered[1:], ordered[2:], strict=False))
+        self._compact = "".join(ordered)
+        self._numbers = frozenset(
+            re.sub(r"\D", "", each) for each in re.findall(r"\d[\d\-., :/]*\d", text)
+        ) | frozenset(re.findall(r"\d+", text))
+        self._said = _plain(said)
+        self._said_words = frozenset(_WORD.findall(self._said))
+
+    def are_in(self, parts: AddressParts, *, named: bool) -> bool:
+        """Return whether an address holds something private.
+
+        ``named``: an untrusted text has named its site, so one private word is enough.
+        """
+        path, values = _plain(parts.path), [_plain(value) for value in (*parts.values, *parts.labels)]
+        if any(self._numbers_in(each) for each in (path, *values, "".join((path, *values)), parts.port)):
+            return True
+        chosen = [*values, path] if named else values
+        if any(self._private(token) for each in chosen for token in _WORD.findall(each)):
+            return True
+        if any(self._unspaced_in(each, 3) for each in chosen) or self._unspaced_in(path, 5):
+            return True
+        tokens = _WORD.findall(path)
+        if any(self._glued(token) for each in (path, *values) for token in _WORD.findall(each)):
+            return True
+        together = any(
+            pair in self._pairs and self._private(pair[0]) and self._private(pair[1])
+            for pair in itertools.pairwise(tokens)
+        )
+        repeated = any(
+            three in self._threes and any(map(self._private, three))
+            for three in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        )
+        return together or repeated or sum(map(self._private, set(tokens))) > 3
+
+    def are_spelled(self, shreds: Sequence[Sequence[str]]) -> bool:
+        """Return whether short pieces of several addresses are together a private word or number."""
+        if len(shreds) < 2:
+            return False
+        joined = "".join(map("".join, shreds)) + " " + "".join(pieces[-1] for pieces in shreds)
+        digits = re.sub(r"\D", "", joined.partition(" ")[0])
+        return any(len(number) > 3 and number in digits for number in self._numbers) or any(
+            len(word) > 4 and word in joined and self._private(word) for word in self._words
+        )
+
+    def _private(self, word: str) -> bool:
+        """Return whether a word stood in a private text alone. Common words are never private."""
+        least = 3 if any(each.isdigit() for each in word) else 4
+        if len(word) < least or word in _ORDINARY_WORDS or word in self._said_words or _YEAR.fullmatch(word):
+            return False
+        return not self._whole or word in self._words
+
+    def _glued(self, word: str) -> bool:
+        """Return whether a word is words of a private text without their spaces, backwards or rotated."""
+        if len(word) < 5 or not word.isascii() or word in self._words or word in self._said_words:
+            return False
+        if len(word) >= 9 and word in self._compact:
+            return True
+        other = (word[::-1], codecs.encode(word, "rot13"))
+        return any(each in self._words and each not in self._said_words for each in other)
+
+    def _numbers_in(self, text: str) -> bool:
+        without_dates = _DATE.sub(" ", text)
+        together = re.sub(r"\D", "", without_dates)
+        for number in {*re.findall(r"\d+", without_dates), together}:
+            if len(number) < 3 or number in self._said or _YEAR.fullmatch(number):
+                continue
+            if not self._whole or {number, number[::-1]} & self._numbers:
+                return True
+        return False
+
+    def _unspaced_in(self, text: str, least: int) -> bool:
+        """Return whether a script without spaces repeats that many characters of a private text."""
+        for run in _UNSPACED.findall(text):
+            for start in range(len(run) - least + 1):
+                part = run[start : start + least]
+                if part not in self._said and (not self._whole or part in self._compact):
+                    return True
+        return False

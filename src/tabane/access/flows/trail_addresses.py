@@ -1,0 +1,246 @@
+"""What a trail knows of addresses, and whether one may be read after something private and untrusted.
+
+The links of an untrusted text were there before anything private was read, so each of them carries nothing.
+Which of them are followed, and how often, can: 26 links spell a text. So they are counted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Literal, TypeVar
+from urllib.parse import unquote
+
+from tabane.access.flows.addresses import (
+    LONGEST_ADDRESS,
+    AddressParts,
+    PrivateWords,
+    addresses_in,
+    host_of,
+    hosts_in,
+    is_known_site,
+    looks_encoded,
+    plain_address,
+    shreds_of,
+    site_of,
+    unescaped,
+)
+
+MOST_OWN = 512
+MOST_LINKED = 2_000
+MOST_HOSTS = 512
+MOST_FAMILIES = 128
+LONGEST_PRIVATE = 1 << 18
+"""Characters of private texts that a trail keeps, in memory alone. Of longer ones, the end."""
+
+LONGEST_SAID = 1 << 14
+
+MOST_ELSEWHERE = 12
+"""Addresses of other sites than the one that linked them, and made-up ones, that a trail may read."""
+
+MOST_WITHIN = 20
+"""Links to the same site as their page, and repetitions, that a trail may read."""
+
+MOST_LETTERS = 3
+"""Addresses that differ in one character alone, and are not read in their order."""
+
+MOST_NUMBERS = 8
+"""The same for a number of up to three digits."""
+
+Price = Literal["", "elsewhere", "within", "letter", "number"]
+"""What of its bounds a trail uses up by reading an address."""
+
+_BOUNDS = {
+    "elsewhere": MOST_ELSEWHERE, "within": MOST_WITHIN, "letter": MOST_LETTERS, "number": MOST_NUMBERS,
+}  # fmt: skip
+_Value = TypeVar("_Value")
+_SHORT = re.compile(r"(?<![^\W_])(?:\d{2,3}|[^\W_])(?![^\W_])")
+_KEYS = re.compile(r"""\\?"[A-Za-z_]{1,24}\\?"\s*:|\b[01]\.\d{3,}""")
+
+
+class TrailAddresses:
+    """Addresses by the hash of their text: own ones, links of untrusted texts, and those that were read.
+
+    ``whole``: False if private texts were read that are not known here, as after a restart.
+    """
+
+    __slots__ = (
+        "_families", "_hosts", "_judge", "_last", "_linked", "_named", "_own", "_private", "_read", "_said",
+        "_shreds", "_used", "whole",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self._own: dict[int, None] = {}
+        self._linked: dict[int, bool] = {}
+        self._read: dict[int, None] = {}
+        self._named: dict[int, None] = {}
+        self._hosts: dict[str, None] = {}
+        self._families: dict[int, int] = {}
+        self._used = dict.fromkeys(_BOUNDS, 0)
+        self._shreds: list[tuple[str, ...]] = []
+        self._private = self._said = ""
+        self._judge: PrivateWords | None = None
+        self._last = 0
+        self.whole = True
+
+    # -- what a trail learns ---------------------------------------------------------------------------
+
+    def know(self, address: str) -> None:
+        """Note an address that carries nothing away, because nothing untrusted can have asked for it."""
+        _put(self._own, hash(plain_address(address) or address), None, MOST_OWN)
+
+    def hear(self, text: str) -> None:
+        """Note what was said before anything untrusted was read."""
+        for address in addresses_in(text):
+            self.know(address)
+        self._said = (self._said + " " + text)[-LONGEST_SAID:]
+        self._judge = None
+
+    def write(self, text: str) -> None:
+        """Note what was written after something untrusted was read: it may come back in a result."""
+        for host in hosts_in(text):
+            if len(self._hosts) < MOST_HOSTS:
+                self._hosts[host] = None
+
+    def find(self, text: str) -> None:
+        """Note the addresses of a trusted text, but not those that the trail may have written into it."""
+        for address in addresses_in(text):
+            if not self._wrote(address):
+                self.know(address)
+
+    def link(self, text: str, page: str = "") -> None:
+        """Note the addresses of an untrusted text, which is a page if its address is given."""
+        home = site_of(host_of(page)) if page else ""
+        for address in addresses_in(text):
+            host = host_of(address)
+            if self._wrote(address):
+                continue
+            _put(self._linked, hash(address), site_of(host) == home, MOST_LINKED)
+            _put(self._named, hash(site_of(host)), None, MOST_HOSTS)
+
+    def keep(self, text: str) -> None:
+        """Keep a private result (JSON), to see whether an address holds words of it."""
+        if len(self._private) + len(text) > LONGEST_PRIVATE:
+            self.whole = False
+        self._private = (self._private + "\n" + text)[-LONGEST_PRIVATE:]
+        self._judge = None
+
+    @property
+    def kept(self) -> int:
+        """Return the characters of private texts that are kept."""
+        return len(self._private)
+
+    def drop(self) -> None:
+        """Forget the private texts, to make room. Then any word may be private."""
+        self._private, self._judge, self.whole = "", None, False
+
+    def _wrote(self, address: str) -> bool:
+        host = host_of(address)
+        return len(self._hosts) >= MOST_HOSTS or host in self._hosts or host.partition(":")[0] in self._hosts
+
+    # -- what it may read --------------------------------------------------------------------------------
+
+    def price(self, address: str, *, again: bool = False, fresh: bool = False) -> Price | None:
+        """Return what reading an address uses up; None if a person has to be asked.
+
+        ``again``: the call goes on with the page that was read last. ``fresh``: its site sees each call.
+        """
+        if not address or len(address) > LONGEST_ADDRESS:
+            return None
+        key, known = hash(address), is_known_site(host_of(address))
+        if again and key == self._last:
+            return ""
+        if key in self._own:
+            return self._left("within") if fresh and key in self._read and not known else ""
+        seen = key in self._read or key in self._linked
+        if not seen and self._may_carry(address, known=known):
+            return None
+        if known:
+            return ""
+        step = self._step(address)
+        if step in ("letter", "number"):
+            return self._left(step)
+        if seen:
+            return self._left("within" if key in self._read or self._linked[key] else "elsewhere")
+        return "" if step == "next" else self._left("elsewhere")
+
+    def knows(self, address: str) -> bool:
+        """Return whether an address was read before, or carries nothing away."""
+        return hash(address) in self._own or hash(address) in self._read
+
+    def _may_carry(self, address: str, *, known: bool) -> bool:
+        """Return whether an address that was made up may carry something away."""
+        parts = AddressParts.of(address)
+        if any(self._is_unseen(inner) for inner in parts.inner):
+            return True
+        if known:
+            return False
+        if self._judge is None:
+            self._judge = PrivateWords(_words_of_json(self._private), self._said, whole=self.whole)
+        named = hash(site_of(host_of(address))) in self._named
+        if self._judge.are_in(parts, named=named) or looks_encoded(parts):
+            return True
+        shreds = shreds_of(parts)
+        return bool(shreds) and self._judge.are_spelled([*self._shreds, shreds])
+
+    def _is_unseen(self, inner: str) -> bool:
+        key = hash(inner)
+        return not (key in self._own or key in self._linked or key in self._read)
+
+    def _left(self, price: Price) -> Price | None:
+        return price if self._used[price] < _BOUNDS[price] else None
+
+    def _step(self, address: str) -> Literal["", "next", "letter", "number"]:
+        """Return how an address differs from one that was read: in a short part, or as the next of its kind.
+
+        Addresses that differ in one character alone can spell a text, unless they are read in their order.
+        """
+        found: Literal["", "next", "number"] = ""
+        for family, value in _families_of(address):
+            last = self._families.get(family)
+            if last is None or last == value:
+                continue
+            if last >= 0 and value == last + 1:
+                found = found or "next"
+            elif max(last, value) < 10:
+                return "letter"
+            else:
+                found = "number"
+        return found
+
+    def take(self, address: str, price: Price, *, trusted: bool) -> None:
+        """Note that an address is read. ``trusted``: nothing untrusted can have asked for it."""
+        key = hash(address)
+        if trusted:
+            self.know(address)
+        elif price == "elsewhere" and key not in self._linked and not is_known_site(host_of(address)):
+            if shreds := shreds_of(AddressParts.of(address)):
+                self._shreds.append(shreds)  # at most MOST_ELSEWHERE
+        if price:
+            self._used[price] += 1
+        _put(self._read, key, None, MOST_OWN)
+        self._last = key
+        _put(self._named, hash(site_of(host_of(address))), None, MOST_HOSTS)
+        for family, value in _families_of(address):
+            _put(self._families, family, value, MOST_FAMILIES)
+
+
+def _families_of(address: str) -> Iterator[tuple[int, int]]:
+    """Yield for each short part of an address what is around it, and its number; negative for a letter."""
+    address = unquote(address)
+    for found in itertools.islice(_SHORT.finditer(address, address.find("://") + 3), 6):
+        family = hash((address[: found.start()], address[found.end() :]))
+        yield family, int(found[0]) if found[0].isdecimal() else -ord(found[0])
+
+
+def _words_of_json(text: str) -> str:
+    """Return a JSON text without the names of its members and without scores, which nobody wrote."""
+    return unescaped(_KEYS.sub(" ", text))
+
+
+def _put(kept: dict[int, _Value], key: int, value: _Value, most: int) -> None:
+    kept.pop(key, None)
+    kept[key] = value
+    if len(kept) > most:
+        del kept[next(iter(kept))]
