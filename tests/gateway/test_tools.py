@@ -17,7 +17,7 @@ SERVER = Server(name="files", tags=("local",), category="storage")
 
 # Members as an upstream may spell them: numbers that Python would write otherwise, odd escapes.
 SPELLINGS = st.sampled_from(
-    [b"1.50", b"1e3", b"123456789012345678901234567890", b'"\\u00e9"', b'"\\ud83d"', b"null", b'[ 1,2 , "x"]']
+    [b"1.50", b"1e3", b"123456789012345678901234567890", b'"\\u00e9"', b"null", b'[ 1,2 , "x"]']
 )
 
 
@@ -87,12 +87,12 @@ def test_members_of_the_wrong_type_count_as_absent(members: dict[str, Any]) -> N
     assert json.loads(tool.definition) == {**members, "name": "files__read"}
 
 
-def test_a_lone_surrogate_passes_as_it_was_escaped() -> None:
+def test_a_lone_surrogate_is_replaced_since_not_every_client_reads_it() -> None:
     tool = read(b'{"name":"read","description":"cut \\ud83d","inputSchema":{"title":"\\udc00"}}')
     assert tool is not None
-    assert tool.description == "cut \ud83d"
-    assert tool.schema == {"title": "\udc00"}
-    assert b'"cut \\ud83d"' in tool.definition
+    assert tool.description == "cut \ufffd"
+    assert tool.schema == {"title": "\ufffd"}
+    assert b'"cut \\ufffd"' in tool.definition
 
 
 def test_a_huge_description_passes_whole_and_is_read_in_part() -> None:

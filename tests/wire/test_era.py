@@ -38,7 +38,7 @@ def spelt(parts: Members) -> dict[str, str]:
 
 
 METAS = st.dictionaries(
-    st.sampled_from(["progressToken", "traceparent", META_SERVER, META_SUBSCRIPTION, "x/y", "\ud800"]), VALUES
+    st.sampled_from(["progressToken", "traceparent", META_SERVER, META_SUBSCRIPTION, "x/y", "é"]), VALUES
 )
 
 
@@ -100,7 +100,7 @@ def test_a_version_that_is_not_known_is_told_which_are() -> None:
     [
         ENVELOPE,
         {META_VERSION: f'"{MODERN}"', META_CAPABILITIES: '{"sampling":{}}'},
-        {**ENVELOPE, META_CAPABILITIES: '{"x":"\\ud800","y":NaN}', "progressToken": "1"},
+        {**ENVELOPE, META_CAPABILITIES: '{"x":"\\ud800","y":1e400}', "progressToken": "1"},
         {**ENVELOPE, META_VERSION: '"2026\\u002d07-28"'},
     ],
 )
@@ -115,7 +115,7 @@ def test_a_whole_envelope_passes(meta: dict[str, str]) -> None:
         ({}, {}, {}),
         ({"name": '"a"'}, {}, {"name": '"a"'}),
         ({"_meta": "{}", "name": '"a"'}, {}, {"name": '"a"'}),
-        ({"_meta": '{"progressToken": 1.0,"\\ud800":NaN}'}, {"progressToken": "1.0", "\ud800": "NaN"}, {}),
+        ({"_meta": '{"progressToken": 1.0,"\\ud800":1}'}, {"progressToken": "1.0", "\ufffd": "1"}, {}),
         ({"_meta": "null", "x": "1"}, {}, {"x": "1"}),
         ({"_meta": "[1]", "x": "1"}, {}, {"x": "1"}),
     ],
@@ -168,7 +168,7 @@ def test_the_hub_says_what_it_can_do_where_the_caller_said_nothing() -> None:
     [
         ("{}", None),
         ('{"resultType":"complete"}', "complete"),
-        (' { "x" : NaN , "resultType" : "input_required" } ', "input_required"),
+        (' { "x" : 1e400 , "resultType" : "input_required" } ', "input_required"),
         ('{"result\\u0054ype":"task"}', "task"),
         ('{"resultType":null}', None),
         ('{"resultType":5}', None),
@@ -201,16 +201,16 @@ def test_a_result_without_a_type_gets_one_and_stays_what_it_was(
     assert whole.endswith(raw.strip()[1:].lstrip())
 
 
-@given(SPACE, SPACE, VALUES, st.sampled_from(["complete", "input_required", "task", "\\ud800"]))
+@given(SPACE, SPACE, VALUES, st.sampled_from(["complete", "input_required", "task", "é"]))
 def test_a_result_that_has_a_type_is_not_touched(before: str, after: str, other: str, kind: str) -> None:
     raw = f'{before}{{{after}"x":{other},"resultType" : "{kind}"{before}}}{after}'.encode()
     assert era.completed(raw) == raw
 
 
-@pytest.mark.parametrize("kind", ["null", "5", "{}", "NaN", '["complete"]'])
+@pytest.mark.parametrize("kind", ["null", "5", "{}", "1e400", '["complete"]'])
 def test_a_type_that_is_no_string_is_replaced_and_not_repeated(kind: str) -> None:
     whole = era.completed(f'{{"a":1e0,"resultType":{kind},"b":"\\ud800"}}'.encode())
-    assert whole == b'{"a":1e0,"resultType":"complete","b":"\\ud800"}'
+    assert whole == b'{"a":1e0,"resultType":"complete","b":"\\ufffd"}'
 
 
 @pytest.mark.parametrize("result", ["null", "[]", '"text"', "1"])

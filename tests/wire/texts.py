@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 SPACE = st.text(" \t\r\n", max_size=3)
 
-ESCAPES = st.sampled_from([r"\ud83d", r"\udc00", r"\ud83d\ude00", r"\u0041", r"\/", r"\"", r"\\", r"\n"])
+ESCAPES = st.sampled_from([r"\ud83d\ude00", r"\uD83D\uDE00", r"\u0041", r"\/", r"\"", r"\\", r"\n"])
 CHARACTERS = st.characters(codec="utf-8", exclude_characters='"\\', min_codepoint=32)
 STRINGS = st.lists(CHARACTERS | ESCAPES, max_size=8).map(lambda parts: '"' + "".join(parts) + '"')
 
 NUMBERS = st.sampled_from(
     ["0", "-0", "-0.0", "1E5", "1e400", "0.10", "1.00000000000000000001", "9" * 30, "7" * 5000, "-1e-999"]
 ) | st.integers().map(str)
-CONSTANTS = st.sampled_from(["true", "false", "null", "NaN", "Infinity", "-Infinity"])
+CONSTANTS = st.sampled_from(["true", "false", "null"])
 SCALARS = NUMBERS | CONSTANTS | STRINGS
 
 

@@ -170,7 +170,7 @@ class ServersFileContent:
         return [
             say("{server!n}: {what}", server=row["name"], what=what).render(lang())
             for row in rows
-            for what in row.get("warnings") or ()
+            for what in (*(row.get("warnings") or ()), *(row.get("odd_definitions") or ()))
             if not any(what in each for each in known)
         ]
 

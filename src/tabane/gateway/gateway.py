@@ -361,8 +361,13 @@ class Gateway:
         """
         self._catalogs.provide(tools, unlisted, idle)
 
-    def pinned(self, *, apps: bool = False) -> bytes:
-        return self.catalogue.pinned(self.enabled(), apps=apps)
+    def pinned(self, *, apps: bool = False, legacy: bool = False) -> bytes:
+        return self.catalogue.pinned(self.enabled(), apps=apps, legacy=legacy)
+
+    def repairs(self, server: str) -> list[Message]:
+        """Return what was repaired and left out of the definitions of a server."""
+        catalogs = (self.catalogue, self.prompts, self.resources)
+        return [each for catalog in catalogs for each in catalog.repairs(server)]
 
     def pinned_tools(self) -> list[Tool]:
         """Return the tools that are always listed."""

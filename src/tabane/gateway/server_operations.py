@@ -59,6 +59,7 @@ def server_row(
         "sandboxed": server.sandboxed,
         "reason": _reason(server, lang),
         "warnings": _override_warnings(server, listing, lang),
+        "odd_definitions": [each.render(lang) for each in gateway.repairs(server.name)],
         "login": _login(gateway, server, lang),
         "definition_changes": gateway.review.counts(server.name),
         **_activity(instances),

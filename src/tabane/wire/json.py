@@ -1,11 +1,9 @@
 """Parsing and building of JSON messages whose parts stay verbatim.
 
 A message is decoded one level deep: what is not needed stays :class:`msgspec.Raw`, the bytes as the
-peer wrote them. What msgspec refuses though peers emit it (lone surrogates, which Node writes when it
-cuts an emoji; NaN; numbers with very many digits) is sliced with the standard library's scanner, so
-that it passes just as untouched. That scanner builds every value it passes; of a text longer than
-:data:`SLICED` msgspec reads a copy of the same length instead, in which harmless text stands for what
-it refuses, and the parts are cut out of the original. That takes two copies of the text at most.
+peer wrote them. Whatever is parsed here is JSON that every client can parse: halves of surrogate pairs, which
+Node writes when it cuts an emoji, are replaced by U+FFFD, since pydantic refuses them. A byte order mark is
+skipped. NaN and Infinity are refused.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -22,9 +20,6 @@ Members = dict[str, Raw]
 
 HEAD = 1024
 """Bytes of an unreadable message that are searched for its id."""
-
-SLICED = 64 << 10
-"""Bytes of a text up to which the standard library's scanner parses it."""
 
 MOST_CONVERTED = 1 << 20
 """Bytes of a value up to which the standard library converts what msgspec refuses."""
@@ -59,7 +54,7 @@ def decode_frame(line: bytes) -> JsonRpcFrame:
     try:
         return _frames.decode(line)
     except _REFUSED as refusal:
-        return _refused_frame(line, refusal)
+        return _decode_refused(_frames, line, refusal)
 
 
 def repaired(line: bytes) -> bytes:
@@ -74,7 +69,7 @@ def fields(raw: bytes | Raw) -> Members:
     try:
         return _members.decode(raw)
     except _REFUSED as refusal:
-        return _refused_members(bytes(raw), refusal)
+        return _decode_refused(_members, bytes(raw), refusal)
 
 
 def elements(raw: bytes | Raw) -> list[Raw]:
@@ -82,7 +77,7 @@ def elements(raw: bytes | Raw) -> list[Raw]:
     try:
         return _elements.decode(raw)
     except _REFUSED as refusal:
-        return _refused_elements(bytes(raw), refusal)
+        return _decode_refused(_elements, bytes(raw), refusal)
 
 
 def join(members: Members) -> bytes:
@@ -130,7 +125,7 @@ def decode(raw: bytes | Raw) -> Any:
     if len(raw) > MOST_CONVERTED:
         raise InvalidJson(f"it is longer than {MOST_CONVERTED} bytes and not JSON as it is exchanged")
     try:
-        return json.loads(bytes(raw).decode())
+        return json.loads(bytes(raw).decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise InvalidJson(str(error)) from None
 
@@ -211,200 +206,78 @@ _PIECE = 256 << 10
 _id_in_head = re.compile(rb'\s*\{[^{}\[\]]{0,512}?"id"\s*:\s*(-?\d{1,18}\b|"[^"\\]{0,128}")')
 
 
-def _refused_members(line: bytes, refusal: Exception) -> Members:
-    return _sliced(line) if len(line) <= SLICED else _masked_members(line, refusal)
+_Decoded = TypeVar("_Decoded")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+_has_constant = re.compile(rb"NaN|Infinity").search
+
+CONSTANT = "it has NaN or Infinity, which JSON does not have"
 
 
-def _refused_elements(line: bytes, refusal: Exception) -> list[Raw]:
-    return _sliced_elements(line) if len(line) <= SLICED else _masked_elements(line, refusal)
-
-
-# A scanner that converts no numbers: only the places where values begin and end are wanted.
-_scan = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str).raw_decode
-_space = re.compile(r"[ \t\r\n]*").match
-
-
-def _sliced(line: bytes) -> Members:
-    try:
-        source = line.decode()
-        return _slice(source)
-    except (ValueError, RecursionError, StopIteration) as error:
-        raise InvalidJson(str(error) or "not JSON") from None
-
-
-def _slice(source: str) -> Members:
-    members: Members = {}
-    at = _skip(source, 0)
-    if source[at : at + 1] != "{":
-        raise InvalidJson("not an object")
-    at = _skip(source, at + 1)
-    if source[at : at + 1] == "}":
-        return _ended(source, at + 1, members)
-    while True:
-        if source[at : at + 1] != '"':
-            raise InvalidJson(f"a name was expected at character {at}")
-        key, at = _scan(source, at)
-        at = _expect(source, at, ":")
-        begin = at
-        _, at = _scan(source, begin)
-        # surrogatepass is not needed: escapes are still escapes in the slice.
-        members[key] = Raw(source[begin:at].encode())
-        at = _skip(source, at)
-        if source[at : at + 1] == "}":
-            return _ended(source, at + 1, members)
-        at = _expect(source, at, ",")
-
-
-def _sliced_elements(line: bytes) -> list[Raw]:
-    try:
-        source = line.decode().strip()
-        if source[:1] != "[":
-            raise InvalidJson("not an array")
-        found: list[Raw] = []
-        at = _skip(source, 1)
-        while source[at : at + 1] != "]":
-            begin = at if not found else _expect(source, at, ",")
-            _, at = _scan(source, begin)
-            found.append(Raw(source[begin:at].encode()))
-            at = _skip(source, at)
-    except (ValueError, RecursionError) as error:
-        raise InvalidJson(str(error) or "not JSON") from None
-    if at + 1 != len(source):
-        raise InvalidJson("more than one value")
-    return found
-
-
-def _skip(source: str, at: int) -> int:
-    match = _space(source, at)
-    return match.end() if match else at
-
-
-def _expect(source: str, at: int, mark: str) -> int:
-    at = _skip(source, at)
-    if source[at : at + 1] != mark:
-        raise InvalidJson(f"{mark!r} was expected at character {at}")
-    return _skip(source, at + 1)
-
-
-def _ended(source: str, at: int, members: Members) -> Members:
-    if _skip(source, at) != len(source):
-        raise InvalidJson("more than one value")
-    return members
-
-
-def _refused_frame(line: bytes, refusal: Exception) -> JsonRpcFrame:
-    members = _refused_members(line, refusal)
-    method = members.get("method")
-    name: str | UnsetType = UNSET
-    if method is not None:
-        decoded = decode(method)
-        if not isinstance(decoded, str):
-            raise InvalidJson("method is not a string")
-        name = decoded
-    return JsonRpcFrame(
-        id=members.get("id", UNSET),
-        method=name,
-        params=members.get("params", UNSET),
-        result=members.get("result", UNSET),
-        error=members.get("error", UNSET),
-    )
-
-
-# Masks are of the length of what they cover. One that covers part of a longer text makes that wrong where
-# it was wrong (1NaN, for one), and inside a string it is text like any other.
-_MASKS = (
-    (b"\\ud", b"\\u0"),
-    (b"\\uD", b"\\u0"),
-    (b"-Infinity", b"{       }"),
-    (b"Infinity", b"{      }"),
-    (b"NaN", b"{ }"),
-)
-# No mask contains one of these, so none crosses a border between two pieces.
-_border = re.compile(rb'[",:\[\] \n]')
-_many_digits = re.compile(rb"[1-9][0-9]{299,}+")
-_member = re.compile(rb'[{,\s]*+"((?:[^"\\]++|\\.)*+)"\s*+:\s*+', re.S)
-_closing = re.compile(rb"\s*+\}\s*+\Z")
-_gap = re.compile(rb"[\[,\s]*+")
-
-
-def _masked(line: bytes, refusal: Exception) -> bytes:
-    """Return a text of the same length that is valid JSON if the line is. Raises :class:`InvalidJson`."""
+def _decode_refused(decoder: msgspec.json.Decoder[_Decoded], text: bytes, refusal: Exception) -> _Decoded:
+    """Decode what is JSON apart from a byte order mark and lone surrogates. Raises :class:`InvalidJson`."""
     if isinstance(refusal, RecursionError):
         raise InvalidJson("it is nested too deeply") from None
-    pieces, at = [], 0
-    while at < len(line):
-        end = _cut(line, at + _PIECE)
-        pieces.append(_mask(line[at:end]))
-        at = end
-    masked = b"".join(pieces)
-    if masked == line:
-        raise InvalidJson(str(refusal) or "not JSON") from None
-    return masked
+    plain = text.removeprefix(_BYTE_ORDER_MARK)
+    if _lone_surrogate_begins(plain):
+        plain = _without_lone_surrogates(plain)
+    try:
+        if plain is not text:
+            return decoder.decode(plain)
+    except _REFUSED as error:
+        refusal = error
+    raise InvalidJson(CONSTANT if _has_constant(plain) else str(refusal) or "not JSON") from None
 
 
-def _cut(line: bytes, at: int, reach: int = _PIECE) -> int:
-    """Return a position at or after ``at``, at most a little beyond ``reach``, that is not inside a mask.
+def without_constants(text: bytes) -> bytes:
+    """Return a text without the members and elements that are NaN or infinite.
 
-    Text without a border, such as that of an image, is cut all the same: one long piece would hold the
-    interpreter for as long as all its pieces take together.
+    Raises :class:`InvalidJson` if it is not JSON apart from that.
     """
-    border = _border.search(line, at, at + reach)
-    if border or at + reach >= len(line):
-        return border.start() if border else len(line)
-    end = at + reach
-    while any(_lies_across(line, end, given) for given, _ in _MASKS):
-        end += 1
-    return end
-
-
-def _lies_across(line: bytes, end: int, given: bytes) -> bool:
-    return line.find(given, max(0, end - len(given) + 1), end + len(given) - 1) >= 0
-
-
-def _mask(piece: bytes) -> bytes:
-    for given, mask in _MASKS:
-        piece = piece.replace(given, mask)
-    return _many_digits.sub(lambda digits: b"1" * len(digits[0]), piece)
-
-
-def _masked_members(line: bytes, refusal: Exception) -> Members:
-    masked = _masked(line, refusal)
     try:
-        found = _members.decode(masked)
-    except _REFUSED as error:
-        raise InvalidJson(str(error) or "not JSON") from None
-    members: Members = {}
-    at = 0
-    while len(members) < len(found):
-        name = _member.match(masked, at)
-        value = found.get(decode(b'"' + name[1] + b'"')) if name else None
-        if name is None or value is None:
-            raise InvalidJson("it repeats a name")
-        key = decode(b'"' + line[name.start(1) : name.end(1)] + b'"')
-        at = name.end() + len(value)
-        members[key] = Raw(line[name.end() : at])
-    # For a repeated name msgspec returns only the last value, so the walk ends before the object does.
-    if found and not _closing.match(masked, at):
-        raise InvalidJson("it repeats a name")
-    return members
+        value = json.loads(text.removeprefix(_BYTE_ORDER_MARK), parse_constant=lambda _: _CONSTANT)
+        return encode(_pruned(value))
+    except (ValueError, RecursionError) as error:
+        raise InvalidJson(str(error)) from None
 
 
-def _masked_elements(line: bytes, refusal: Exception) -> list[Raw]:
-    masked = _masked(line, refusal)
-    try:
-        found = _elements.decode(masked)
-    except _REFUSED as error:
-        raise InvalidJson(str(error) or "not JSON") from None
-    cut: list[Raw] = []
-    at = 0
-    for element in found:
-        begin = _begin(masked, at)
-        at = begin + len(element)
-        cut.append(Raw(line[begin:at]))
-    return cut
+_CONSTANT: Any = object()
 
 
-def _begin(masked: bytes, at: int) -> int:
-    """Return where the next element of an array begins, at most after a bracket or a comma."""
-    match = _gap.match(masked, at)
-    return match.end() if match else at
+def _pruned(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _pruned(part) for key, part in value.items() if part is not _CONSTANT}
+    if isinstance(value, list):
+        return [_pruned(part) for part in value if part is not _CONSTANT]
+    return value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(CONSTANT)
+
+
+_lone_surrogate_begins = re.compile(rb"\\u[dD][89a-fA-F]").search
+_HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+# Both kinds begin alike, so that the search for them is fast.
+_replace_halves = re.compile(
+    rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!%b)|(?<!%b\\u[dD])[c-fC-F][0-9a-fA-F]{2})" % (_LOW, _HIGH)
+).sub
+_is_high = re.compile(_HIGH).match
+
+
+def _without_lone_surrogates(text: bytes) -> bytes:
+    """Replace escapes that are half a surrogate pair by that of U+FFFD; the length stays.
+
+    It works in pieces, so that other threads come to their turns.
+    """
+    if b"\0" in text:
+        return text  # it is no JSON, and zeros stand for escaped backslashes here
+    shown = text.replace(b"\\\\", b"\0\0")
+    parts, at = [], 0
+    while at < len(shown):
+        end = at + _PIECE
+        if end < len(shown) and (escape := shown.rfind(b"\\", at + 12, end)) > 0:
+            end = escape - 6 if _is_high(shown, escape - 6) else escape
+        parts.append(_replace_halves(b"\\\\ufffd", shown[at:end]))
+        at = end
+    return b"".join(parts).replace(b"\0\0", b"\\\\")

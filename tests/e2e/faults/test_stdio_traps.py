@@ -198,16 +198,17 @@ async def test_an_upstream_sees_a_few_variables_of_the_hub_and_its_own(tmp_path:
 
 
 @pytest.mark.parametrize("client", get_args(Client))
-async def test_numbers_and_halves_of_characters_pass_as_they_are(tmp_path: Path, client: Client) -> None:
-    """Read by this test's own JSON reader, which is as lenient as any client's."""
+async def test_long_numbers_pass_and_half_characters_are_replaced(
+    tmp_path: Path, client: Client
+) -> None:
     async with running_hub(tmp_path, {"up": child()}) as here:
         line = await here.connect(client)
-        numbers = "[1e400,NaN,123456789012345678901234567890,-0.0]"
+        numbers = "[1e400,123456789012345678901234567890,-0.0]"
         raw = '{"content":[],"n":' + numbers + ',"s":"\\ud83d","_meta":{}}'
         result = await line.call("up__raw", json=raw)
         expected = json.loads(raw)
         assert json.dumps(result["n"]) == json.dumps(expected["n"])
-        assert result["s"] == "\ud83d"
+        assert result["s"] == "\ufffd"
 
 
 async def test_bytes_that_are_no_utf8_never_reach_a_client(tmp_path: Path) -> None:

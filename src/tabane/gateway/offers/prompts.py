@@ -8,7 +8,9 @@ from msgspec import Raw, Struct
 
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import AliasMap, other_names
-from tabane.gateway.tools.tool import by_key, original_name
+from tabane.gateway.tools.definition_repair import RepairReport
+from tabane.gateway.tools.tool import by_key
+from tabane.messages import Message
 from tabane.wire.json import fields, join, quote
 
 MOST = 20_000
@@ -40,13 +42,15 @@ class PromptCatalog:
         self._by_server: dict[str, tuple[Prompt, ...]] = {}
         self._by_alias: dict[str, Prompt] = {}
         self._items: tuple[tuple[str, bytes], ...] | None = None
+        self._reports: dict[str, RepairReport] = {}
 
     def put(self, server: Server, definitions: Iterable[Raw]) -> bool:
         """Store what a server listed; return whether anything changed.
 
         An invalid definition, or one with a repeated name, is left out and logged.
         """
-        named = by_key(server.name, "prompt", definitions, original_name, MOST)
+        report = self._reports[server.name] = RepairReport("prompts/list")
+        named = by_key(server.name, "prompt", definitions, report, MOST)
         self.aliases = self.aliases.with_names(server.name, server.namespace, named)
         prompts = []
         for name, definition in named.items():
@@ -59,7 +63,12 @@ class PromptCatalog:
 
     def remove(self, server: str) -> bool:
         """Remove the prompts of a server. Their names stay reserved."""
+        self._reports.pop(server, None)
         return self._set(server, None)
+
+    def repairs(self, server: str) -> list[Message]:
+        """Return what was repaired and left out of the prompts of a server."""
+        return self._reports[server].messages() if server in self._reports else []
 
     def has(self, server: str) -> bool:
         """Return whether the prompts of that server are known."""

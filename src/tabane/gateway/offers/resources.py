@@ -17,7 +17,9 @@ from tabane.gateway.offers.resource_uris import (
     scheme,
     template_address,
 )
-from tabane.gateway.tools.tool import by_key, text_member
+from tabane.gateway.tools.definition_repair import RepairReport
+from tabane.gateway.tools.tool import by_key
+from tabane.messages import Message
 from tabane.wire.json import fields, join, quote
 
 MOST = 20_000
@@ -70,6 +72,7 @@ class ResourceCatalog:
         self._owners: dict[str, list[str]] | None = None
         self._schemes: dict[str, frozenset[str]] = {}
         self._compiled: dict[str, tuple[UriTemplate, ...]] = {}
+        self._reports: dict[str, dict[str, RepairReport]] = {}
 
     def put(
         self,
@@ -86,15 +89,23 @@ class ResourceCatalog:
         before = self._by_server.get(server, _ServerResources())
         listed, formed = before.resources, before.templates
         if resources is not None:
-            listed = by_key(server, "resource", resources, lambda one: text_member(one, "uri"), MOST)
+            listed = by_key(server, "resource", resources, self._report(server, "resources/list"), MOST)
         if templates is not None:
-            formed = by_key(
-                server, "resource template", templates, lambda one: text_member(one, "uriTemplate"), MOST
-            )
+            report = self._report(server, "resources/templates/list")
+            formed = by_key(server, "template", templates, report, MOST)
         return self._set(server, _ServerResources(listed, formed, capable))
+
+    def _report(self, server: str, method: str) -> RepairReport:
+        report = self._reports.setdefault(server, {})[method] = RepairReport(method)
+        return report
+
+    def repairs(self, server: str) -> list[Message]:
+        """Return what was repaired and left out of the resources and templates of a server."""
+        return [each for report in self._reports.get(server, {}).values() for each in report.messages()]
 
     def remove(self, server: str) -> bool:
         """Remove what a server offers."""
+        self._reports.pop(server, None)
         return self._set(server, None)
 
     def has(self, server: str) -> bool:

@@ -6,7 +6,7 @@ bytes.
 
 from __future__ import annotations
 
-import logging
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -16,10 +16,10 @@ from msgspec import Raw, structs
 
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import AliasMap
+from tabane.gateway.tools.definition_repair import RepairReport, legacy_definition
 from tabane.gateway.tools.overridden_tool import read_overridden, shown_names
-from tabane.gateway.tools.tool import Tool, original_name, read_tool
-
-log = logging.getLogger(__name__)
+from tabane.gateway.tools.tool import Tool, by_key, read_tool
+from tabane.messages import Message
 
 _ToolMaker = Callable[[], Iterable[Tool]]
 
@@ -34,6 +34,7 @@ class ToolCatalogPlan(NamedTuple):
     before: AliasMap
     aliases: AliasMap
     tools: tuple[Tool, ...]
+    report: RepairReport
 
 
 class ToolCatalog:
@@ -47,7 +48,8 @@ class ToolCatalog:
         self._by_server: dict[str, tuple[Tool, ...]] = {}
         self._by_alias: dict[str, Tool] = {}
         self._held: dict[str, tuple[Tool, ...]] = {}
-        self._lists: dict[str, bytes] = {}
+        self._reports: dict[str, RepairReport] = {}
+        self._lists: dict[tuple[str, bool, Callable[[Tool], bytes]], bytes] = {}
         self._pages: dict[str, frozenset[str]] | None = None
         self._app_tools: dict[str, list[Tool]] | None = None
 
@@ -69,18 +71,14 @@ class ToolCatalog:
         self, server: Server, definitions: Iterable[Raw], digests: Mapping[str, bytes] = {}
     ) -> ToolCatalogPlan:
         """Plan what :meth:`put` would take, without a change. May run in a thread before :meth:`adopt`."""
-        named: dict[str, Raw] = {}
-        for definition in definitions:
-            name = original_name(definition)
-            if name is None or name in named:
-                log.warning("%s: left out a tool definition: %s", server.name, _fault(name))
-            elif allowed(server, name):
-                named[name] = definition
+        report = RepairReport("tools/list")
+        named = by_key(server.name, "tool", definitions, report, sys.maxsize)
+        named = {name: definition for name, definition in named.items() if allowed(server, name)}
         before = self.aliases
         shown = shown_names(server, named)
         aliases = before.with_names(server.name, server.namespace, shown.values())
         return ToolCatalogPlan(
-            server.name, before, aliases, tuple(_read(server, aliases, named, shown, digests))
+            server.name, before, aliases, tuple(_read(server, aliases, named, shown, digests)), report
         )
 
     def fits(self, plan: ToolCatalogPlan) -> bool:
@@ -90,6 +88,7 @@ class ToolCatalog:
     def adopt(self, plan: ToolCatalogPlan, held: Collection[str] = ()) -> bool:
         """Adopt a plan, which must fit; return whether anything changed. ``held`` are not offered."""
         self.aliases = plan.aliases
+        self._reports[plan.server] = plan.report
         self._held.pop(plan.server, None)
         if not held:
             return self._set(plan.server, plan.tools)
@@ -120,7 +119,12 @@ class ToolCatalog:
     def remove(self, server: str) -> bool:
         """Remove the tools of a server. Its aliases stay reserved."""
         self._held.pop(server, None)
+        self._reports.pop(server, None)
         return self._set(server, None)
+
+    def repairs(self, server: str) -> list[Message]:
+        """Return what was repaired and left out of the tools of a server."""
+        return self._reports[server].messages() if server in self._reports else []
 
     def held(self, server: str) -> tuple[Tool, ...]:
         """Return the tools of a server that are held back."""
@@ -194,12 +198,13 @@ class ToolCatalog:
         """Return the tools of all servers, by server and then as these list them."""
         return [tool for tools in self._by_server.values() for tool in tools]
 
-    def full(self, *, apps: bool = False) -> bytes:
+    def full(self, *, apps: bool = False, legacy: bool = False) -> bytes:
         """Return the complete definitions, the hub's own first, joined by commas: the inside of a list.
 
-        ``apps``: with the tools that only the apps of their servers may call.
+        ``apps``: with the tools that only the apps of their servers may call. ``legacy``: as clients up to
+        2025-11-25 read them.
         """
-        return self._list("full", (*self.own, *self.tools), lambda tool: tool.definition, apps)
+        return self._list("full", (*self.own, *self.tools), definition_for(legacy=legacy), apps)
 
     def light(self, *, apps: bool = False) -> bytes:
         """Return each tool as its name and first sentence, joined by commas."""
@@ -207,9 +212,9 @@ class ToolCatalog:
 
         return self._list("light", (*self.own, *self.tools), light_definition, apps)
 
-    def pinned(self, servers: Sequence[Server], *, apps: bool = False) -> bytes:
+    def pinned(self, servers: Sequence[Server], *, apps: bool = False, legacy: bool = False) -> bytes:
         """Return the complete definitions of the tools that are always listed, joined by commas."""
-        return self._list("pinned", self.pinned_tools(servers), lambda tool: tool.definition, apps)
+        return self._list("pinned", self.pinned_tools(servers), definition_for(legacy=legacy), apps)
 
     def pinned_tools(self, servers: Sequence[Server]) -> Iterator[Tool]:
         """Yield the tools that are always listed."""
@@ -221,10 +226,10 @@ class ToolCatalog:
         self._lists.clear()
 
     def _list(self, kind: str, tools: Iterable[Tool], shown: Callable[[Tool], bytes], apps: bool) -> bytes:
-        kind = kind + " for apps" if apps and self.with_page() else kind
-        if kind not in self._lists:
-            self._lists[kind] = b",".join(shown(tool) for tool in tools if apps or tool.app.for_model)
-        return self._lists[kind]
+        kept = (kind, apps and bool(self.with_page()), shown)
+        if kept not in self._lists:
+            self._lists[kept] = b",".join(shown(tool) for tool in tools if apps or tool.app.for_model)
+        return self._lists[kept]
 
     def _set(self, server: str, tools: tuple[Tool, ...] | None) -> bool:
         before = self._by_server.get(server)
@@ -268,6 +273,19 @@ def _read(
             yield tool
 
 
+def definition_for(*, legacy: bool) -> Callable[[Tool], bytes]:
+    """Return what makes the definition of a tool for clients of an era."""
+    return _legacy_definition if legacy else _whole_definition
+
+
+def _whole_definition(tool: Tool) -> bytes:
+    return tool.definition
+
+
+def _legacy_definition(tool: Tool) -> bytes:
+    return legacy_definition(tool.definition)
+
+
 def allowed(server: Server, name: str) -> bool:
     """Return whether a tool may be seen and called: ``allow`` and ``deny`` are globs, and deny wins.
 
@@ -295,7 +313,3 @@ def pinned_by(patterns: Iterable[str], tool: Tool) -> str | None:
     in_ui = bool(tool.app.page) or not tool.app.for_model
     found = (each for each in patterns if (each == PIN_UI and in_ui) or fnmatchcase(tool.name, each))
     return next(found, None)
-
-
-def _fault(name: str | None) -> str:
-    return "it has no name" if name is None else f"{name!r} comes twice"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,6 +14,7 @@ from tabane.errors import AnswerTooLong, BadArguments, CallerError, TabaneError
 from tabane.gateway.tools.aliases import other_names
 from tabane.gateway.tools.app_metadata import NO_APP, AppMetadata, app_metadata, with_shown_page
 from tabane.gateway.tools.argument_overrides import ArgumentOverrides
+from tabane.gateway.tools.definition_repair import DefinitionKind, RepairReport, repair_definition
 from tabane.messages import Lang, say
 from tabane.operations import CallTarget
 from tabane.wire.json import InvalidJson, Members, decode, encode, fields, join, member, quote
@@ -181,25 +182,36 @@ LONGEST_KEY = 16_384
 
 
 def by_key(
-    server: str, what: str, definitions: Iterable[Raw], key_of: Callable[[bytes], str | None], most: int
+    server: str, kind: DefinitionKind, definitions: Iterable[Raw], report: RepairReport, most: int
 ) -> dict[str, Raw]:
-    """Return the definitions by what ``key_of`` reads from each, in their order, at most ``most``.
+    """Return the definitions by their names or URIs, in their order, repaired, at most ``most``.
 
     An invalid definition, or one that repeats a key, is left out. The number of these, and the reason for the
-    first, is logged.
+    first, is logged, and ``report`` gets all.
     """
     found: dict[str, Raw] = {}
     faults: list[str] = []
     for definition in definitions:
-        key = key_of(definition)
+        key = text_member(definition, _KEYS.get(kind, "name"))
         fault = _fault(key, found, most)
-        if fault:
+        if fault or key is None:
             faults.append(fault)
-        elif key is not None:
-            found[key] = definition
+            continue
+        repaired = repair_definition(kind, bytes(definition))
+        report.note(key, repaired)
+        if repaired.definition is None:
+            faults.append(f"{key[:80]!r}: {repaired.repaired[0]} is not valid")
+        else:
+            found[key] = Raw(repaired.definition)
+    for fault in faults:
+        if not fault.endswith("is not valid"):
+            report.leave_out(fault)
     if faults:
-        log.warning("%s: left out %d definitions of a %s: %s", server, len(faults), what, faults[0])
+        log.warning("%s: left out %d definitions of a %s: %s", server, len(faults), kind, faults[0])
     return found
+
+
+_KEYS: dict[DefinitionKind, str] = {"resource": "uri", "template": "uriTemplate"}
 
 
 def text_member(definition: bytes, key: str) -> str | None:

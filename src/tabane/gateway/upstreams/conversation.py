@@ -29,6 +29,8 @@ from tabane.gateway.upstreams.message_reading import (
     ParsedLine,
     error_of,
     is_readable,
+    number_in,
+    number_of,
     read_line,
     subscription_of,
     supported_versions,
@@ -341,8 +343,20 @@ class Conversation:
         if found.repaired:
             log.warning("%s: an answer was not UTF-8; the invalid bytes were replaced", self._name)
             self.garbage += 1
+        if found.pruned:
+            log.warning("%s: a message was not JSON: %s", self._name, found.fault)
+            self.garbage += 1
         if frame.method is UNSET:
+            # A list of definitions is used without what is not JSON. A result could mean something else then.
+            call = self.calls.get(number_of(frame) or 0) if found.pruned else None
+            if call is not None:
+                self._fail_unreadable(call.number, found.fault)
+                return None
             return self._answered(frame, line)
+        if found.pruned and frame.id is UNSET:
+            if frame.method == "notifications/progress" and frame.params is not UNSET:
+                self._progressed(frame.params, passed_on=False)
+            return None
         if frame.id is not UNSET:
             self._questions.asked(frame, about, self.calls)
         elif len(line) > LARGE:
@@ -367,10 +381,7 @@ class Conversation:
                 call.answer(UpstreamReply(failure=failure))
 
     def _is_answer(self, frame: JsonRpcFrame) -> bool:
-        try:
-            return frame.method is UNSET and int(bytes(frame.id)) in self.calls  # type: ignore[arg-type]
-        except (ValueError, TypeError):
-            return False
+        return frame.method is UNSET and number_of(frame) in self.calls
 
     def _unreadable(self, line: bytes, fault: str) -> None:
         """Handle a line that is not a message. If it began as an answer, its request fails at once."""
@@ -379,17 +390,17 @@ class Conversation:
         number = json.id_in(head)
         answers = b'"jsonrpc"' in head and (b'"result"' in head or b'"error"' in head)
         if answers and number and number.isdigit():
-            why = say("The response of {server!n} cannot be read: {fault}.", server=self._name, fault=fault)
-            self.fail(int(number), UpstreamError(why))
+            self._fail_unreadable(int(number), fault)
+
+    def _fail_unreadable(self, number: int, fault: str) -> None:
+        why = say("The response of {server!n} cannot be read: {fault}.", server=self._name, fault=fault)
+        self.fail(number, UpstreamError(why))
 
     def _answered(self, frame: JsonRpcFrame, line: bytes) -> asyncio.Future[None] | None:
         result = frame.result
-        try:
-            answers = frame.id is not UNSET and (result is not UNSET or frame.error is not UNSET)
-            number = int(bytes(frame.id)) if answers else 0  # type: ignore[arg-type]
-            call = self.calls.pop(number, None) or self._asks.pop(number, None)
-        except ValueError:
-            call = None
+        answers = result is not UNSET or frame.error is not UNSET
+        number = number_of(frame) if answers else None
+        call = None if number is None else self._take(number)
         if call is None:
             self._skip(line, "it answers nothing that was asked")
             return None
@@ -469,14 +480,14 @@ class Conversation:
         """Send a notification of a client that the hub does not know."""
         self._say(json.notification_line(method, params))
 
-    def _progressed(self, params: Raw) -> None:
+    def _progressed(self, params: Raw, *, passed_on: bool = True) -> None:
         try:
-            call = self.calls.get(int(bytes(json.fields(params)["progressToken"])))
-        except (InvalidJson, ValueError, KeyError):
+            call = self.calls.get(number_in(json.fields(params)["progressToken"]) or 0)
+        except (InvalidJson, KeyError):
             return
         if call is not None:
             call.deadline = self._loop.time() + call.timeout
-            if call.on_notice:
+            if call.on_notice and passed_on:
                 call.on_notice("notifications/progress", params)
 
     def _logged(self, method: str, params: Raw, about: int | None) -> None:

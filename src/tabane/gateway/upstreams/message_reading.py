@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from msgspec import UNSET, Raw
@@ -14,25 +15,45 @@ _MOST_VERSIONS = 100
 
 
 class ParsedLine(NamedTuple):
-    """A line as a message; ``frame`` is None if it is not one, ``fault`` says why."""
+    """A line as a message; ``frame`` is None if it is not one, ``fault`` says why.
+
+    ``repaired``: bytes that are not UTF-8 were replaced. ``pruned``: what was NaN or infinite was removed.
+    """
 
     frame: JsonRpcFrame | None
     fault: str = ""
     repaired: bool = False
+    pruned: bool = False
 
 
 def read_line(line: bytes) -> ParsedLine:
-    """Read a line as a message. Bytes that are not UTF-8 are replaced, so that the answer still arrives."""
+    """Read a line as a message, repaired if that shows what it answers."""
     try:
         return ParsedLine(json.decode_frame(line))
     except InvalidJson as error:
         fault = str(error)
-    if not fault.startswith("not UTF-8"):
-        return ParsedLine(None, fault)
     try:
+        if fault == json.CONSTANT:
+            return ParsedLine(json.decode_frame(json.without_constants(line)), fault, pruned=True)
+        if not fault.startswith("not UTF-8"):
+            return ParsedLine(None, fault)
         return ParsedLine(json.decode_frame(json.repaired(line)), fault, True)
     except InvalidJson:
         return ParsedLine(None, fault)
+
+
+_a_number = re.compile(rb'"?([0-9]{1,18})(?:\\.0+)?"?').fullmatch
+
+
+def number_in(raw: Raw) -> int | None:
+    """Return the number of a request that a server repeats, also as text or as 3.0; None if it is none."""
+    found = _a_number(raw)
+    return int(found[1]) if found else None
+
+
+def number_of(frame: JsonRpcFrame) -> int | None:
+    """Return the number of the request that a message answers; None if it has none of ours."""
+    return None if frame.id is UNSET else number_in(frame.id)
 
 
 def is_readable(frame: JsonRpcFrame) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import Raw
 
 from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
+from tabane.gateway.tools.definition_repair import legacy_definition
 from tabane.gateway.tools.own_names import own_definition
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.upstreams.handshake import Peer
@@ -118,7 +120,9 @@ class DirectRequests:
             tools = await self._gateway.own_tools(session.caller)
             session.saw_tools()
             few = len(tools) <= FEW
-            items = _definitions(tools) if few else await asyncio.to_thread(_definitions, tools)
+            legacy = session.era is not Era.MODERN
+            make = partial(_definitions, tools, legacy=legacy)
+            items = make() if few else await asyncio.to_thread(make)
             result = self._page(session, "tools", items, after)
             if (recorded := opened.end("ok", len(result))) is not None:
                 await recorded
@@ -192,8 +196,9 @@ def _capabilities(session: Session, peer: Peer) -> dict[str, Any]:
     return dict(of_one_server(peer.capabilities, modern=session.era is Era.MODERN, whole=whole))
 
 
-def _definitions(tools: list[Tool]) -> list[tuple[str, bytes]]:
-    return [(tool.shown_name, own_definition(tool)) for tool in tools]
+def _definitions(tools: list[Tool], *, legacy: bool) -> list[tuple[str, bytes]]:
+    found = [(tool.shown_name, own_definition(tool)) for tool in tools]
+    return [(name, legacy_definition(each)) for name, each in found] if legacy else found
 
 
 def _members(raw: bytes) -> Members:

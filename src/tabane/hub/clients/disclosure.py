@@ -17,6 +17,7 @@ from msgspec import structs
 from tabane.code.table import RUN
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.servers.server import Server
+from tabane.gateway.tools.catalog import definition_for
 from tabane.gateway.tools.tool import OWN, Tool, read_tool
 from tabane.gateway.visibility import visible_tools
 from tabane.hub.clients.project_access import view_of
@@ -151,21 +152,22 @@ class Disclosure:
             for server in self._gateway.servers.values()
         )
 
-    def tool_list(self, mode: Mode, access: Access, *, apps: bool = False) -> bytes:
+    def tool_list(self, mode: Mode, access: Access, *, apps: bool = False, legacy: bool = False) -> bytes:
         """Return the definitions of a whole list, joined by commas.
 
-        ``apps``: with the tools that only apps may call, for a client that shows apps.
+        ``apps``: with the tools that only apps may call, for a client that shows apps. ``legacy``: as clients
+        up to 2025-11-25 read them.
         """
         if access.everything:
-            return b",".join(part for part in self._parts(mode, apps) if part)
+            return b",".join(part for part in self._parts(mode, apps, legacy) if part)
         # The version of the catalog counts listings; pinned tools also depend on the servers file.
         pinned = hash(self._gateway.pinned(apps=apps)) if mode == "search" else 0
         version = self._gateway.catalogue.version
-        key = (mode, apps, access.holder, view_of(access), access.revision, version, pinned)
+        key = (mode, apps, legacy, access.holder, view_of(access), access.revision, version, pinned)
         if key not in self._lists:
             if len(self._lists) >= MOST_LISTS:
                 self._lists.clear()
-            inside = b",".join(definition for _, definition in self._visible(mode, access, apps))
+            inside = b",".join(definition for _, definition in self._visible(mode, access, apps, legacy))
             # The access is kept beside its list, since the id of one that has ended may be that of another.
             self._lists[key] = (access, inside)
         return self._lists[key][1]
@@ -180,18 +182,20 @@ class Disclosure:
         """Return the largest number of tools that the list can have."""
         return len(self._operations) + (0 if mode in FIXED else self._gateway.catalogue.count)
 
-    def tool_items(self, mode: Mode, access: Access, *, apps: bool = False) -> list[tuple[str, bytes]]:
+    def tool_items(
+        self, mode: Mode, access: Access, *, apps: bool = False, legacy: bool = False
+    ) -> list[tuple[str, bytes]]:
         """Return the tools of the list: name and definition of each."""
         if mode in FIXED:
             # Short by design: one page, even with pinned tools.
-            return [("", self.tool_list(mode, access, apps=apps))]
-        return self._visible(mode, access, apps)
+            return [("", self.tool_list(mode, access, apps=apps, legacy=legacy))]
+        return self._visible(mode, access, apps, legacy)
 
-    def _visible(self, mode: Mode, access: Access, apps: bool) -> list[tuple[str, bytes]]:
+    def _visible(self, mode: Mode, access: Access, apps: bool, legacy: bool) -> list[tuple[str, bytes]]:
         """Return name and definition of each tool of the list that this access may call."""
         from tabane.gateway.tools.disclosure import light_definition
 
-        catalogue = self._gateway.catalogue
+        catalogue, shown = self._gateway.catalogue, definition_for(legacy=legacy)
         if mode in FIXED:
             definitions = self._scripting if mode == "code" else self._listed
             listed = [
@@ -202,25 +206,25 @@ class Disclosure:
             if mode == "code":
                 return listed
             pinned = visible_tools(access, self._gateway.pinned_tools())
-            return listed + [(tool.alias, tool.definition) for tool in pinned if apps or tool.app.for_model]
+            return listed + [(tool.alias, shown(tool)) for tool in pinned if apps or tool.app.for_model]
         found = visible_tools(access, (*catalogue.own, *catalogue.tools))
         tools = [tool for tool in found if apps or tool.app.for_model]
         if mode == "full":
-            return [(tool.alias, tool.definition) for tool in tools]
+            return [(tool.alias, shown(tool)) for tool in tools]
         reading = [("describe_tools", self._definitions["describe_tools"])]
         return reading + [(tool.alias, light_definition(tool)) for tool in tools]
 
-    def _parts(self, mode: Mode, apps: bool) -> list[bytes]:
+    def _parts(self, mode: Mode, apps: bool, legacy: bool) -> list[bytes]:
         if mode == "code":
             return list(self._scripting.values())
         if mode == "search":
             return [
                 *self._listed.values(),
-                self._gateway.pinned(apps=apps),
+                self._gateway.pinned(apps=apps, legacy=legacy),
             ]
         if mode == "light":
             return [self._definitions["describe_tools"], self._gateway.catalogue.light(apps=apps)]
-        return [self._gateway.catalogue.full(apps=apps)]
+        return [self._gateway.catalogue.full(apps=apps, legacy=legacy)]
 
 
 def _introduced(server: Server) -> str:

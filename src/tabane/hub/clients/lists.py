@@ -71,9 +71,11 @@ class ListRequests:
         session.saw_tools()
         shown, modern, access = self._disclosure, session.era is Era.MODERN, session.caller.access
         if after is None and shown.tool_count(session.mode) <= PAGE:
-            inside, following = shown.tool_list(session.mode, access, apps=apps), None
+            inside = shown.tool_list(session.mode, access, apps=apps, legacy=not modern)
+            following = None
         else:
-            inside, following = page_of(shown.tool_items(session.mode, access, apps=apps), "tools", after)
+            items = shown.tool_items(session.mode, access, apps=apps, legacy=not modern)
+            inside, following = page_of(items, "tools", after)
         # In some modes the list is fixed by settings, so nothing of a server bounds how long it holds.
         holds = (
             None if not modern else gateways.HOLDS if session.mode in FIXED else self._gateway.holds("tools")

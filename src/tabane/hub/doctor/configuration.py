@@ -73,6 +73,11 @@ def _overrides(installation: Installation, known: Iterable[Message]) -> Iterator
                     say("{server!n}: {what}", server=name, what=what),
                     say("Correct it: tabane servers override {server!c} TOOL --help", server=name),
                 )
+        for what in row.get("odd_definitions") or ():
+            yield note(
+                say("{server!n}: {what}", server=name, what=what),
+                say("Everything else of the server can be used. Its makers can correct this."),
+            )
 
 
 def _closing(problem: Message) -> Fix | None:
