@@ -99,6 +99,7 @@ PARTS: tuple[Part, ...] = (
     ),
     Part("skill", Chapter.GATEWAY, "benchmarks.gateway.skill", ("--o200k", RANKS), 10, needs=(Need.TOKENS,)),
     Part("questions", Chapter.GATEWAY, "benchmarks.questions", (), 20),
+    Part("edits", Chapter.GATEWAY, "benchmarks.edits", (), 20),
     Part("scripts", Chapter.GATEWAY, "benchmarks.scripts", (), 6),
     Part("result_types", Chapter.GATEWAY, "benchmarks.result_types", (), 60, full=True, needs=(Need.NODE,)),
     Part(

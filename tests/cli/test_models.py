@@ -163,6 +163,22 @@ def test_another_model_is_set_and_everything_embedded_with_it(tmp_path: Path) ->
         assert "tabane jobs follow " in shown
 
 
+def test_texts_are_embedded_again_and_the_command_says_so(tmp_path: Path) -> None:
+    home = configured(tmp_path, model=str(tiny.make(tmp_path / "one")))
+    two = str(tiny.make(tmp_path / "two", seed=2))
+    with hub(home):
+        put(home, "cat.txt", "the cat sat")
+        assert home.json("docs", "search", "the dog", "--mode", "vector")["results"]
+        home.run("settings", "set", "model", two).succeeded  # noqa: B018
+        done = home.run("models", "reembed", "--collection", "documents").succeeded
+        assert done.out == "documents: embedded again with two\n"
+        again = home.run("models", "reembed", "--collection", "documents").succeeded
+        assert again.out == "documents: nothing to embed again\n"
+        found = home.json("models", "reembed", "--collection", "documents")
+        assert found["model"].startswith("two#")
+        assert found["results"] == [{"collection": "documents", "spaces": []}]
+
+
 @pytest.mark.heavy("a real embedding model")
 def test_the_next_hub_continues_to_embed_with_the_new_model(tmp_path: Path) -> None:
     home = configured(tmp_path, model=str(tiny.make(tmp_path / "one")))

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tabane.hub.coverage import EmbeddedCollection
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.jobs import Jobs
@@ -152,7 +154,8 @@ class EmbeddingHub:
         job = self.jobs.get((await self.door.invoke(CALLER, name, params))["job"])
         while job.status == "running":
             await job.changed(job.version, 1)
-        return job.state("en")
+        state: dict[str, Any] = msgspec.to_builtins(job.state("en"))
+        return state
 
 
 @contextlib.asynccontextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -97,6 +97,12 @@ def test_the_map_says_where_to_find_twenty_behaviors() -> None:
     assert len(rows) >= 20
 
 
+EDITS = (
+    *("add_server", "add_servers", "change_server", "change_servers", "remove_server", "enable_server"),
+    *("store.keep", "store.forget", "store.add", "keeping"),
+)
+"""Calls in commands that change a file of the hub."""
+
 _PRINTING = re.compile(
     r"click\.(?:echo|secho|style|prompt|confirm)\(|(?<![\w.])print\(|std(?:out|err)(?:\.buffer)?\.write"
 )
@@ -112,6 +118,26 @@ def test_every_command_prints_through_the_door_that_cleans() -> None:
     ]
     assert files
     assert wrong == [], "print with emit() or a method of Terminal, of cli/output.py"
+
+
+def test_every_edit_of_a_hubs_file_waits_for_the_hub() -> None:
+    alone = [place for file in sorted((SOURCE / "cli").rglob("*.py")) for place in _edits_alone(file)]
+    assert not alone, "put it into `with files_changed(terminal)`, so that done means done"
+
+
+def _edits_alone(file: Path) -> Iterator[str]:
+    """Yield calls that edit a file of the hub outside of a block that waits for the running hub."""
+    tree = ast.parse(file.read_text())
+    waiting = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.With) and "files_changed(" in ast.unparse(block.items[0])
+        for node in ast.walk(block)
+    }
+    for node in ast.walk(tree):
+        called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        if called in EDITS and id(node) not in waiting:
+            yield f"{file.name}:{node.lineno} {called}"
 
 
 def test_every_file_with_a_price_and_every_whole_system_exists() -> None:

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -50,6 +50,20 @@ def end_hub(endpoint: Endpoint, lang: Lang, *, restart: bool) -> bool:
         if _gone(endpoint, pid, KILL_LIMIT):
             return True
     raise HubError(say("The hub in {home} could not be stopped.", home=endpoint.home))
+
+
+def running_report(endpoint: Endpoint, lang: Lang) -> dict[str, Any] | None:
+    """Return the status of the running hub; None if none runs, or if it does not respond."""
+    from tabane.hub.local.client import CONNECT_LIMIT, connect
+
+    if not lock.held(endpoint.lock):
+        return None
+    try:
+        with connect(approach(endpoint, None, anyhow=True), lang) as client:
+            found: dict[str, Any] = client.call("hub_status", limit=CONNECT_LIMIT)
+            return found
+    except HubError:
+        return None
 
 
 def _request_stop(endpoint: Endpoint, lang: Lang, restart: bool) -> tuple[int | None, float]:

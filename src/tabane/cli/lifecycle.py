@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.cli.completion import profile_names
-from tabane.cli.hub_process import end_hub, reach_hub
+from tabane.cli.hub_process import end_hub, reach_hub, running_report
 from tabane.cli.options import URL_HELP, hub_options, json_option, mode_option, option
 from tabane.cli.output import Command, TableState, Terminal, emit, examples, lang, text
 from tabane.cli.servers_file import server_names
@@ -48,9 +48,13 @@ def stop(terminal: Terminal) -> None:
 def restart(terminal: Terminal) -> None:
     from tabane.hub.local import lock
     from tabane.hub.process.home_version import refuse_downgrade
+    from tabane.hub.process.serve import check_restart
 
     endpoint = terminal.endpoint()
+    last = lock.read_holder(endpoint.lock)
     refuse_downgrade(endpoint.home)  # before the hub of the newer version is ended
+    if report := running_report(endpoint, lang()):
+        check_restart(last.flags if last else (), os.environ, report)
     with terminal.working(say("Stopping the hub and its servers")):
         end_hub(endpoint, lang(), restart=True)
     last = lock.read_holder(endpoint.lock)

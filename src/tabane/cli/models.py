@@ -10,6 +10,8 @@ from tabane.cli.following import follow
 from tabane.cli.model_rows import print_models
 from tabane.cli.options import detach_option, given, hub_options, option
 from tabane.cli.output import Group, Terminal, examples
+from tabane.hub.embedding import Reembedded
+from tabane.hub.local.client import read_result
 from tabane.messages import Message, say
 
 
@@ -118,7 +120,7 @@ def test(terminal: Terminal, /, words: str | None, other: str | None) -> None:
 @click.pass_obj
 def reembed(terminal: Terminal, collection: str | None, model: str | None) -> None:
     wanted = given({"collection": collection or None, "model": model or None})
-    found = follow(terminal, "reembed", wanted)
+    found = read_result(follow(terminal, "reembed", wanted), Reembedded)
     terminal.show(found, lambda: _print_embedded(terminal, found))
 
 
@@ -211,13 +213,11 @@ def _print_test(terminal: Terminal, found: dict[str, Any]) -> None:
     )
 
 
-def _print_embedded(terminal: Terminal, found: dict[str, Any]) -> None:
-    for row in found["results"]:
+def _print_embedded(terminal: Terminal, found: Reembedded) -> None:
+    model = found.model.partition("#")[0]
+    for row in found.results:
         terminal.say(
-            say(
-                "{collection}: {count} {count:text|texts} embedded with {model}",
-                collection=row["collection"],
-                count=row["embedded"],
-                model=found["model"],
-            )
+            say("{collection}: embedded again with {model}", collection=row.collection, model=model)
+            if row.spaces
+            else say("{collection}: nothing to embed again", collection=row.collection)
         )

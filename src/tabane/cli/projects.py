@@ -12,7 +12,7 @@ import click
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Group, TableState, Terminal, examples
 from tabane.cli.passphrase_check import check_passphrase
-from tabane.cli.servers_file import running_hub
+from tabane.cli.servers_file import files_changed, running_hub
 from tabane.cli.terminal_text import clean
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
 from tabane.gateway.projects.project_files import (
@@ -104,7 +104,8 @@ def trust(terminal: Terminal, folder: str | None, agreed: bool) -> None:
         return
     if new:
         check_passphrase(terminal, load_settings({"config": terminal.config}, os.environ).home)
-    store.add(new)
+    with files_changed(terminal):
+        store.add(new)
     servers = sum(len(definitions_in(file)) for file in files)
     result = {
         "folder": place,
@@ -142,14 +143,15 @@ def _trusted_folders(ctx: click.Context, parameter: click.Parameter, incomplete:
 def forget(terminal: Terminal, folder: str | None) -> None:
     store = _trust(terminal)
     places = _places(folder, [each.folder for each in store.files()])
-    gone = [each for place in places for each in store.forget(place)]
-    if not gone:
-        raise UnknownName(
-            say(
-                "{folder} is not trusted. List all trusted projects with: tabane projects list",
-                folder=visible(places[0]),
+    with files_changed(terminal):
+        gone = [each for place in places for each in store.forget(place)]
+        if not gone:
+            raise UnknownName(
+                say(
+                    "{folder} is not trusted. List all trusted projects with: tabane projects list",
+                    folder=visible(places[0]),
+                )
             )
-        )
     terminal.show(
         {"folder": gone[0].folder, "status": "forgotten", "files": [each.name for each in gone]},
         lambda: terminal.say(

@@ -15,7 +15,7 @@ from tabane.cli.output import Group, Terminal, examples
 from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.secret_offers import place_name, store_of
 from tabane.cli.secrets_adopt import adopt
-from tabane.cli.servers_file import ServersFile, file_option
+from tabane.cli.servers_file import ServersFile, file_option, files_changed
 from tabane.errors import BadArguments, UnknownName
 from tabane.gateway.servers.configuration import written_definitions
 from tabane.gateway.servers.secret_store import LONGEST, SecretStore, check_name
@@ -58,7 +58,9 @@ def set_(terminal: Terminal, name: str, piped: bool) -> None:
     settings = load_settings({"config": terminal.config}, os.environ)
     check_passphrase(terminal, settings.home)
     store = store_of(settings)
-    place = store.keep(name, _value(terminal, name, piped))
+    value = _value(terminal, name, piped)
+    with files_changed(terminal):
+        place = store.keep(name, value)
     terminal.show(
         {"name": name, "place": place, "status": "kept"},
         lambda: terminal.say(say("{name} is kept in {place}.", name=name, place=place_name(place))),
@@ -113,7 +115,8 @@ def remove(terminal: Terminal, name: str, agreed: bool, file: str | None) -> Non
         if terminal.asks and not agreed and not terminal.agreed(say("Remove it?")):
             return
     check_passphrase(terminal, place.settings.home)
-    store.forget(name)
+    with files_changed(terminal):
+        store.forget(name)
     terminal.show(
         {"name": name, "status": "removed", "used_by": users},
         lambda: terminal.say(say("{name} was removed.", name=name)),

@@ -10,7 +10,7 @@ from tabane.cli.options import json_option, option
 from tabane.cli.output import Command, Terminal, examples
 from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.secret_offers import naming_of, report_kept, store_of
-from tabane.cli.servers_file import ServersFile, file_option, server_names
+from tabane.cli.servers_file import ServersFile, file_option, files_changed, server_names
 from tabane.errors import UnknownName
 from tabane.gateway.servers.configuration import written_definitions
 from tabane.gateway.servers.editing import change_servers
@@ -51,7 +51,7 @@ def adopt(terminal: Terminal, servers: Sequence[str], dry_run: bool, agreed: boo
     if done:
         check_passphrase(terminal, place.settings.home)
         changed = {name: moves.definitions[name] for name in dict.fromkeys(m.server for m in moves.moves)}
-        with keeping(store_of(place.settings), moves.values):
+        with files_changed(terminal), keeping(store_of(place.settings), moves.values):
             change_servers(place.path, chosen, changed)
     result = {
         "path": str(place.path),

@@ -16,7 +16,7 @@ from tabane.cli.output import Group, Shown, TableState, Terminal, examples, stat
 from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.servers_add import add
 from tabane.cli.servers_changes import accept, changes, diff, reject
-from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, server_names
+from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, files_changed, server_names
 from tabane.cli.servers_find import find
 from tabane.cli.servers_import import import_
 from tabane.cli.servers_login import login, logout
@@ -103,7 +103,8 @@ def show(terminal: Terminal, name: str, file: str | None, reveal: bool) -> None:
 def remove(terminal: Terminal, name: str, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
     check_passphrase(terminal, place.settings.home)
-    remove_server(place.path, name)
+    with files_changed(terminal):
+        remove_server(place.path, name)
     _changed(
         terminal, place, name, "removed", say("Removed {name!n} from {path}.", name=name, path=place.path)
     )
@@ -119,7 +120,8 @@ def remove(terminal: Terminal, name: str, file: str | None) -> None:
 def enable(terminal: Terminal, name: str, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
     check_passphrase(terminal, place.settings.home)
-    enable_server(place.path, name, True)
+    with files_changed(terminal):
+        enable_server(place.path, name, True)
     _changed(terminal, place, name, "enabled", say("{name!n} is now enabled.", name=name))
 
 
@@ -134,7 +136,8 @@ def enable(terminal: Terminal, name: str, file: str | None) -> None:
 def disable(terminal: Terminal, name: str, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
     check_passphrase(terminal, place.settings.home)
-    enable_server(place.path, name, False)
+    with files_changed(terminal):
+        enable_server(place.path, name, False)
     _changed(terminal, place, name, "disabled", say("{name!n} is now disabled.", name=name))
 
 

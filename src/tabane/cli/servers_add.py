@@ -14,7 +14,7 @@ from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.registry_servers import GivenValues, KeepSecret, choose
 from tabane.cli.secret_offers import accepted, naming_of, plain_option, report_kept, store_of
 from tabane.cli.server_trials import tried, warn_of_findings
-from tabane.cli.servers_file import ServersFile, file_option
+from tabane.cli.servers_file import ServersFile, file_option, files_changed
 from tabane.errors import BadArguments, TabaneError
 from tabane.gateway.servers.editing import add_server, check_addable
 from tabane.gateway.servers.kept_secrets import SecretNaming, keeping, moves_of
@@ -179,7 +179,7 @@ def add(
     if not untried and not given["disabled"]:
         result |= _try(terminal, place, name, wanted, kept, force=force)
         _show_tools(terminal, result)
-    with keeping(store_of(place.settings), kept):
+    with files_changed(terminal), keeping(store_of(place.settings), kept):
         add_server(place.path, name, wanted)
     result["secrets"] = list(kept)
     terminal.show(result, lambda: terminal.say(_added(place, result)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,34 @@ file_option = combined(
 def running_hub(terminal: Terminal) -> HubClient | None:
     """Return the running hub, or None. Raises HubError if it does not serve this caller."""
     return terminal.hub(start=False) if lock.held(terminal.endpoint().lock) else None
+
+
+TAKEOVER_LIMIT = 30.0
+"""Seconds that the running hub has to use a change; it takes some milliseconds unless a disk hangs."""
+
+
+@contextmanager
+def files_changed(terminal: Terminal) -> Iterator[None]:
+    """Let the block change files of the hub, and return when the running hub uses them.
+
+    Every command that writes such a file does it in this block, so that its "done" is true: the next call
+    meets the new state. Prints a note if no hub runs. Raises HubError if the hub does not use the change.
+    """
+    yield
+    hub = running_hub(terminal)
+    if hub is None:
+        terminal.note(say("No hub is running. The change takes effect when one starts."))
+        return
+    try:
+        problem = hub.call("reload_files", limit=TAKEOVER_LIMIT)["problem"]
+    except HubError as error:
+        if not lock.held(terminal.endpoint().lock):
+            return  # it has just ended, and the next one reads the files
+        problem = error.message
+    if problem:
+        raise HubError(
+            say("The change was written, but the running hub does not use it: {problem}", problem=problem)
+        )
 
 
 class ServersFile(Struct, frozen=True):

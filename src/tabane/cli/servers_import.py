@@ -27,7 +27,7 @@ from tabane.cli.secret_offers import (
     with_values,
 )
 from tabane.cli.server_trials import ScannedServers, scan_added
-from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option
+from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, files_changed
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.gateway.assistants.client_inputs import input_ids, with_inputs
 from tabane.gateway.assistants.importing import (
@@ -117,7 +117,7 @@ def import_(
     answers = InputAnswers(terminal, naming, plain=plain)
     wanted = answers.answered(planned.taken, moves.definitions)
     values = {**moves.values, **answers.values}
-    with keeping(store, values):
+    with files_changed(terminal), keeping(store, values):
         add_servers(place.path, wanted)
     preview = ImportPreview(place, found_sources, planned, wanted, values)
     scanned = ScannedServers() if untried else scan_added(terminal, place, wanted)

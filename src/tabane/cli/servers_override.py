@@ -12,7 +12,7 @@ from tabane.cli.arguments import read_pairs
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Command, Terminal, examples
 from tabane.cli.passphrase_check import check_passphrase
-from tabane.cli.servers_file import ServersFile, file_option, server_names
+from tabane.cli.servers_file import ServersFile, file_option, files_changed, server_names
 from tabane.errors import TabaneError
 from tabane.gateway.servers.editing import change_server
 from tabane.gateway.servers.masking import masked
@@ -98,7 +98,8 @@ def override(
     secrets = next(each.secrets for each in place.read().configuration.servers if each.name == server)
     shown = masked(edit.apply(written, tool), secrets)
     check_passphrase(terminal, place.settings.home)
-    change_server(place.path, server, lambda definition: edit.apply(definition, tool), shown)
+    with files_changed(terminal):
+        change_server(place.path, server, lambda definition: edit.apply(definition, tool), shown)
     _show(terminal, place, server, tool)
 
 

@@ -12,7 +12,7 @@ import click
 from tabane.cli.options import hub_options, option
 from tabane.cli.output import Command, Terminal, examples
 from tabane.cli.passphrase_check import check_passphrase
-from tabane.cli.servers_file import ServersFile, file_option, server_names
+from tabane.cli.servers_file import ServersFile, file_option, files_changed, server_names
 from tabane.errors import BadArguments
 from tabane.gateway.servers.editing import change_server
 from tabane.gateway.servers.sandbox_keys import PRESETS
@@ -117,7 +117,8 @@ def _write(terminal: Terminal, name: str, file: str | None, value: object) -> No
 
     place = ServersFile.found(terminal, file)
     check_passphrase(terminal, place.settings.home)
-    change_server(place.path, name, edit, {"sandbox": value})
+    with files_changed(terminal):
+        change_server(place.path, name, edit, {"sandbox": value})
 
 
 def _written(name: str, preset: str) -> Message:

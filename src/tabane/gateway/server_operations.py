@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from tabane.errors import ConfigurationError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.parameters import NameParams, NoServerParams, ServerLogs
 from tabane.gateway.processes.process_memory import ProcessMemory, read_process_memory
@@ -22,6 +23,7 @@ from tabane.operations import Caller
 
 if TYPE_CHECKING:
     from tabane.gateway.launchers.failure_causes import FailedStart
+    from tabane.gateway.tool_visibility import ReloadableServersFile
 
 FRESH = 2.0
 """Seconds for which a measurement of memory is used again."""
@@ -270,10 +272,10 @@ class _RecentMemory:
 
 
 class ServerOperations:
-    """Shows, checks, starts and stops upstream servers."""
+    """Shows, checks, starts and stops upstream servers. ``file`` is read before one starts."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+    def __init__(self, gateway: Gateway, file: ReloadableServersFile) -> None:
+        self._gateway, self._file = gateway, file
         self._memory = _RecentMemory()
 
     async def servers(self, caller: Caller, params: NoServerParams) -> dict[str, Any]:
@@ -326,6 +328,7 @@ class ServerOperations:
         return {**healthy, "details": details}
 
     async def start(self, caller: Caller, params: NameParams) -> dict[str, Any]:
+        self._file.follow()
         await self._gateway.start(params.name)
         return server_detail(self._gateway, self._gateway.server(params.name), caller.lang)
 
@@ -334,11 +337,17 @@ class ServerOperations:
         return server_detail(self._gateway, self._gateway.server(params.name), caller.lang)
 
     async def restart(self, caller: Caller, params: NameParams) -> dict[str, Any]:
+        self._file.follow()
         await self._gateway.stop(self._gateway.server(params.name).name)
         return await self.start(caller, params)
 
     async def test(self, caller: Caller, params: NameParams) -> dict[str, Any]:
-        """Start the server if it is not running; return its era, version and tools."""
+        """Start the server if it is not running; return its era, version and tools. Raises TabaneError.
+
+        A servers file that is not in force is an error: another definition would be tested.
+        """
+        if (problem := self._file.follow()) is not None:
+            raise ConfigurationError(problem)
         instance = await self._gateway.start(params.name)
         tools = self._gateway.catalogue.of_server(params.name)
         detail = server_detail(self._gateway, instance.server, caller.lang)

@@ -71,7 +71,7 @@ def gateway_table(
     def servers() -> ServerOperations:
         from tabane.gateway.server_operations import ServerOperations
 
-        return ServerOperations(gateway)
+        return ServerOperations(gateway, file)
 
     @cache
     def logins() -> LoginOperations:

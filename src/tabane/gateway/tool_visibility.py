@@ -34,6 +34,10 @@ class ReloadableServersFile(Protocol):
         """Put the file in force as it is now. Return why it has no effect; None if it has."""
         ...
 
+    def follow(self) -> Message | None:
+        """Do the same if a file has changed since it was read."""
+        ...
+
 
 class ConfiguredTool(NamedTuple):
     """A tool of a server: its public name, and the server's own name for it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
@@ -30,6 +30,20 @@ class Reembed(Struct, frozen=True, forbid_unknown_fields=True):
 
     collection: Annotated[str, Meta(max_length=64)] | None = None
     model: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
+
+
+class ReembeddedCollection(Struct, frozen=True):
+    """``spaces`` are those that were embedded again; none if all had this model already."""
+
+    collection: str
+    spaces: list[str]
+
+
+class Reembedded(Struct, frozen=True):
+    """The result of the operation. ``model`` is the fingerprint of the model."""
+
+    model: str
+    results: list[ReembeddedCollection]
 
 
 class CollectionEmbedder:
@@ -122,7 +136,7 @@ class CollectionEmbedder:
         lanes = self._lanes.items()
         return title_of(*(lane.called for name, lane in lanes if params.collection in (None, name)))
 
-    async def reembed(self, progress: Progress) -> dict[str, Any]:
+    async def reembed(self, progress: Progress) -> Reembedded:
         """Embed all collections with the model of the settings, as the operation does."""
         return await self._reembedded(Reembed(), progress)
 
@@ -133,10 +147,10 @@ class CollectionEmbedder:
         for lane in self._lanes.values():
             await lane.close()
 
-    async def _reembed(self, caller: Caller, params: Reembed, progress: Progress) -> dict[str, Any]:
+    async def _reembed(self, caller: Caller, params: Reembed, progress: Progress) -> Reembedded:
         return await self._reembedded(params, progress)
 
-    async def _reembedded(self, params: Reembed, progress: Progress) -> dict[str, Any]:
+    async def _reembedded(self, params: Reembed, progress: Progress) -> Reembedded:
         from tabane.search.embedding.embedder import NoModel
 
         if params.collection is not None and params.collection not in self._lanes:
@@ -149,5 +163,5 @@ class CollectionEmbedder:
         names = list(self._lanes) if params.collection is None else [params.collection]
         chosen = params.model is not None
         spaces = {name: await self._lanes[name].reembed(model, progress, chosen) for name in names}
-        rows = [{"collection": name, "spaces": done} for name, done in spaces.items()]
-        return {"model": model.fingerprint, "results": rows}
+        rows = [ReembeddedCollection(name, done) for name, done in spaces.items()]
+        return Reembedded(model.fingerprint, rows)

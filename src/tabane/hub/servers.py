@@ -224,10 +224,15 @@ class FileFollower:
                 log.info("the files are valid again")
             self.problem = None
 
-    def _look(self) -> None:
-        if self._seen() != self._state:
+    def follow(self) -> bool:
+        """Read the files if one has changed. Return whether one has."""
+        changed = self._seen() != self._state
+        if changed:
             self.now()
-        elif self._projects() and (self._looking is None or self._looking.done()):
+        return changed
+
+    def _look(self) -> None:
+        if not self.follow() and self._projects() and (self._looking is None or self._looking.done()):
             self._looking = self._loop.create_task(self._look_at_projects())
         self.start()
 

@@ -214,6 +214,11 @@ class UsedServersFile:
         self._follower().now()
         return self._follower().problem
 
+    def follow(self) -> Message | None:
+        """Do the same if a file has changed since it was read."""
+        self._follower().follow()
+        return self._follower().problem
+
 
 class UseMeter(Protocol):
     """Tells of successful calls, their target, holder and number, and a tool's result, and has the audit log.

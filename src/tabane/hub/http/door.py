@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import importlib
 import logging
 import socket
@@ -22,7 +21,7 @@ from tabane.gateway.gateway import Gateway
 from tabane.hub.audit import HubAudit
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.identities import HttpIdentities
-from tabane.hub.http.port_occupant import find_occupant
+from tabane.hub.http.port_occupant import refusal
 from tabane.hub.jobs import Jobs
 from tabane.hub.rpc.permission import load_token, token_file
 from tabane.messages import Message, say
@@ -174,6 +173,7 @@ class HttpDoor:
         self.links = SignInLinks(self.loop.time)
         """The links that sign a browser in to the web page."""
         self._listening: socket.socket | None = None
+        self._closed = False
         self._server: LoadedServer | None = None
         self._loading: asyncio.Task[None] | None = None
 
@@ -189,14 +189,42 @@ class HttpDoor:
             self._listening = self._bound()
         except TabaneError as error:
             self.problem = error.message
-            log.warning("%s", error)
+        except OSError as error:
+            self.refused_port = self.settings.port
+            self.problem = refusal(self.settings.host, self.settings.port, error)
+        if self._listening is None:
+            log.warning("%s", self.problem)
             return
-        self.port = self._listening.getsockname()[1]
-        self.loop.add_reader(self._listening, self._knocked)
+        self._begin(self._listening)
+
+    def _begin(self, listening: socket.socket) -> None:
+        self.port = listening.getsockname()[1]
+        self.loop.add_reader(listening, self._knocked)
         log.info("MCP over HTTP at %s", self.url)
+
+    def try_port(self) -> bool:
+        """Listen at the port that could not be had before. Return whether that succeeds now."""
+        if self.refused_port is None or self._closed:
+            return False
+        try:
+            self._listening = self._bound()
+        except OSError:
+            return False
+        self.refused_port = self.problem = None
+        self._begin(self._listening)
+        return True
+
+    async def look_again(self) -> None:
+        """Name the process that has a refused port now. Look in a thread: there may be many processes."""
+        if self.refused_port is not None:
+            host = self.settings.host
+            problem = await asyncio.to_thread(refusal, host, self.refused_port)
+            if self.refused_port is not None:
+                self.problem = problem
 
     async def close(self) -> None:
         """End what is open, and listen no more."""
+        self._closed = True
         if self._loading:
             await asyncio.wait([self._loading])
         if self._server:
@@ -310,7 +338,7 @@ class HttpDoor:
         return TlsFiles(self.loop, self.settings)
 
     def _bound(self) -> socket.socket:
-        """Return a socket that listens. Raises TabaneError."""
+        """Return a socket that listens. Raises OSError."""
         host, port = self.settings.host, self.settings.port
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # Named as TCP, so that asyncio turns Nagle's algorithm off: else each answer waits 40 ms.
@@ -321,10 +349,9 @@ class HttpDoor:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(("127.0.0.1" if host == "localhost" else host, port))
             listening.listen(BACKLOG)
-        except OSError as error:
+        except OSError:
             listening.close()
-            self.refused_port = port
-            raise TabaneError(_listen_failure(error, host, port)) from None
+            raise
         return listening
 
     def _knocked(self) -> None:
@@ -359,22 +386,3 @@ def allow_files() -> int:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return max(soft, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-
-
-def _listen_failure(error: OSError, host: str, port: int) -> Message:
-    if error.errno == errno.EADDRINUSE:
-        found = find_occupant(port)
-        return say(
-            "HTTP is not available: port {port} of {host} is used by {who}. End that process, "
-            "choose another port (--port, TABANE_PORT), or turn HTTP off (--no-http, "
-            "TABANE_HTTP=false).",
-            port=port,
-            host=host,
-            who=found.name if found else say("another process"),
-        )
-    return say(
-        "HTTP is not available: {host}, port {port}: {reason}. Check the settings host and port.",
-        host=host,
-        port=port,
-        reason=error.strerror,
-    )

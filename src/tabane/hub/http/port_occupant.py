@@ -62,6 +62,26 @@ def find_occupant(port: int) -> PortOccupant | None:
     return PortOccupant(pid, _shown(words), _home(pid) if {"tabane", COMMAND} <= set(words) else "")
 
 
+def refusal(host: str, port: int, error: OSError | None = None) -> Message:
+    """Return why a hub cannot listen there: ``error``; without, a process that listens there now."""
+    if error is None or error.errno == errno.EADDRINUSE:
+        found = find_occupant(port)
+        return say(
+            "HTTP is not available: port {port} of {host} is used by {who}. End that process, "
+            "choose another port (--port, TABANE_PORT), or turn HTTP off (--no-http, "
+            "TABANE_HTTP=false).",
+            port=port,
+            host=host,
+            who=found.name if found else say("another process"),
+        )
+    return say(
+        "HTTP is not available: {host}, port {port}: {reason}. Check the settings host and port.",
+        host=host,
+        port=port,
+        reason=error.strerror,
+    )
+
+
 def await_port(settings: Settings) -> None:
     """Wait while a hub with a deleted home has the port, at most as long as it may take to end."""
     deadline = time.monotonic() + LEAVING

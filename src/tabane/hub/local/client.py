@@ -6,8 +6,9 @@ import os
 import select
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 from msgspec import Raw
 
 from tabane.errors import CallerError, HubError, TabaneError, UnknownName
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from tabane.hub.local.connector import HubConnection
     from tabane.hub.local.handshake import Welcome
     from tabane.messages import Lang
+
+T = TypeVar("T")
 
 CONNECT_LIMIT = 5.0
 """Seconds to connect to a hub that runs; starting one may take longer."""
@@ -86,6 +89,12 @@ class HubClient:
         Raises HubCallDeclined, HubCallFailed, or HubError if the hub goes away or the limit is reached.
         """
         return json.decode(self.call_raw(method, json.encode(params or {}), limit))
+
+    def ask(
+        self, method: str, params: Mapping[str, Any] | None, result: type[T], limit: float | None = None
+    ) -> T:
+        """Do the same, and return the result as its type. Raises HubError if the hub answers another one."""
+        return read_result(self.call(method, params, limit), result)
 
     def call_raw(self, method: str, params: bytes, limit: float | None = None) -> bytes:
         """Do the same with JSON texts. The result is verbatim; ``params`` is an object or an array."""
@@ -272,6 +281,20 @@ def unreachable(none: HubUnreachable, lang: Lang) -> HubError:
 
 def _gone() -> Message:
     return say("The hub closed the connection before it answered. The log has the reason: tabane logs")
+
+
+def read_result(found: Any, result: type[T]) -> T:
+    """Return the decoded result of an operation as its type. Raises HubError if it is another one."""
+    try:
+        return msgspec.convert(found, result)
+    except msgspec.ValidationError as error:
+        raise HubError(
+            say(
+                "The hub answered something that this version does not understand ({reason}). If it is "
+                "another version, run: tabane restart",
+                reason=error,
+            )
+        ) from None
 
 
 def raised(error: Any) -> TabaneError:

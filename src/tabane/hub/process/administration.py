@@ -39,6 +39,10 @@ class AdministeredHub(Protocol):
         """Return the status of the hub: version, process, home, uptime, flags, sessions, and counts."""
         ...
 
+    async def try_port(self) -> None:
+        """Listen at the port that was taken, if it is free by now; else find out who has it."""
+        ...
+
     async def kept(self) -> dict[str, Any]:
         """Return counts of stored data that need no work, and what status shows of keys and the audit log."""
         ...
@@ -119,6 +123,7 @@ class HubAdministration:
 
     async def status(self, caller: Caller, params: HubStatus) -> dict[str, Any]:
         hub = self._hub()
+        await hub.try_port()
         report = hub.report() | await hub.kept()
         return report | {"settings": hub.settings_report(caller)} if params.settings else report
 
@@ -137,6 +142,7 @@ class HubAdministration:
     async def sign_in_link(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, str]:
         if inner_access(caller.access) is not LOCAL:
             raise Forbidden(say("Only the user of this machine can make a link that signs in as that user."))
+        await self._hub().try_port()
         return {"url": self._hub().sign_in_link()}
 
     async def restart(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, str]:

@@ -298,6 +298,18 @@ class Daemon:
         group = {"group": self.group.report(hub.lang)} if self.group else {}
         return found | {"projects_offered": offers} | await hub.stores.report() | group
 
+    async def try_port(self) -> None:
+        """Listen at the port that was taken, if it is free by now; else find out who has it."""
+        if not self._try_port() and self.http:
+            await self.http.look_again()
+
+    def _try_port(self) -> bool:
+        if self._ending.done() or self.http is None or not self.http.try_port():
+            return False
+        if self.group:
+            self.group.open()
+        return True
+
     def settings_report(self, caller: Caller) -> list[dict[str, Any]]:
         return settings_report(self.settings, caller.lang)
 
@@ -322,6 +334,9 @@ class Daemon:
                     "an assistant. Restart it there."
                 )
             )
+        from tabane.hub.process.serve import check_restart
+
+        check_restart(self._origin.flags, self._environment, self.report())
         if self._restarter is None or self._restarter.poll() is not None:
             log.info("the hub is asked to restart")
             from tabane.hub.process.check_up_operations import environment_of
@@ -481,6 +496,7 @@ class Daemon:
         if self._ending.done():
             return
         self._logs.sum_up()
+        self._try_port()
         try:
             self._listener.reopen()
         except OSError as error:

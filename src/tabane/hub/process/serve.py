@@ -12,9 +12,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
 
+from tabane.access.profile_file import read_profiles
 from tabane.errors import CallerError, HubError, TabaneError
 from tabane.hub.backup.restore_journal import complete_restore
+from tabane.hub.http.port_occupant import await_port, port_is_taken, refusal
 from tabane.hub.local import launch
 from tabane.hub.local import lock as locks
 from tabane.hub.local.endpoint import Endpoint, UnsafeEndpoint, home_of
@@ -25,6 +29,7 @@ from tabane.hub.local.stdio import waits
 from tabane.hub.process.daemon import Daemon, LaunchOrigin, held_by, open_logs, prepare_home
 from tabane.hub.process.home_version import refuse_downgrade
 from tabane.hub.process.logs import HubLogs
+from tabane.hub.servers import hub_environment, read_servers
 from tabane.messages import say
 from tabane.settings import OPTIONS, Settings, load_settings
 
@@ -106,6 +111,41 @@ def flags_of(arguments: Sequence[str]) -> dict[str, object]:
         else:
             raise CallerError(say("There is no flag {flag}.", flag=argument))
     return found
+
+
+def check_restart(flags: Sequence[str], environ: Mapping[str, str], running: Mapping[str, Any]) -> None:
+    """Raise what the next hub would fail with, while the ``running`` one still serves.
+
+    ``running`` is its report, and ``flags`` are its flags. Raises TabaneError that says what to fix:
+    settings, profiles, the servers file or secrets that are wrong, another servers file, another port that is
+    taken, or a home of a newer version.
+    """
+    settings = load_settings(flags_of(flags), environ)
+    refuse_downgrade(settings.home)
+    read_servers(settings, hub_environment(settings, environ))
+    read_profiles(settings.config)
+    _check_same_servers(settings, running["servers_file"])
+    port = urlsplit(running.get("http") or "").port
+    asked = running["started_by"] == locks.HAND  # others run without a port, too
+    wanted = settings.port if asked and settings.insists_on_http else 0
+    if wanted not in (0, port) and port_is_taken(settings.host, wanted):
+        raise HubError(refusal(settings.host, wanted))
+
+
+def _check_same_servers(settings: Settings, served: str) -> None:
+    """Raise HubError if the next hub would use another servers file, and no settings file says so."""
+    source = settings.sources.get("servers")
+    if source is not None and source.kind == "file":
+        return
+    if os.path.realpath(settings.servers) != os.path.realpath(served):
+        raise HubError(
+            say(
+                "The running hub uses the servers file {hub}, and a restart from here would use {asked}. Set "
+                "TABANE_SERVERS to the first. To use the second: tabane stop, then tabane start",
+                hub=served,
+                asked=settings.servers,
+            )
+        )
 
 
 def take(endpoint: Endpoint, limit: float) -> HomeLock | None:
@@ -226,8 +266,6 @@ def _run(
     refuse_downgrade(settings.home)
     last = locks.read_holder(str(settings.home / "hub.lock"))
     if settings.http and origin.started_by != locks.STANDALONE:
-        from tabane.hub.http.port_occupant import await_port
-
         await_port(settings)
     umask = os.umask(0o077)
     with contextlib.closing(open_logs(settings, aloud=aloud)) as logs, asyncio.Runner() as runner:

@@ -60,6 +60,10 @@ class RemoveProfile(Struct, frozen=True, forbid_unknown_fields=True):
     name: ProfileName
 
 
+class ReloadFiles(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
 class SettledHub(Protocol):
     """The part of a hub that changes of settings need."""
 
@@ -129,6 +133,14 @@ class SettingsOperations:
                 "Remove a profile from tabane.toml.",
                 RemoveProfile,
                 self.remove,
+                _FACES,
+                admin,
+            ),
+            Operation(
+                "reload_files",
+                "Put settings, servers, secrets and trusted projects in force as their files are now.",
+                ReloadFiles,
+                self.take_over,
                 _FACES,
                 admin,
             ),
@@ -212,6 +224,11 @@ class SettingsOperations:
                 say("There is no profile {name}. List them with: tabane profiles list", name=params.name)
             )
         return {"status": "removed", "name": params.name, "problem": problem}
+
+    async def take_over(self, caller: Caller, params: ReloadFiles) -> dict[str, Any]:
+        """Put the files in force as they are now. ``problem`` is why they are not."""
+        problem = self._reload()
+        return {"problem": problem.render(caller.lang) if problem else None}
 
     def changeable(self, name: str) -> SettingOption:
         """Return the setting. Raises UnknownName, and BadArguments if a change would have no effect."""
