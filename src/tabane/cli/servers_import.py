@@ -227,6 +227,7 @@ class ImportPreview:
             "definition": book.definition(taken.name, reveal=False),
             "disabled": why.render(lang()) if why else None,
             "left_out": list(taken.left),
+            "narrowing": list(taken.narrowing),
             "inputs": [taken.inputs[id].title for id in input_ids(self.definitions[taken.name])],
         }
 
@@ -236,7 +237,15 @@ class ImportPreview:
 
 def _remark(row: dict[str, Any]) -> str:
     parts = []
-    if row["disabled"]:
+    if row["narrowing"]:
+        what = say(
+            "imported, but switched off: {keys} limits what it may do, and cannot be translated. Write the "
+            'limit as "allow" or "deny", then run: tabane servers enable {server!c}',
+            keys=", ".join(row["narrowing"]),
+            server=row["name"],
+        )
+        parts.append(text(what))
+    elif row["disabled"]:
         parts.append(text(say("does not start: {why}", why=row["disabled"])))
     if row["inputs"]:
         parts.append(text(say("asks for: {inputs}", inputs=", ".join(row["inputs"]))))
