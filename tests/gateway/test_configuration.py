@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tabane.errors import ConfigurationError
@@ -125,17 +127,14 @@ def test_words_for_searching_of_a_wrong_type_are_named_with_their_place(
     assert why_disabled(tmp_path, f'{{"command": "x",\n{given}}}').replace(" ", ") ", 1) == why
 
 
-def test_unknown_words_about_a_tool_are_named_and_a_list_of_tools_is_no_object(tmp_path: Path) -> None:
+def test_unknown_words_about_a_tool_are_named(tmp_path: Path) -> None:
     found = warnings(
         tmp_path,
-        '{"mcpServers": {"a": {"command": "x", "tools": {"b": {"example": ["c"], "name": "d"}}},\n'
-        '"e": {"command": "x", "tools": ["*"]}}}',
+        '{"mcpServers": {"a": {"command": "x", "tools": {"b": {"example": ["c"], "name": "d"}}}}}',
     )
     assert found == [
         'FILE:1: server a: the key "tools.b.example" is unknown and is ignored. Did you mean examples?',
         'FILE:1: server a: the key "tools.b.name" is unknown and is ignored.',
-        'FILE:2: server e: "tools" as a list is ignored: here it is an object of descriptions and examples. '
-        'To choose which tools may be used, write "allow".',
     ]
 
 
@@ -215,16 +214,57 @@ def test_a_wrong_server_leaves_the_others_alone(tmp_path: Path) -> None:
 
 def test_unknown_keys_are_named_with_server_line_and_the_nearest(tmp_path: Path) -> None:
     text = """{"mcpServers": {"a": {"command": "x",
-        "Args": [], "max-concurrency": 1, "disabledTools": ["x"], "zzzz": 1}},
+        "Args": [], "max-concurrency": 1, "autoApprove": ["x"], "zzzz": 1}},
         "mcpservers": {}, "zzzz": {}}"""
     assert warnings(tmp_path, text) == [
         'FILE:3: the key "mcpservers" is unknown and is ignored. Write servers under mcpServers.',
         'FILE:3: the key "zzzz" is unknown and is ignored. Write servers under mcpServers.',
         'FILE:2: server a: the key "Args" is unknown and is ignored. Did you mean args?',
         'FILE:2: server a: the key "max-concurrency" is unknown and is ignored. Did you mean maxConcurrency?',
-        'FILE:2: server a: the key "disabledTools" is unknown and is ignored. Did you mean deny?',
+        'FILE:2: server a: "autoApprove" has no effect here.',
         'FILE:2: server a: the key "zzzz" is unknown and is ignored.',
     ]
+
+
+def test_a_variable_without_braces_is_named(tmp_path: Path) -> None:
+    given = {"env": {"A": "$TOKEN", "B": "$5", "C": "x$TOKEN"}, "headers": {"D": "Bearer $TOKEN"}}
+    text = json.dumps({"mcpServers": {"a": {"command": "x", **given}}})
+    assert warnings(tmp_path, text) == [
+        f'FILE:1: server a: "{key}" is the text $TOKEN, and no variable. For the variable, write ${{TOKEN}}.'
+        for key in ("env.A", "headers.D")
+    ]
+
+
+@pytest.mark.parametrize(("written", "expected"), CASES["an_entry_of_another_program_works_when_pasted"])
+def test_an_entry_of_another_program_works_when_pasted(tmp_path: Path, written: str, expected: str) -> None:
+    server = read(tmp_path, f'{{"mcpServers": {{"a": {written}}}}}', TOKEN="t", HOME="/home/hana").servers[0]
+    assert server.disabled is None
+    found = json.loads(expected)
+    assert json.loads(msgspec.json.encode({key: getattr(server, key) for key in found})) == found
+
+
+def test_a_value_of_env_is_put_in_where_the_server_names_it(tmp_path: Path) -> None:
+    server = one(
+        tmp_path,
+        """{"command": "npx", "args": ["mcp-remote", "--header", "Authorization:${AUTH}", "${ROOM}${/}x"],
+            "env": {"AUTH": "Bearer ${TOKEN}", "TOKEN": "${TOKEN}", "ROOM": "${BASE}/r", "BASE": "/b"}}""",
+        TOKEN="sk-1",
+        BASE="/outside",
+    )
+    assert server.args == ("mcp-remote", "--header", "Authorization:Bearer sk-1", "/b/r/x")
+    assert server.env == {"AUTH": "Bearer sk-1", "TOKEN": "sk-1", "ROOM": "/b/r", "BASE": "/b"}
+    assert "sk-1" in server.secrets
+
+
+def test_values_of_env_that_grow_or_lead_too_far_are_refused(tmp_path: Path) -> None:
+    doubled = {f"A{n}": f"${{A{n + 1}}}" * 64 for n in range(12)} | {"A12": "x" * 64}
+    assert "a text of more than 131072 characters" in why_disabled(
+        tmp_path, json.dumps({"command": "x", "env": doubled})
+    )
+    chained = {f"A{n}": f"${{A{n + 1}}}" for n in range(40)} | {"A40": "x"}
+    assert 'more than 16 values of "env"' in why_disabled(
+        tmp_path, json.dumps({"command": "x", "env": chained})
+    )
 
 
 def test_a_timeout_that_must_be_milliseconds_is_taken_so(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_the_meaning_names_the_program_and_what_it_gets() -> None:
     found = meaning(COMMAND)
     assert (found["program"], found["downloads"], found["variables"]) == ("npx", True, ["A", "KEY"])
     assert found["command"] == "npx -y 'a b' --token ***"
-    assert meaning(URL)["host"] == "example.com"
+    assert meaning(our_definition(URL.items()).values)["host"] == "example.com"
     assert meaning({"url": "http://example.com"})["open"]
 
 

@@ -19,7 +19,7 @@ from tabane.cli.servers_file import ServersFile, file_option, files_changed
 from tabane.errors import BadArguments, UnknownName
 from tabane.gateway.servers.configuration import written_definitions
 from tabane.gateway.servers.secret_store import LONGEST, SecretStore, check_name
-from tabane.gateway.servers.variables import PLAIN, names_in
+from tabane.gateway.servers.variables import PLAIN, names_in, names_needed
 from tabane.messages import say
 from tabane.settings import load_settings
 from tabane.text.nearest_names import nearest
@@ -140,7 +140,7 @@ def _users(place: ServersFile) -> dict[str, list[str]]:
     """Return the servers that use each variable, by its name; and settings, as ``tabane.toml``."""
     found: dict[str, list[str]] = {}
     for server, definition in written_definitions(place.path).items():
-        for name in dict.fromkeys(names_in(definition)):
+        for name in dict.fromkeys(names_needed(definition)):
             found.setdefault(name, []).append(server)
     values = asdict(place.settings)
     for key in ("oauth_client_secret", "model_key"):

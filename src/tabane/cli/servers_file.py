@@ -21,6 +21,7 @@ from tabane.gateway.servers.configuration import (
     why_disabled,
     written_definitions,
 )
+from tabane.gateway.servers.foreign_keys import our_definition
 from tabane.gateway.servers.masking import masked, masked_text
 from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.server import Server
@@ -223,12 +224,13 @@ class ServersFileContent:
 
     def _command(self, server: Server) -> str:
         written = self.written.get(server.name)
-        given = written if isinstance(written, dict) else {}
+        given = our_definition(written.items()).values if isinstance(written, dict) else {}
         redactor = Redactor(server.secrets)
         if server.transport != "stdio":
-            parts = [given.get("url") or given.get("serverUrl") or given.get("httpUrl") or ""]
+            parts = [given.get("url")]
         else:
-            parts = [given.get("image"), given.get("command"), *(given.get("args") or ())]
+            args = given.get("args")
+            parts = [given.get("image"), given.get("command"), *(args if isinstance(args, list) else (args,))]
         return " ".join(masked_text(part, redactor) for part in parts if part and isinstance(part, str))
 
     def _unknown(self, name: str) -> CallerError:

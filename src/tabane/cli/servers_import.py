@@ -26,7 +26,7 @@ from tabane.cli.secret_offers import (
     store_of,
     with_values,
 )
-from tabane.cli.server_trials import ScannedServers, scan_added
+from tabane.cli.server_trials import StartedServers, start_added
 from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, files_changed
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.gateway.assistants.client_inputs import input_ids, with_inputs
@@ -120,12 +120,15 @@ def import_(
     with files_changed(terminal), keeping(store, values):
         add_servers(place.path, wanted)
     preview = ImportPreview(place, found_sources, planned, wanted, values)
-    scanned = ScannedServers() if untried else scan_added(terminal, place, wanted)
-    result = preview.result("imported") | structs.asdict(scanned)
-    terminal.show(result, lambda: preview.tell(terminal, done=True))
-    scanned.tell(terminal)
+    if not terminal.json:
+        preview.tell(terminal, done=True)
     report_kept(terminal, place.settings, values, plain=bool(moves.moves))
     report_missing(terminal, answers.missing)
+    off = {name for name, each in wanted.items() if each.get("enabled") is False or each.get("disabled")}
+    on = [name for name in wanted if name not in off and not untried]
+    started = start_added(terminal, place, on) if on else StartedServers()
+    terminal.show(preview.result("imported") | structs.asdict(started), lambda: None)
+    started.tell(terminal)
 
 
 def _sources(clients: Sequence[str], given: Path | None) -> list[ImportSource]:
@@ -227,6 +230,7 @@ class ImportPreview:
             "definition": book.definition(taken.name, reveal=False),
             "disabled": why.render(lang()) if why else None,
             "left_out": list(taken.left),
+            "narrowing": list(taken.narrowing),
             "inputs": [taken.inputs[id].title for id in input_ids(self.definitions[taken.name])],
         }
 
@@ -236,7 +240,15 @@ class ImportPreview:
 
 def _remark(row: dict[str, Any]) -> str:
     parts = []
-    if row["disabled"]:
+    if row["narrowing"]:
+        what = say(
+            "imported, but switched off: {keys} limits what it may do, and cannot be translated. Write the "
+            'limit as "allow" or "deny", then run: tabane servers enable {server!c}',
+            keys=", ".join(row["narrowing"]),
+            server=row["name"],
+        )
+        parts.append(text(what))
+    elif row["disabled"]:
         parts.append(text(say("does not start: {why}", why=row["disabled"])))
     if row["inputs"]:
         parts.append(text(say("asks for: {inputs}", inputs=", ".join(row["inputs"]))))

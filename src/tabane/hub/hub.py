@@ -193,6 +193,7 @@ class Hub:
 
     def _operations(self) -> list[Operation]:
         from tabane.hub.manual import ManualSource, documentation_table
+        from tabane.hub.new_servers import NewServers
         from tabane.hub.search_everything import EverythingSearch
         from tabane.hub.server_setup import ServerSetup
 
@@ -205,6 +206,7 @@ class Hub:
                 self.gateway,
                 lambda: self.follower,
             ).table(),
+            *NewServers(self.gateway, self.jobs, lambda: self.settings, lambda: self.follower.now()).table(),
             *self.stores.table(),
             *self.jobs.table(),
             *self.models.table(),

@@ -20,6 +20,7 @@ from tabane.gateway.servers.configuration import (
     why_disabled,
     written_definitions,
 )
+from tabane.gateway.servers.foreign_keys import our_definition
 from tabane.gateway.servers.plain_secrets import plain_secrets
 from tabane.gateway.servers.secret_store import SecretStore
 from tabane.gateway.servers.variables import Variables
@@ -233,6 +234,7 @@ class ServerSetup:
                 "name": name,
                 "path": str(file.path),
                 "definition": shown,
+                "ours": our_definition(shown.items(), name).values,
                 "version": _version(shown),
                 "problems": file.problems(name, written, caller.lang),
                 "warnings": file.warnings(name, written, caller.lang),
@@ -244,7 +246,7 @@ class ServerSetup:
         """Return the problems by key, the warnings, and whether the definition can be saved.
 
         ``secrets`` are the new keys and passwords in it: where each is, and the name that it would be kept
-        under.
+        under. ``ours`` is the definition with our keys, if it has some of other programs.
         """
 
         def look() -> dict[str, Any]:
@@ -268,6 +270,7 @@ class ServerSetup:
                 "usable": not any(found["blocks"] for found in problems),
                 "problems": problems,
                 "warnings": file.warnings(params.name, whole, caller.lang),
+                "ours": our_definition(params.definition.items(), params.name).values,
                 "secrets": [{"key": move.secret.key, "name": move.name} for move in moves],
             }
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Raw, Struct, structs
 
-from tabane.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
+from tabane.errors import UpstreamError, UpstreamUnavailable
 from tabane.gateway.definitions.definition_scans import DefinitionScans
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.configuration import configuration_of, why_disabled
@@ -119,12 +119,8 @@ def try_alone(
     environment: Mapping[str, str],
     caller: Caller,
     params: TryServer,
-    limit: float | None = None,
 ) -> dict[str, Any]:
-    """Try a server within this process if no hub runs. Blocks; raises as :meth:`Trials.run`.
-
-    ``limit`` is in seconds, after which it raises UpstreamTimeout; None is no limit.
-    """
+    """Try a server within this process if no hub runs. Blocks; raises as :meth:`Trials.run`."""
 
     listings: list[ServerListing] = []
 
@@ -134,11 +130,7 @@ def try_alone(
         scans = definition_scans(environment)
         trials = Trials(lambda: settings, environment, loop, LineBatch(), processes, listings.append, scans)
         try:
-            async with asyncio.timeout(limit):
-                return await trials.run(caller, params)
-        except TimeoutError:
-            why = say("{server!n} did not start in time.", server=params.name)
-            raise UpstreamTimeout(why) from None
+            return await trials.run(caller, params)
         finally:
             await scans.close()
             await processes.close()
@@ -193,7 +185,7 @@ async def try_server(
 
     upstream = Upstream(server, loop, connect, limits, take, once, preparation=connect.preparation)
     try:
-        await _listed(upstream)
+        await wait_listed(upstream)
         if "tools" not in lists:
             why = upstream.vitals.error or say("it has not been started")
             raise UpstreamError(_does_not_work(server.name, why))
@@ -218,7 +210,7 @@ def _does_not_work(server: str, why: Message) -> Message:
     )
 
 
-async def _listed(upstream: Upstream) -> None:
+async def wait_listed(upstream: Upstream) -> None:
     """Wait for its lists. A quick failure is given a second chance: some servers end at a question of an
     era that they do not know, and the next start does not put it.
     """

@@ -8,14 +8,16 @@ import pytest
 
 from tabane.gateway.assistants.client import Shape
 from tabane.gateway.assistants.entries import definition, mode_of, written
+from tabane.gateway.servers.foreign_keys import our_definition
 
 SHAPES: tuple[Shape, ...] = ("plain", "typed", "copilot", "opencode", "goose", "zed", "kimi")
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_what_is_written_is_read_as_the_same_command(shape: Shape) -> None:
-    found = definition(shape, written(shape, "tabane", "/opt/tabane", ["mcp", "--mode", "full"]))
-    assert found is not None
+    entry = definition(shape, written(shape, "tabane", "/opt/tabane", ["mcp", "--mode", "full"]))
+    assert entry is not None
+    found = our_definition(entry.items()).values
     assert (found["command"], found["args"]) == ("/opt/tabane", ["mcp", "--mode", "full"])
     assert mode_of(found) == "full"
 
@@ -45,7 +47,8 @@ def test_what_is_written_is_read_as_the_same_command(shape: Shape) -> None:
     ],
 )  # fmt: skip
 def test_other_servers_are_translated(shape: Shape, entry: Any, found: Any) -> None:
-    assert definition(shape, entry) == found
+    read = definition(shape, entry)
+    assert (read and our_definition(read.items()).values) == found
 
 
 def test_a_mode_is_read_in_both_spellings() -> None:

@@ -65,7 +65,7 @@ class ServersPlace(Struct, frozen=True):
     ``paths`` are below the project or the home (or as :meth:`UserMachine.path` says). The first that exists
     is used, else the first. ``variable`` names the folder that holds the file instead, and the path in it.
     ``key`` is the path of the object with the servers; ``listed`` says that it is a list of objects with a
-    name, which is only read.
+    name, which is only read. ``dollars``: the program puts variables in as ``$NAME``, too.
     """
 
     paths: tuple[str, ...]
@@ -74,6 +74,7 @@ class ServersPlace(Struct, frozen=True):
     shape: Shape = "plain"
     variable: tuple[str, str] | None = None
     listed: bool = False
+    dollars: bool = False
 
 
 class ClientFile(Struct, frozen=True):

@@ -14,14 +14,17 @@ from msgspec import Struct
 from tabane.errors import ConfigurationError
 from tabane.gateway.assistants.client import Client, ClientFile, Form, Scope, ServersPlace, UserMachine
 from tabane.gateway.assistants.client_inputs import ClientInput, agrees, input_ids, inputs_of
+from tabane.gateway.assistants.entries import FILE_INPUT, with_our_variables
 from tabane.gateway.assistants.entries import definition as definition_of
 from tabane.gateway.assistants.formats import FormatSyntaxError, at_path, format_of
 from tabane.gateway.assistants.table import CLIENTS
+from tabane.gateway.assistants.tool_filters import ServerFilters
+from tabane.gateway.servers.command_lines import split_command, words_of_line
 from tabane.gateway.servers.configuration import TABLES, open_document, server_tables
+from tabane.gateway.servers.foreign_keys import narrower, our_definition
 from tabane.gateway.servers.key_values import is_plain
 from tabane.gateway.servers.replaced_servers import replacement_for
 from tabane.gateway.servers.server import is_hub
-from tabane.gateway.servers.server_keys import ELSEWHERE, KEYS, SYNONYMS
 from tabane.gateway.servers.variables import each_text
 from tabane.messages import Message, say
 from tabane.settings.files import read_owned
@@ -65,13 +68,15 @@ class ImportSource(Struct, frozen=True):
 class ImportedServer:
     """A server to be added, where it was found, and the keys that are not imported.
 
-    ``inputs`` are what its definition asks a person for, by id.
+    ``inputs`` are what its definition asks a person for, by id. ``narrowing`` are keys of ``left`` that limit
+    what may be used: the definition is switched off, because it would allow more without them.
     """
 
     name: str
     definition: Definition = field(repr=False)
     titles: tuple[str, ...]
     left: tuple[str, ...] = ()
+    narrowing: tuple[str, ...] = ()
     inputs: Mapping[str, ClientInput] = field(default_factory=dict)
 
 
@@ -171,7 +176,7 @@ def _of_any_program(path: Path) -> Iterator[_Entry]:
     form = _form(path)
     seen: set[tuple[str, ...]] = {(key,) for key in TABLES} if form == "json" else set()
     if form == "json":
-        yield from _entries(path, ServersPlace(()))
+        yield from _entries(path, _place_of(path))
     value = _value(path, form)
     for client in CLIENTS:
         for place in (client.user, client.project, *client.also):
@@ -182,19 +187,42 @@ def _of_any_program(path: Path) -> Iterator[_Entry]:
                 yield from _entries(path, place)
 
 
+def _place_of(path: Path) -> ServersPlace:
+    """Return the place in the table that a file seems to be a copy of, with the key of most programs."""
+    places = [place for client in CLIENTS for place in (client.user, client.project) if place is not None]
+    usual = [place for place in places if place.key[0] in TABLES]
+    return next((place for place in usual if path.as_posix().endswith(place.paths)), ServersPlace(()))
+
+
 def _entries(path: Path, place: ServersPlace) -> Iterator[_Entry]:
     if _family(place.form) == "json" and place.key[0] in TABLES:
         # by members, so that an error has a line, and a key that is there twice counts twice
         document = open_document(path, lambda path: read_owned(path, LIMIT))
         tables = [member.value for member in server_tables(path, document)]
+        root = document.value
     else:
-        tables = [_table(at_path(_value(path, place.form), place.key), place)]
-    entries = [entry for table in tables for entry in _usable(table, place)]
+        root = _value(path, place.form)
+        tables = [_table(at_path(root, place.key), place)]
+    filters = ServerFilters(root)
+    entries = [
+        (name, with_our_variables(filters.applied(name, definition), dollars=place.dollars))
+        for table in tables
+        for name, definition in _usable(table, place)
+    ]
     asks = any(input_ids(definition) for _, definition in entries)
     declared = _declared(path, place) if asks else {}
     for name, definition in entries:
-        ids = input_ids(definition)
-        yield name, definition, {id: declared.get(id) or ClientInput(id, str(path)) for id in ids}
+        yield (
+            name,
+            definition,
+            {id: declared.get(id) or _undeclared(id, path) for id in input_ids(definition)},
+        )
+
+
+def _undeclared(id: str, path: Path) -> ClientInput:
+    if not id.startswith(FILE_INPUT):
+        return ClientInput(id, str(path))
+    return ClientInput(id, str(path), description=f"{{file:{id.removeprefix(FILE_INPUT)}}}", password=True)
 
 
 def _declared(path: Path, place: ServersPlace) -> Mapping[str, ClientInput]:
@@ -243,10 +271,14 @@ def _of_projects(root: Any, title: str, path: Path, client: str = "") -> Iterato
     projects = root.get("projects") if isinstance(root, dict) else None
     for name, project in projects.items() if isinstance(projects, dict) else ():
         table = project.get("mcpServers") if isinstance(project, dict) else None
+        off = project.get("disabledMcpServers") if isinstance(project, dict) else None
         folder = Path(name)
         for server, definition in _usable(table if isinstance(table, dict) else {}, ServersPlace(())):
+            made = with_our_variables(definition, dollars=False)
+            if isinstance(off, list) and server in off:
+                made["enabled"] = False
             yield ImportCandidate(
-                server, definition, f"{title} ({folder.name})", _name_part(folder.name), path, folder, client
+                server, made, f"{title} ({folder.name})", _name_part(folder.name), path, folder, client
             )
 
 
@@ -279,7 +311,11 @@ def plan(
 class _ServerImportPlanner:
     def __init__(self, ours: Mapping[str, Any], forced: bool, resolved: Callable[[str], str]) -> None:
         self._forced, self._resolved = forced, resolved
-        self._ours = {name: written for name, written in ours.items() if isinstance(written, dict)}
+        self._ours = {
+            name: our_definition(written.items(), name).values
+            for name, written in ours.items()
+            if isinstance(written, dict)
+        }
         self._names = set(ours)
         self.taken: dict[str, ImportedServer] = {}
         self.skipped: list[SkippedServer] = []
@@ -292,7 +328,7 @@ class _ServerImportPlanner:
         if needless is not None:
             self._skip(found, needless)
             return
-        definition, left = adopted(found)
+        definition, left, narrowing = adopted(found)
         if not definition.get("command") and not definition.get("url"):
             self._skip(found, say("it has neither command nor url"))
             return
@@ -300,21 +336,33 @@ class _ServerImportPlanner:
             if _is_there(written, definition, self._resolved):
                 self._skip(found, say("it already exists as {name!n}", name=name))
                 return
-        if not self._fold(found, definition, left):
+        if not self._fold(found, definition, left, narrowing):
             name = self._free_name(found)
             self._names.add(name)
             asked = {id: found.inputs[id] for id in input_ids(definition) if id in found.inputs}
-            self.taken[name] = ImportedServer(name, definition, (found.title,), left, asked)
+            self.taken[name] = ImportedServer(name, definition, (found.title,), left, narrowing, asked)
 
-    def _fold(self, found: ImportCandidate, definition: Definition, left: tuple[str, ...]) -> bool:
+    def _fold(
+        self,
+        found: ImportCandidate,
+        definition: Definition,
+        left: tuple[str, ...],
+        narrowing: tuple[str, ...],
+    ) -> bool:
         for name, taken in self.taken.items():
             whole = joined(taken.definition, definition)
             if whole is not None:
                 titles = tuple(dict.fromkeys((*taken.titles, found.title)))
                 kept = tuple(dict.fromkeys((*taken.left, *left)))
                 asked = {id: found.inputs[id] for id in input_ids(whole) if id in found.inputs}
+                limits = tuple(dict.fromkeys((*taken.narrowing, *narrowing)))
                 self.taken[name] = replace(
-                    taken, definition=whole, titles=titles, left=kept, inputs={**asked, **taken.inputs}
+                    taken,
+                    definition=whole | ({"enabled": False} if limits else {}),
+                    titles=titles,
+                    left=kept,
+                    narrowing=limits,
+                    inputs={**asked, **taken.inputs},
                 )
                 return True
         return False
@@ -328,27 +376,50 @@ class _ServerImportPlanner:
         self.skipped.append(SkippedServer(found.name, found.title, why))
 
 
-def adopted(found: ImportCandidate) -> tuple[Definition, tuple[str, ...]]:
-    """Return the definition with only the keys that Tabane knows, and the names of the others.
+def adopted(found: ImportCandidate) -> tuple[Definition, tuple[str, ...], tuple[str, ...]]:
+    """Return the definition with our keys, the names of keys without an equivalent, and those that narrow.
 
-    A project's server still runs in its folder, if that makes a difference.
+    A definition that would allow more here than there is switched off. A project's server still runs in its
+    folder, if that makes a difference.
     """
-    definition: Definition = {}
-    left = []
-    for key, value in found.definition.items():
-        known = ELSEWHERE.get(key) or SYNONYMS.get(key) or key
-        if key == "tools" and isinstance(value, list):
-            known = "allow"
-        if known not in KEYS:
-            left.append(key)
-        elif known not in definition and value is not None:
-            definition[known] = value
+    ours = our_definition(found.definition.items(), found.name)
+    definition = _with_texts(ours.values)
+    if ours.narrowing:
+        definition["enabled"] = False
     folder = _folder(found, definition)
-    return (definition | {"cwd": folder} if folder else definition), tuple(left)
+    return (definition | {"cwd": folder} if folder else definition), ours.left, ours.narrowing
+
+
+def _with_texts(definition: Definition) -> Definition:
+    """Return a definition with its command, arguments and values in the form of the servers file."""
+    made = dict(definition)
+    args = made.get("args")
+    if isinstance(args, str):
+        made["args"] = args = words_of_line(args)
+    command = made.get("command")
+    words = split_command(command, "", os.environ.get("PATH")) if isinstance(command, str) else []
+    if words and (args is None or isinstance(args, list)):
+        made["command"], made["args"] = words[0], [*words[1:], *(args or ())]
+    if isinstance(args := made.get("args"), list):
+        made["args"] = [_as_text(part) for part in args]
+    for key in ("env", "headers"):
+        if isinstance(made.get(key), dict):
+            made[key] = {name: _as_text(part) for name, part in made[key].items() if part is not None}
+    return made
+
+
+def _as_text(value: Any) -> Any:
+    """Return a number or a switch as the text that a program gets; YAML and VS Code allow them."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
 
 
 def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> Definition | None:
-    """Return both definitions as one if they are the same server; None if they are not."""
+    """Return both definitions as one if they are the same server; None if they are not.
+
+    It may use what both may use.
+    """
     if _identity(one) != _identity(other):
         return None
     whole = dict(one)
@@ -361,6 +432,10 @@ def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> Definition | Non
             return None
         if mine or theirs:
             whole[key] = {**mine, **theirs}
+    for key in ("allow", "deny", "confirm"):
+        lists = [part[key] for part in (one, other) if isinstance(part.get(key), list)]
+        if lists:
+            whole[key] = narrower(key, lists[0], lists[-1])
     return whole
 
 
@@ -386,8 +461,9 @@ def _agree(mine: Any, theirs: Any) -> bool:
     return agrees(mine, theirs)
 
 
-def is_tabane(definition: Mapping[str, Any]) -> bool:
+def is_tabane(written: Mapping[str, Any]) -> bool:
     """Return whether a definition is this hub: importing it would make the hub call itself."""
+    definition = our_definition(written.items()).values
     if is_hub(_url(definition)):
         return True
     args = definition.get("args")
@@ -417,7 +493,7 @@ def _identity(definition: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _url(definition: Mapping[str, Any]) -> str:
-    return str(definition.get("url") or definition.get("serverUrl") or definition.get("httpUrl") or "")
+    return str(definition.get("url") or "")
 
 
 def _name_part(text: str) -> str:

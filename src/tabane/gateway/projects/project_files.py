@@ -16,9 +16,10 @@ from tabane.errors import ConfigurationError
 from tabane.gateway.assistants.importing import is_tabane
 from tabane.gateway.projects.project_folders import PROJECT_FILES
 from tabane.gateway.servers.configuration import open_document, server_tables
+from tabane.gateway.servers.foreign_keys import our_definition
 from tabane.gateway.servers.key_values import is_plain
 from tabane.gateway.servers.redaction import Redactor, written_secrets
-from tabane.gateway.servers.variables import names_in
+from tabane.gateway.servers.variables import names_needed
 from tabane.messages import say
 from tabane.settings.files import read_in_folder
 
@@ -103,10 +104,11 @@ def described(definition: object) -> list[str]:
     """
     if not isinstance(definition, dict):
         return []
+    written, definition = definition, our_definition(definition.items()).values
     lines = [_runs(definition)]
-    for key, label in (("cwd", "cwd"), ("workingDirectory", "cwd"), ("envFile", "envFile")):
-        if isinstance(definition.get(key), str):
-            lines.append(f"{label}: {definition[key]}")
+    for place, key in ((definition, "cwd"), (written, "envFile")):
+        if isinstance(place.get(key), str):
+            lines.append(f"{key}: {place[key]}")
     tables = {key: definition.get(key) for key in ("env", "headers")}
     lines += [
         f"{key}: {', '.join(table)}" for key, table in tables.items() if isinstance(table, dict) and table
@@ -114,7 +116,7 @@ def described(definition: object) -> list[str]:
     inherit = definition.get("inherit")
     if isinstance(inherit, list) and inherit:
         lines.append(f"inherit: {', '.join(map(str, inherit))}")
-    if variables := dict.fromkeys(names_in(definition)):
+    if variables := dict.fromkeys(names_needed(definition)):
         lines.append(f"variables: {', '.join(variables)}")
     return [visible(line) for line in lines]
 
@@ -129,7 +131,7 @@ def _runs(definition: Mapping[str, Any]) -> str:
     args = definition.get("args")
     words = [definition.get("command"), *(args if isinstance(args, list) else ())]
     texts = tuple(word for word in words if isinstance(word, str))
-    url = next((definition[key] for key in ("url", "serverUrl", "httpUrl") if key in definition), "")
+    url = definition.get("url", "")
     line = f"{shlex.join(texts)} {url}".strip() if isinstance(url, str) else shlex.join(texts)
     return Redactor(written_secrets(_typed(definition, url))).text(line)
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from tabane.gateway.servers.foreign_keys import RENAMED
 from tabane.gateway.servers.secrets_file import NAME
-from tabane.gateway.servers.server_keys import SYNONYMS
 from tabane.text.secret_values import has_secret, looks_secret
 
 MASK = "***"
@@ -107,7 +107,7 @@ def words_of(text: str) -> str:
 
 def _all(server: str, definition: Mapping[str, Any]) -> Iterator[PlainSecret]:
     for key, value in definition.items():
-        known = SYNONYMS.get(key, key)
+        known = RENAMED.get(key, key)
         if known == "env" and isinstance(value, dict):
             for name, text in value.items():
                 yield from _whole(server, (key, name), name, text)

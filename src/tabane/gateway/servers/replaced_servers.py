@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from tabane.gateway.servers.foreign_keys import our_definition
 from tabane.messages import Message, say
 
 _VERSION = re.compile(r"(?<=.)[@:].*")
@@ -76,6 +77,7 @@ _SERVERS: tuple[tuple[Callable[[_ComparedCommand], bool], Message], ...] = (
 
 
 def _command(name: str, definition: Mapping[str, Any]) -> _ComparedCommand:
+    definition = our_definition(definition.items()).values
     args = definition.get("args")
     given = [definition.get("command"), *(args if isinstance(args, list) else ())]
     words = [word for text in given if isinstance(text, str) for word in text.split()]
@@ -86,7 +88,7 @@ def _command(name: str, definition: Mapping[str, Any]) -> _ComparedCommand:
         frozenset(words),
         frozenset(part for place in places for part in _parts(place)),
         frozenset(env) if isinstance(env, Mapping) else frozenset(),
-        _host(definition.get("url") or definition.get("serverUrl")),
+        _host(definition.get("url")),
     )
 
 

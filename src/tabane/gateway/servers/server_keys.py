@@ -18,14 +18,7 @@ from tabane.text.nearest_names import nearest
 
 Checked = TypeVar("Checked")
 
-TRANSPORTS = {
-    "stdio": "stdio",
-    "http": "http",
-    "streamable-http": "http",
-    "streamable_http": "http",
-    "streamableHttp": "http",
-    "sse": "sse",
-}
+TRANSPORTS = ("stdio", "http", "sse")
 LONGEST_TIMEOUT = 86_400_000.0
 MOST_CALLS = 1_024
 LEAST_TOKENS = 1_000
@@ -125,9 +118,7 @@ def flow_labels(value: object) -> LabelChange:
 
 
 def tool_hints(value: object) -> tuple[ToolHints, ...]:
-    """Return the object "tools". A list of names is another program's key, and has no effect."""
-    if isinstance(value, list):
-        return ()
+    """Return the object "tools"."""
     if not isinstance(value, dict):
         raise InvalidKeyValue(say("an object of the server's own names of tools"))
     return tuple(_hints_of(name, given) for name, given in value.items())
@@ -232,26 +223,13 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "oauth": oauth,
 }
 
-SYNONYMS = {"serverUrl": "url", "httpUrl": "url"}
-"""Other programs' names for keys of ours, with the same meaning."""
-
-ELSEWHERE = {
-    "disabledTools": "deny",
-    "excludeTools": "deny",
-    "enabledTools": "allow",
-    "includeTools": "allow",
-    "workingDirectory": "cwd",
-    "transport": "type",
-}
-"""Other programs' keys for one of ours. In our own file they cause a warning, and have no effect."""
-
 
 def unknown_key(key: str, inside: str = "") -> Message:
     """Return the warning about a key that is none of ours, with the one that may have been meant.
 
     ``inside`` are the keys that it is in, such as ``tools.search.``.
     """
-    near = (ELSEWHERE[key],) if key in ELSEWHERE and not inside else nearest(key, _HINTS if inside else KEYS)
+    near = nearest(key, _HINTS if inside else KEYS)
     key = inside + key
     if not near:
         return say('the key "{key}" is unknown and is ignored.', key=key)

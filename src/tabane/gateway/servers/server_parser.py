@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from msgspec import Struct, field, structs
 
 from tabane.access.flows.labels import NO_CHANGE
+from tabane.gateway.servers.command_lines import in_json, split_command, words_of_line
 from tabane.gateway.servers.commented_json import JsonDocument, JsonMember
+from tabane.gateway.servers.foreign_keys import HARMLESS, narrowing_key, our_definition
 from tabane.gateway.servers.key_values import InvalidKeyValue
 from tabane.gateway.servers.oauth_keys import OAuthOptions
-from tabane.gateway.servers.plain_secrets import plain_secrets
+from tabane.gateway.servers.plain_secrets import plain_secrets, without_secrets
 from tabane.gateway.servers.redaction import fingerprint, written_secrets
 from tabane.gateway.servers.sandbox_keys import SandboxProfile, sandbox_of_editor
 from tabane.gateway.servers.server import MAX_CONCURRENCY, TIMEOUT, Run, Server, Share, Transport, unusable
-from tabane.gateway.servers.server_keys import (
-    ELSEWHERE,
-    KEYS,
-    SYNONYMS,
-    TLS_FILES,
-    TRANSPORTS,
-    unknown_key,
-)
+from tabane.gateway.servers.server_keys import KEYS, TLS_FILES, unknown_key
 from tabane.gateway.servers.tool_overrides import ToolOverride, override_fault, with_variables
-from tabane.gateway.servers.variables import Expansion, Variables, escaped, expand
+from tabane.gateway.servers.variables import Expansion, ServerEnv, Variables, escaped, expand
 from tabane.messages import Message, say
 
 _MILLISECONDS = 1_000
+_DOLLAR = re.compile(r"(?:Bearer )?\$([A-Z_][A-Z0-9_]+)")
 _EXPANDED = (
     *("command", "args", "env", "cwd", "url", "headers", "ca", "cert", "key", "proxy", "oauth", "image"),
     "sandbox",
@@ -38,8 +36,7 @@ _EXPANDED = (
 class DefinitionSource(Struct, frozen=True):
     """The source of definitions: the file's absolute path, and its text.
 
-    ``project`` is the folder of the project that the file belongs to; empty for the servers file. In a file
-    of a project, other programs' names of keys are accepted, because the file is theirs.
+    ``project`` is the folder of the project that the file belongs to; empty for the servers file.
     """
 
     path: str
@@ -50,11 +47,6 @@ class DefinitionSource(Struct, frozen=True):
     def folder(self) -> str:
         """Return the folder that relative paths start from."""
         return self.project or os.path.dirname(self.path)
-
-    def key(self, written: str) -> str:
-        """Return our name of a key."""
-        elsewhere = ELSEWHERE.get(written) if self.project else None
-        return elsewhere or SYNONYMS.get(written, written)
 
 
 def read_server(
@@ -127,8 +119,7 @@ class _DefinitionReader(Struct):
             why = say("expected an object with command or url.")
             self.mistyped.append(ServerProblem(self.member.line, why))
             return
-        for entry in self.place.document.members(self.member.start):
-            self._read_key(entry)
+        self._read_keys(tuple(self.place.document.members(self.member.start)))
         self._settle_timeout()
         self._settle_tls()
         self._settle_sandbox()
@@ -136,39 +127,69 @@ class _DefinitionReader(Struct):
         if self.values.get("cache"):
             self.warn("cache", say("caching of results is not supported yet. This server works without it."))
 
-    def _read_key(self, entry: JsonMember) -> None:
-        key = self.place.key(entry.key)
-        if key not in KEYS:
-            self._warn(entry.line, unknown_key(entry.key))
-            return
-        if key in self.lines:
-            self._warn(entry.line, say('"{key}" appears twice; the last one is used.', key=key))
-        self.lines[key] = entry.line
-        self.values.pop(key, None)
-        if entry.value is not None:
-            self._check(key, entry)
-        if key == "tools":
-            self._warn_of_tools(entry)
-        if key == "overrides":
-            self.warn_of_overrides(self.values.get(key, ()))
-
-    def _check(self, key: str, entry: JsonMember) -> None:
-        try:
-            self.values[key] = KEYS[key](entry.value)
-        except InvalidKeyValue as wrong:
-            why = say('"{key}" must be {allowed}.', key=entry.key + wrong.inside, allowed=wrong.allowed)
-            self.mistyped.append(ServerProblem(entry.line, why, key))
-
-    def _warn_of_tools(self, entry: JsonMember) -> None:
-        if isinstance(entry.value, list):
-            what = say(
-                '"tools" as a list is ignored: here it is an object of descriptions and examples. To choose '
-                'which tools may be used, write "allow".'
-            )
-            self._warn(entry.line, what)
+    def _read_keys(self, members: tuple[JsonMember, ...]) -> None:
+        ours = our_definition(((entry.key, entry.value) for entry in members), self.member.key)
+        lines: dict[str, int] = {}
+        for entry in members:
+            if entry.key in lines:
+                self._warn(entry.line, say('"{key}" appears twice; the last one is used.', key=entry.key))
+            lines[entry.key] = entry.line
+            self.lines.setdefault(entry.key, entry.line)
+        for key in ours.left:
+            if key in ours.narrowing:
+                self.mistyped.append(ServerProblem(lines[key], narrowing_key(key)))
+            elif key in HARMLESS:
+                self._warn(lines[key], say('"{key}" has no effect here.', key=key))
+            else:
+                self._warn(lines[key], unknown_key(key))
+        for key, value in ours.values.items():
+            written = ours.sources[key]
+            self.lines[key] = lines[written]
+            self._check(key, written, value)
         for tool in self.values.get("tools", ()):
             for key in tool.unknown:
-                self._warn(entry.line, unknown_key(key, f"tools.{tool.pattern}."))
+                self._warn(self.line("tools"), unknown_key(key, f"tools.{tool.pattern}."))
+        self.warn_of_overrides(self.values.get("overrides", ()))
+        self._warn_of_dollars()
+
+    def _warn_of_dollars(self) -> None:
+        """Warn of values such as ``$TOKEN``, which other programs replace and we do not."""
+        for key in ("env", "headers"):
+            for name, text in self.values.get(key, {}).items():
+                if found := _DOLLAR.fullmatch(text):
+                    what = say(
+                        '"{key}" is the text {text}, and no variable. For the variable, write ${{{name}}}.',
+                        key=f"{key}.{name}",
+                        text=f"${found[1]}",
+                        name=found[1],
+                    )
+                    self.warn(key, what)
+
+    def _check(self, key: str, written: str, value: object) -> None:
+        try:
+            self.values[key] = KEYS[key](value)
+        except InvalidKeyValue as wrong:
+            why = say('"{key}" must be {allowed}.', key=written + wrong.inside, allowed=wrong.allowed)
+            if key == "args" and isinstance(value, str):
+                args = self.shown_args(words_of_line(value))
+                why = say('"args" must be a list of texts. Write "args": {args}', args=args)
+            self.mistyped.append(ServerProblem(self.line(key), why, key))
+
+    def shown_args(self, args: Sequence[str]) -> str:
+        """Return arguments as JSON, without secrets."""
+        return in_json(without_secrets(self.member.key, {"args": list(args)})["args"])
+
+    def command_line(self, server: Server, path: str | None) -> ServerProblem | None:
+        """Return the problem of a "command" that also has arguments; None if it is a program."""
+        words = split_command(server.command, self.place.folder, path)
+        if not words or server.transport != "stdio" or server.image:
+            return None
+        why = say(
+            'arguments belong into "args". Write "command": {command}, "args": {args}',
+            command=json.dumps(words[0], ensure_ascii=False),
+            args=self.shown_args([*words[1:], *server.args]),
+        )
+        return ServerProblem(self.line("command"), why, "command")
 
     def warn_of_overrides(
         self, overrides: Iterable[ToolOverride], before: Iterable[ToolOverride] = ()
@@ -304,7 +325,7 @@ class _DefinitionReader(Struct):
     def transport(self) -> Transport:
         named = self.values.get("type")
         if named:
-            return cast("Transport", TRANSPORTS[named])
+            return cast("Transport", named)
         return "http" if self.values.get("url") else "stdio"
 
     def described(self) -> Server:
@@ -373,8 +394,14 @@ def _with_variables(
     server: Server, found: _DefinitionReader, variables: Variables
 ) -> tuple[Server, ServerProblem | None]:
     """Return the server with its variables expanded, or unchanged with the reason for failing."""
-    texts = {key: _texts_of(found.values.get(key)) for key in _EXPANDED}
-    expanded = {key: [expand(text, variables) for text in texts[key]] for key in _EXPANDED}
+    env = ServerEnv(server.env)
+    expanded = {
+        key: [expand(text, variables, env) for text in _texts_of(found.values.get(key))]
+        for key in _EXPANDED
+        if key != "env"
+    }
+    # A value of its own means the variable outside: "KEY": "${KEY}".
+    expanded["env"] = [expand(text, variables, env, (name,)) for name, text in server.env.items()]
     for key, parts in expanded.items():
         why = _unresolved(parts)
         if why is not None:
@@ -408,6 +435,8 @@ def _with_variables(
         secrets=tuple(dict.fromkeys(secrets)),
         needs_folder=needs_folder,
     )
+    if line := found.command_line(server, variables.get("PATH")):
+        return filled, line
     if server.transport != "stdio":
         fault = unusable(filled, done["headers"])
         if fault is not None:

@@ -5,12 +5,15 @@
     ${env:NAME}         the same as ${NAME}, as VS Code writes it
     ${workspaceFolder}  the folder that a client works in; also ${workspaceFolderBasename}
     ${userHome}         the user's home folder
+    ${pathSeparator}    the character between the folders of a path; also ${/}
     $${                 the two characters ${ as they stand
 
 Anything else after ``${`` is a mistake that is named, never passed on silently. ``$NAME`` without
 braces is plain text.
 
-Values come from TABANE_HOME/secrets.env, the system's keyring if the setting is on, and the environment.
+Values come from the server's own "env", then from TABANE_HOME/secrets.env, the system's keyring if the
+setting is on, and the environment. A value of "env" may refer to others of them. One that refers to itself
+means the variable outside: ``"KEY": "${KEY}"``.
 """
 
 from __future__ import annotations
@@ -37,9 +40,25 @@ PLAIN = frozenset(
 """Variables whose values are not secret: hiding them would make every path in a log unreadable."""
 
 _PLAIN_VALUES = frozenset(("true", "false", "none", "null", "localhost", "production", "development"))
-_PATTERN = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{[A-Za-z0-9_]*")
+_PATTERN = re.compile(
+    r"\$\$\{|\$\{([^{}]*)\}|\$\{\{[^{}]{0,200}\}\}|\$\{[A-Za-z0-9_]*"
+    r"|(?<!\$)\{(?:env|file):[A-Za-z0-9_~.][A-Za-z0-9_~./\\ -]{0,200}\}"
+)
+_FOREIGN = re.compile(
+    r"\{env:(?P<env>[A-Za-z_][A-Za-z0-9_]*)\}|\{(?:env|file):.*\}"
+    r"|\$\{\{\s*(?:secrets|inputs|env)\.(?P<secret>[A-Za-z_][A-Za-z0-9_]*)\s*\}\}"
+)
+"""Placeholders of opencode and Continue, which would be passed on as they are."""
+
 _REFERENCE = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _FOLDERS = ("workspaceFolder", "workspaceFolderBasename")
+_SEPARATORS = ("pathSeparator", "/")
+
+DEEPEST = 16
+"""Values of "env" that refer to the next one in a row."""
+
+LONGEST = 1 << 17
+"""Characters of a text with its variables put in: what Linux passes to a process as one argument."""
 
 
 class Variables:
@@ -118,15 +137,32 @@ class Expansion(Struct, frozen=True):
         )
 
 
-def expand(text: str, variables: Variables) -> Expansion:
-    """Put the variables into ``text``. Never raises: what is missing or wrong is said in the result."""
-    reading = _Expander(variables)
+class ServerEnv:
+    """The values of a server's "env" as written, which its other texts and each other may refer to."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self.values = values
+        self.known: dict[str, Expansion] = {}
+        """The values with their variables put in, each done once."""
+
+
+def expand(
+    text: str, variables: Variables, env: ServerEnv | None = None, inside: tuple[str, ...] = ()
+) -> Expansion:
+    """Put the variables into ``text``. Never raises: what is missing or wrong is said in the result.
+
+    ``inside`` are the names of the values of ``env`` that ``text`` is part of, the innermost last.
+    """
+    reading = _Expander(variables, env or ServerEnv({}), inside)
     position = 0
     for found in _PATTERN.finditer(text):
-        reading.parts.append(text[position : found.start()])
+        reading.put(text[position : found.start()])
         reading.take(found)
         position = found.end()
-    reading.parts.append(text[position:])
+        if reading.size > LONGEST:
+            why = say("its variables make a text of more than {most} characters.", most=LONGEST)
+            return Expansion((), faults=(why,))
+    reading.put(text[position:])
     return Expansion(
         tuple(part for part in reading.parts if part != ""),
         tuple(reading.secrets),
@@ -144,6 +180,17 @@ def names_in(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
             yield from names_in(part)
+
+
+def names_needed(definition: Any) -> Iterator[str]:
+    """Yield the names of the variables of a definition that its own "env" does not give a value."""
+    env = definition.get("env") if isinstance(definition, dict) else None
+    own = env if isinstance(env, dict) else {}
+    for name, text in own.items():
+        yield from (each for each in names_in(text) if each == name or each not in own)
+    if isinstance(definition, dict):
+        rest = {key: value for key, value in definition.items() if key != "env"}
+        yield from (each for each in names_in(rest) if each not in own)
 
 
 def each_text(value: Any, change: Callable[[str], str]) -> Any:
@@ -176,35 +223,71 @@ def with_folder(template: str, folder: str) -> str:
 
 
 class _Expander:
-    """One text while it is being expanded."""
+    """One text while it is being expanded. ``size`` are its characters so far."""
 
-    def __init__(self, variables: Variables) -> None:
-        self._variables = variables
+    def __init__(self, variables: Variables, env: ServerEnv, inside: tuple[str, ...]) -> None:
+        self._variables, self._env, self._inside = variables, env, inside
+        self.size = 0
         self.parts: list[Part] = []
         self.secrets: list[str] = []
         self.missing: list[str] = []
         self.faults: list[Message] = []
 
+    def put(self, part: Part) -> None:
+        self.parts.append(part)
+        self.size += len(part) if isinstance(part, str) else 1
+
     def take(self, found: re.Match[str]) -> None:
         name = found.group(1) or ""
         if found.group() == "$${":
-            self.parts.append("${")
+            self.put("${")
         elif name in _FOLDERS:
-            self.parts.append(FolderPlaceholder(name))
+            self.put(FolderPlaceholder(name))
+        elif name in _SEPARATORS:
+            self.put(os.sep)
         elif name == "userHome":
-            self.parts.append(self._variables.home)
+            self.put(self._variables.home)
         elif reference := _REFERENCE.fullmatch(name):
             self._look_up(*reference.groups())
         else:
             self.faults.append(_no_variable(name, found.group()))
 
     def _look_up(self, name: str, default: str | None) -> None:
+        if name in self._env.values and name not in self._inside[-1:]:
+            self._take_own(name, default)
+            return
         value = self._variables.get(name)
         if value and self._variables.is_secret(name, value):
             self.secrets.append(value)
         if value is None and default is None:
             self.missing.append(name)
-        self.parts.append(value or default or "")
+        self.put(value or default or "")
+
+    def _take_own(self, name: str, default: str | None) -> None:
+        """Put in a value of the server's own "env"."""
+        chain = (*self._inside, name)
+        if name in self._inside:
+            names = " → ".join(chain[chain.index(name) :])
+            self.faults.append(say('values of "env" refer to each other in a circle: {names}.', names=names))
+        elif len(chain) > DEEPEST:
+            names = " → ".join(chain)
+            self.faults.append(
+                say(
+                    'more than {most} values of "env" refer to each other: {names}.',
+                    most=DEEPEST,
+                    names=names,
+                )
+            )
+        else:
+            if name not in self._env.known:
+                text = self._env.values[name]
+                self._env.known[name] = expand(text, self._variables, self._env, chain)
+            found = self._env.known[name]
+            for part in found.parts or (default or "",):
+                self.put(part)
+            self.secrets += (each for each in found.secrets if each not in self.secrets)
+            self.missing += (each for each in found.missing if each not in self.missing)
+            self.faults += (each for each in found.faults if each not in self.faults)
 
 
 def _no_variable(name: str, text: str) -> Message:
@@ -214,6 +297,12 @@ def _no_variable(name: str, text: str) -> Message:
             "write ${{{secret}}} there instead.",
             text=text,
             secret=_secret_for(name.removeprefix("input:")),
+        )
+    if foreign := _FOREIGN.fullmatch(text):
+        return say(
+            "{text} is a placeholder of another program. Write ${{{name}}} instead.",
+            text=text,
+            name=foreign["env"] or foreign["secret"] or "NAME",
         )
     return say(
         "{text} is not a variable. Write variables as ${{NAME}} or ${{NAME:-default}}; for "

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 from tabane.errors import CallerError, TabaneError
 from tabane.messages import Message, say
 from tabane.web.page import Fragment, PageAnswer, PageRequest, PageRoute, Redirect, WholePage
-from tabane.web.pages.server_forms import URL_KEYS, ServerDraft, as_text, draft_of, fits_form, read_draft
+from tabane.web.pages.server_forms import STARTING, ServerDraft, as_text, draft_of, fits_form, read_draft
 
 SHARES: Mapping[str, Message] = {
     "": say("Default"),
@@ -91,10 +91,10 @@ async def confirm(request: PageRequest) -> PageAnswer:
     draft, found = await _checked(request, draft)
     if draft.errors:
         return _form(request, draft, 422)
-    if draft.replaces and await _starts_as_written(request, draft):
+    if draft.replaces and await _starts_as_written(request, draft.replaces, found["ours"]):
         return await _save(request, draft, keep_secrets=False)
     context = {"draft": draft, "warnings": found["warnings"], "secrets": found["secrets"]}
-    context |= meaning(draft.definition)
+    context |= meaning(found["ours"])
     return Fragment("servers/confirm.html", context)
 
 
@@ -156,10 +156,10 @@ async def _checked(request: PageRequest, draft: ServerDraft) -> tuple[ServerDraf
     return replace(draft, errors=errors), found
 
 
-async def _starts_as_written(request: PageRequest, draft: ServerDraft) -> bool:
-    """Return whether the definition starts what the one in the file starts now."""
-    found = await request.call("show_definition", name=draft.replaces)
-    return draft.starts_like(found["definition"])
+async def _starts_as_written(request: PageRequest, name: str, definition: Mapping[str, Any]) -> bool:
+    """Return whether a definition starts the program, or calls the URL, that the one in the file does."""
+    found = await request.call("show_definition", name=name)
+    return all(found["ours"].get(key) == definition.get(key) for key in STARTING)
 
 
 def _field(draft: ServerDraft, key: str) -> str:
@@ -173,8 +173,8 @@ def _field(draft: ServerDraft, key: str) -> str:
 
 
 def meaning(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a definition does on this computer and on the network, for the confirmation."""
-    url = next((definition[key] for key in URL_KEYS if definition.get(key)), None)
+    """Return what a definition (with our keys) does on this computer and on the network."""
+    url = definition.get("url")
     if url and definition.get("type") != "stdio":
         parts = urlsplit(str(url))
         return {"host": parts.hostname or str(url), "address": str(url), "open": parts.scheme == "http"}

@@ -19,8 +19,8 @@ URL_KEYS = ("url", "serverUrl", "httpUrl")
 COMMAND_ONLY = ("command", "args", "env", "inherit", "cwd")
 URL_ONLY = (*URL_KEYS, "headers")
 
-STARTING = (*COMMAND_ONLY, *URL_ONLY, "type", "tls", "ca", "proxy")
-"""Keys that decide what is started, or where data is sent."""
+STARTING = (*COMMAND_ONLY, "url", "headers", "type", "tls", "ca", "proxy")
+"""Our keys that decide what is started, or where data is sent."""
 
 TEXTS = ("command", "cwd", "url", "description", "category", "prefix")
 LINES = ("args", "inherit", "allow", "deny", "pin")
@@ -53,10 +53,6 @@ class ServerDraft:
     fields: Mapping[str, str] = field(default_factory=dict)
     json: str = ""
     errors: Mapping[str, Message] = field(default_factory=dict)
-
-    def starts_like(self, written: Mapping[str, Any]) -> bool:
-        """Return whether the same program is started, or the same URL called, as by another definition."""
-        return all(written.get(key) == self.definition.get(key) for key in STARTING)
 
 
 def draft_of(
@@ -286,7 +282,7 @@ def pasted(name: str, text: str) -> tuple[str, dict[str, Any]]:
         if isinstance(found.get(table), dict):
             return _one_of(name, found[table])
     inside = [value for value in found.values() if isinstance(value, dict)]
-    if len(found) == 1 and inside and any(key in inside[0] for key in ("command", *URL_KEYS)):
+    if len(found) == 1 and inside and any(key in inside[0] for key in ("command", "cmd", *URL_KEYS)):
         return _one_of(name, found)
     return name, found
 
