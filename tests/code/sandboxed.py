@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from msgspec import Raw, structs
+
 from tabane.code.limits import ScriptLimits
 from tabane.code.monty_sandbox import MontySandbox, MontySession
 from tabane.code.sandbox import Raised, Returned, Settled
@@ -14,6 +16,7 @@ from tabane.code.script_run import Asking, ScriptEnd, ScriptRun, modules_of
 from tabane.code.signatures import ScriptTool
 from tabane.code.snapshots import PausedRun
 from tabane.code.source_checks import read_source
+from tabane.wire import json
 from tests.harness.patience import LONG
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {"q": {}}, "additionalProperties": False}
@@ -32,7 +35,12 @@ async def echo(tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
     """Answer with what was asked; tools named ``fail`` fail."""
     if tool.function == "fail":
         return Raised("RuntimeError", f"{tool.name} says no")
-    return Returned({"tool": tool.name, **arguments})
+    return returned({"tool": tool.name, **arguments})
+
+
+def returned(value: Any) -> Returned:
+    """Return what a tool returns whose result is a value."""
+    return Returned(Raw(json.encode({"structuredContent": {"result": value}})), wrapped=True)
 
 
 class ScriptTrial:
@@ -46,12 +54,12 @@ class ScriptTrial:
         self.paused: list[PausedRun] = []
 
     async def run(self, code: str, *, answer: Answer = echo, **options: Any) -> ScriptEnd:
-        """Run a script to its end. If it pauses, it goes on at once."""
+        """Run a script to its end. If it pauses, it goes on at once. Its value is decoded."""
         end = await self._begun(code, answer, **options)
         while isinstance(end, PausedRun):
             self.paused.append(end)
             end = await self.go_on(end, answer=answer)
-        return end
+        return structs.replace(end, value=json.decode(end.value))
 
     async def pause(self, code: str, *, answer: Answer, **options: Any) -> PausedRun:
         """Run a script to its first pause."""

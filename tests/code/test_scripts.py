@@ -15,9 +15,9 @@ import pytest
 
 from tabane.code.limits import ScriptLimits
 from tabane.code.monty_sandbox import MontySandbox
-from tabane.code.sandbox import Returned, Settled
+from tabane.code.sandbox import Settled
 from tabane.code.signatures import ScriptTool
-from tests.code.sandboxed import ScriptTrial, ran, script_trial
+from tests.code.sandboxed import ScriptTrial, ran, returned, script_trial
 from tests.harness.patience import LONG, until
 
 
@@ -41,7 +41,7 @@ async def test_gathered_calls_run_at_the_same_time() -> None:
 
         async def answer(tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
             await together.wait()  # passes only if all three are running
-            return Returned(arguments["q"])
+            return returned(arguments["q"])
 
         end = await trial.run(
             "import asyncio\nfrom tools import github\n"
@@ -192,7 +192,7 @@ async def test_a_killed_worker_fails_its_script_alone() -> None:
             assert trial.seen is not None
             assert trial.seen.worker is not None
             os.kill(trial.seen.worker, signal.SIGKILL)
-            return Returned(1)
+            return returned(1)
 
         end = await trial.run("from tools import github\nawait github.search(q=1)", answer=answer)
         assert "ended unexpectedly" in end.failure

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec import structs
+from msgspec import Raw, structs
 
 from tabane.code.limits import ScriptLimits
-from tabane.code.sandbox import Returned, Settled
+from tabane.code.sandbox import Settled
 from tabane.code.script_run import Asking, ScriptEnd
 from tabane.code.signatures import ScriptTool
 from tabane.code.snapshots import (
@@ -21,7 +21,7 @@ from tabane.code.snapshots import (
     signed_by,
     unpacked,
 )
-from tests.code.sandboxed import ran, script_trial
+from tests.code.sandboxed import ran, returned, script_trial
 
 GITHUB = "import asyncio\nfrom tools import github, notes\n"
 SIGN = signed_by(b"k" * 32)
@@ -40,7 +40,7 @@ class Approver:
             self._asked.add(key)
             return Asking(f"approval {arguments.get('q')}", "a person has to approve it")
         self.sent.append((tool.name, arguments.get("q")))
-        return Returned(arguments.get("q"))
+        return returned(arguments.get("q"))
 
 
 def test_a_paused_script_goes_on_in_another_session_with_all_of_its_state() -> None:
@@ -105,7 +105,7 @@ async def test_time_in_which_a_script_is_paused_does_not_count_and_no_worker_is_
         assert 0 < paused.left <= 30
         assert (await trial.run("6 * 7")).value == 42
         paused = await trial.pause(code.replace("q=1", "q=2"), answer=answer)
-        assert await trial.go_on(paused, answer=answer) == ScriptEnd(2, "", 1)
+        assert await trial.go_on(paused, answer=answer) == ScriptEnd(Raw(b"2"), "", 1)
         used_up = await trial.go_on(structs.replace(paused, left=0.0), answer=answer)
         assert isinstance(used_up, ScriptEnd)
         assert "did not end within" in used_up.failure

@@ -1,25 +1,42 @@
-"""The sandbox on pydantic-monty: a pool of worker processes, and a session in one of them.
+"""The sandbox on pydantic-monty: processes of scripts, and a session in one of them.
 
-The interpreter has no files, no network and no environment of its own: it stops, and asks. This session
-refuses all of that. A thread for each running script works with its worker, so the event loop only waits.
+Each script has a process of ours (:mod:`tabane.code.script_host`), which talks to the interpreter, a process
+in a cage. The hub sends and gets messages of limited size. It never has a value of a script as an object, and
+no thread of the hub works for a script: whatever a script does, the hub can kill its process.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.metadata
 import os
 import signal
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
-import pydantic_monty as monty
-from pydantic_monty._binary import find_monty_binary
+from msgspec import DecodeError, Raw, ValidationError, msgpack
 
 from tabane.cancellation import run_to_end
+from tabane.code.host_messages import (
+    Begin,
+    Dump,
+    HostAnswer,
+    HostCalled,
+    HostDumped,
+    HostFailed,
+    HostFinished,
+    HostRequest,
+    HostWaiting,
+    Judged,
+    Leave,
+    SentResult,
+    Settle,
+    decode_answer,
+    decode_greeting,
+    encode,
+)
 from tabane.code.limits import ScriptLimits
 from tabane.code.sandbox import (
     Finished,
@@ -32,91 +49,72 @@ from tabane.code.sandbox import (
     ToolCalled,
     Waiting,
 )
-from tabane.code.step_thread import StepThread
-
-if TYPE_CHECKING:
-    from pydantic_monty import ExternalSettledResult, ResourceLimits, SyncSnapshot
-
-GRACE = 1.0
-"""Seconds after a limit of time until the worker is killed: some work cannot be interrupted."""
-
-SCRIPTS_OF_A_WORKER = 200
-"""Scripts after which a worker is replaced, so that what it has gathered is given back."""
-
-LONGEST_SLEEP = 60.0
+from tabane.code.snapshots import LARGEST
+from tabane.errors import WorkerUnavailable
+from tabane.wire import json
+from tabane.workers.frames import AnswerKind, WorkerRefusal
+from tabane.workers.worker import Program, Worker, WorkerSilent, environment, module
 
 IDLE = 300.0
-"""Seconds without a script after which all workers end."""
+"""Seconds without a script after which all processes end."""
 
-T = TypeVar("T")
+BASE_MEMORY = 1 << 30
+"""Bytes of address space of the process of a script, beside what the values of the script need in it."""
 
-Program = Callable[[str, int], str]
+_VALUE_COPIES = 8  # of the memory of a script, in objects of Python and as JSON
+
+InterpreterProgram = Callable[[str, int], str]
 """Returns the program that is started as a worker: given the interpreter, and the memory of a script. Blocks.
 Raises OSError."""
 
-_ROOT, _FILE = "tools.", '"<python-input-0>"'
-_SLEEPS = ("system.sleep", "system.async_sleep")
-
 
 class MontySandbox:
-    """Worker processes, which are started with the first script. ``limits`` has the number of workers.
+    """Processes of scripts, which are started with the first script. ``limits`` has their number.
 
     ``program`` can start the interpreter in a cage.
     """
 
-    version = monty.__version__
+    version = importlib.metadata.version("pydantic-monty")
 
     def __init__(
         self,
         limits: ScriptLimits,
         idle: float = IDLE,
-        program: Program = lambda interpreter, memory: interpreter,
+        program: InterpreterProgram = lambda interpreter, memory: interpreter,
     ) -> None:
         self._workers, self._idle, self._program = limits.workers, idle, program
+        self._free = asyncio.Semaphore(limits.workers)
+        self._resting: list[ScriptProcess] = []
+        self._all: set[ScriptProcess] = set()
+        self._writing = asyncio.Lock()
         self._running = 0
         self._end: asyncio.TimerHandle | None = None
-        self._ending: asyncio.Task[None] | None = None
-        self._pool: monty.Monty | None = None
-        self._opening = asyncio.Lock()
-        self._free = asyncio.Semaphore(limits.workers)
-        self._threads: list[StepThread] = []
-        self._all: list[StepThread] = []
-        self._sessions: set[MontySession] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     @contextlib.asynccontextmanager
     async def session(self, modules: Modules, limits: ScriptLimits) -> AsyncIterator[MontySession]:
         await self._turn(limits)
-        self._begun()
+        process: ScriptProcess | None = None
         try:
-            thread = self._threads.pop() if self._threads else self._new_thread()
-            try:
-                async with self._checked_out(thread, modules, limits) as session:
-                    yield session
-            finally:
-                self._threads.append(thread)  # it leaves the session before it does anything else
+            process = await self._ready(limits)
+            yield MontySession(process, modules, limits)
         finally:
-            self._free.release()
-            self._ended()
+            if process is not None and process.busy:
+                process.worker.kill()
+            self._spawn(self._leave(process))
 
-    def _new_thread(self) -> StepThread:
-        self._all.append(StepThread("script"))
-        return self._all[-1]
-
-    def _begun(self) -> None:
-        self._running += 1
+    async def close(self) -> None:
+        """End the processes. Scripts that still run fail."""
+        self._closed = True
         if self._end is not None:
             self._end.cancel()
-            self._end = None
-
-    def _ended(self) -> None:
-        """End the processes after a while in which no script runs."""
-        self._running -= 1
-        if not self._running:
-            self._end = asyncio.get_running_loop().call_later(self._idle, self._end_idle)
-
-    def _end_idle(self) -> None:
-        self._end = None
-        self._ending = asyncio.ensure_future(self._close_pool(idle=True))
+        for process in list(self._all):
+            if process not in self._resting:
+                process.worker.kill()
+            self._spawn(self._retire(process))
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
     async def _turn(self, limits: ScriptLimits) -> None:
         """Wait until fewer scripts than allowed are running. Raises ScriptFailed."""
@@ -127,258 +125,187 @@ class MontySandbox:
                 f"{self._workers} scripts are running, which is the limit (setting script_workers). Run it "
                 "again when one of them has ended."
             ) from None
-
-    @contextlib.asynccontextmanager
-    async def _checked_out(
-        self, thread: StepThread, modules: Modules, limits: ScriptLimits
-    ) -> AsyncIterator[MontySession]:
-        pool = await self._opened(thread, limits)
-        checked_out = pool.checkout(
-            limits=_resources(limits),
-            external_modules={"tools": lambda: _module(modules)},
-        )
-        session = MontySession(checked_out, thread, limits)
-        self._sessions.add(session)
-        try:
-            yield session
-        except BaseException:
-            session.stop()
-            await run_to_end(thread.do(session.leave))
-            raise
-        else:
-            thread.do(session.leave)  # before its next step: nobody waits for it
-        finally:
-            self._sessions.discard(session)
-
-    async def _opened(self, thread: StepThread, limits: ScriptLimits) -> monty.Monty:
-        async with self._opening:
-            if self._pool is None:
-                self._pool = await run_to_end(thread.do(partial(self._open, limits.memory)))
-            return self._pool
-
-    def _open(self, memory: int) -> monty.Monty:
-        try:
-            program = self._program(find_monty_binary(), memory)
-        except OSError as error:
-            raise ScriptFailed(f"the sandbox cannot start: {error}") from None
-        pool = monty.Monty(
-            binary_path=program,
-            min_processes=0,
-            max_processes=self._workers,
-            max_checkouts_per_worker=SCRIPTS_OF_A_WORKER,
-            feed_duration_limit_grace=GRACE,
-            turn_duration_limit_grace=GRACE,
-        )
-        return _enter(pool)
-
-    async def _close_pool(self, *, idle: bool) -> None:
-        """End the processes; if they are to be ``idle``, only if no script has begun meanwhile."""
-        async with self._opening:
-            if self._pool is None or (idle and self._running):
-                return
-            pool, self._pool = self._pool, None
-            await asyncio.to_thread(pool.__exit__, None, None, None)
-
-    async def close(self) -> None:
-        """End the workers, and wait for the threads. Scripts that still run fail.
-
-        An interpreter of Python that ends while a thread is inside the library ends with SIGABRT.
-        """
+        self._running += 1
         if self._end is not None:
             self._end.cancel()
-        if self._ending is not None:
-            await self._ending
-        for session in self._sessions:
-            session.stop()
-        threads, self._all, self._threads = self._all, [], []
-        for thread in threads:
-            thread.end()
-        for thread in threads:
-            await asyncio.to_thread(thread.join)
-        await self._close_pool(idle=False)
+            self._end = None
+
+    async def _ready(self, limits: ScriptLimits) -> ScriptProcess:
+        """Return a process without a script. Raises ScriptFailed if none can be started."""
+        while self._resting:
+            process = self._resting.pop()
+            if process.worker.usable:
+                return process
+            self._spawn(self._retire(process))
+        if self._closed:
+            raise ScriptFailed("the hub is stopping.")
+        memory = BASE_MEMORY + _VALUE_COPIES * limits.memory
+        process = ScriptProcess(memory)
+        self._all.add(process)
+        try:
+            interpreter = await process.start()
+            async with self._writing:
+                written = asyncio.to_thread(self._program, interpreter, limits.memory)
+                process.program = await run_to_end(written)
+        except OSError as error:
+            self._spawn(self._retire(process))
+            raise ScriptFailed(f"the sandbox cannot start: {error}") from None
+        except BaseException:
+            self._spawn(self._retire(process))
+            raise
+        return process
+
+    async def _leave(self, process: ScriptProcess | None) -> None:
+        """Have a process forget its script, and give its place to the next one."""
+        try:
+            if process is not None:
+                with contextlib.suppress(ScriptFailed):
+                    if not process.busy:
+                        await process.ask(Leave())
+                if process.worker.usable and not process.busy and not process.broken and not self._closed:
+                    self._resting.append(process)
+                else:
+                    await self._retire(process)
+        finally:
+            self._running -= 1
+            self._free.release()
+            if not self._running and not self._closed:
+                self._end = asyncio.get_running_loop().call_later(self._idle, self._end_resting)
+
+    def _end_resting(self) -> None:
+        self._end = None
+        for process in self._resting:
+            self._spawn(self._retire(process))
+        self._resting.clear()
+
+    async def _retire(self, process: ScriptProcess) -> None:
+        self._all.discard(process)
+        await process.worker.end()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
-def _enter(block: AbstractContextManager[T]) -> T:
-    """Enter the block of a pool or session. Raises ScriptFailed if its process cannot be started."""
-    try:
-        return block.__enter__()
-    except (OSError, RuntimeError, monty.MontyError) as error:
-        raise ScriptFailed(f"the sandbox cannot start: {error}") from None
+class ScriptProcess:
+    """A process for one script at a time. ``busy``: it owes an answer. ``broken``: it is not used again."""
+
+    def __init__(self, memory: int) -> None:
+        command = module("tabane.code.script_host")
+        self.worker = Worker(Program(command, environment(os.environ), memory))
+        self.program = ""
+        self.busy = self.broken = False
+
+    async def start(self) -> str:
+        """Start the process. Return the path of the interpreter. Raises ScriptFailed."""
+        try:
+            await self.worker.start()
+            self.worker.send(b"")
+            greeting = await self.worker.receive()
+        except WorkerUnavailable as error:
+            raise ScriptFailed(f"the sandbox cannot start: {error.text('en')}") from None
+        except WorkerSilent:
+            raise ScriptFailed("the sandbox cannot start: its process ended.") from None
+        if greeting.kind is AnswerKind.REFUSED:
+            raise ScriptFailed(f"the sandbox cannot start: {_reason(greeting.body)}")
+        return decode_greeting(greeting.body).interpreter
+
+    async def ask(
+        self, request: HostRequest, printed: Callable[[bytes], None] = lambda text: None
+    ) -> HostAnswer:
+        """Return the answer to a request. Raises ScriptFailed."""
+        self.busy = True
+        try:
+            self.worker.send(encode(request))
+            answer = await self.worker.receive()
+            while answer.kind is AnswerKind.PROGRESS:
+                printed(answer.body)
+                answer = await self.worker.receive()
+            found = None if answer.kind is AnswerKind.REFUSED else decode_answer(answer.body)
+        except WorkerSilent:
+            await self.worker.end()
+            raise ScriptFailed(_ended(self.worker.status)) from None
+        except (ValueError, DecodeError, ValidationError) as error:
+            raise ScriptFailed(f"a value cannot be passed to the script, or from it: {error}") from None
+        self.busy = False
+        if found is None:
+            found = HostFailed(f"an internal error while the script ran: {_reason(answer.body)}", broken=True)
+        if isinstance(found, HostFailed):
+            self.broken = self.broken or found.broken
+            raise ScriptFailed(found.text)
+        return found
+
+
+def _reason(refusal: bytes) -> str:
+    return msgpack.decode(refusal, type=WorkerRefusal).reason
+
+
+def _ended(status: int | None) -> str:
+    """Return why a process has ended that owed an answer."""
+    if status == -signal.SIGPROF:
+        return "a value of the script takes too long to be passed on. Pass on less of it."
+    return "the process of the script ended unexpectedly. Calls that it made may have taken effect."
 
 
 class MontySession:
-    """A script in one worker. Everything that waits for the worker is done in a thread."""
+    """A script in one process."""
 
-    def __init__(self, session: monty.MontySession, thread: StepThread, limits: ScriptLimits) -> None:
-        self._session, self._thread, self._limits = session, thread, limits
-        self._before, self._most = "", limits.output
-        self._printed = monty.CollectString(self._most)
-        self._entered, self.worker = False, session.worker_pid
-        self._judge: Judge = lambda call: None
-        self._at: monty.FutureSnapshot | None = None
-        self._busy, self._stopped = False, threading.Event()
+    def __init__(self, process: ScriptProcess, modules: Modules, limits: ScriptLimits) -> None:
+        self._process, self._modules, self._limits = process, modules, limits
+        self._printed: list[bytes] = []
+        self.worker = process.worker.pid
+        """The id of the process."""
 
     @property
     def printed(self) -> str:
-        return self._before + self._printed.output
+        whole = b"".join(self._printed)
+        self._printed[:] = [whole]
+        return whole.decode("utf-8", "replace")
 
     async def start(self, code: str, inputs: Mapping[str, Any], judge: Judge) -> Stop:
-        self._judge = judge
-        return await self._step(
-            lambda: self._session.feed_start(code, inputs=dict(inputs), print_callback=self._printed)
-        )
+        try:
+            written = json.encode(inputs)
+        except (RecursionError, ValueError) as error:
+            raise ScriptFailed(f"inputs cannot be passed to the script: {error}") from None
+        begin = self._begin(self._limits.output)
+        return await self._until_stop(begin(code=code, inputs=written), judge)
 
-    async def settle(self, results: Mapping[int, Settled]) -> Stop:
-        at = self._at
-        assert at is not None
-        given = {id: _settled(result) for id, result in results.items()}
-        return await self._step(lambda: at.resume(given))
+    async def settle(self, results: Mapping[int, Settled], judge: Judge) -> Stop:
+        return await self._until_stop(Settle({id: _sent(result) for id, result in results.items()}), judge)
 
     async def dump(self) -> bytes:
-        at = self._at
-        assert at is not None
-
-        def dumped() -> bytes:
-            with self._errors():
-                return at.dump()
-
-        return await self._thread.do(dumped)
+        dumped = await self._process.ask(Dump(LARGEST))
+        assert isinstance(dumped, HostDumped)
+        return dumped.state
 
     async def restore(self, state: bytes, printed: str, judge: Judge) -> Stop:
-        self._judge, self._before = judge, printed
-        self._most = max(self._limits.output - len(printed.encode()), 0)
-        self._printed = monty.CollectString(self._most)
-        return await self._step(lambda: self._session.load_snapshot(state, print_callback=self._printed))
+        self._printed = [printed.encode()]
+        begin = self._begin(max(self._limits.output - len(self._printed[0]), 0))
+        return await self._until_stop(begin(state=state), judge)
 
-    def stop(self) -> None:
-        """End what the worker does now, by killing it."""
-        self._stopped.set()
-        if self._busy and self.worker is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.worker, signal.SIGKILL)
+    def _begin(self, output: int) -> partial[Begin]:
+        return partial(Begin, self._process.program, self._modules, self._limits, output)
 
-    def leave(self) -> None:
-        """Give the worker back. Call this in the thread, after all steps."""
-        if self._entered:
-            with contextlib.suppress(monty.MontyError):
-                self._session.__exit__(None, None, None)
-
-    async def _step(self, begin: Callable[[], SyncSnapshot]) -> Stop:
-        return await self._thread.do(partial(self._until_stop, begin))
-
-    # -- in the thread -------------------------------------------------------------------------------
-
-    def _until_stop(self, begin: Callable[[], SyncSnapshot]) -> Stop:
-        """Answer what needs no waiting, and return where the script stops."""
-        self._busy = True
-        try:
-            with self._errors():
-                self._enter()
-                snapshot = begin()
-                while not isinstance(snapshot, monty.FutureSnapshot | monty.MontyComplete):
-                    snapshot = self._answered(snapshot)
-                if isinstance(snapshot, monty.MontyComplete):
-                    return Finished(snapshot.output)
-                self._at = snapshot
-                return Waiting(tuple(snapshot.pending_call_ids))
-        finally:
-            self._busy = False
-
-    def _enter(self) -> None:
-        """Check a worker out, with the first step: that saves a turn of the thread."""
-        if not self._entered:
-            _enter(self._session)
-            self._entered, self.worker = True, self._session.worker_pid
-        if self._stopped.is_set():
-            raise ScriptFailed("the script was stopped.")
-
-    def _answered(self, snapshot: monty.FunctionSnapshot | monty.NameLookupSnapshot) -> SyncSnapshot:
-        if isinstance(snapshot, monty.NameLookupSnapshot):
-            return snapshot.resume()
-        if snapshot.is_os_function:
-            return self._refused_or_imported(snapshot)
-        refused = self._judge(_called(snapshot))
-        return snapshot.resume({"future": ...} if refused is None else _settled(refused))
-
-    def _refused_or_imported(self, snapshot: monty.FunctionSnapshot) -> SyncSnapshot:
-        """Answer a call of the system: modules are imported, sleeps are slept, all else is refused."""
-        name = str(snapshot.function_name)
-        if name == "import":
-            return snapshot.resume_auto()
-        if name in _SLEEPS:
-            self._stopped.wait(min(max(float(snapshot.args[0]), 0.0), LONGEST_SLEEP))
-            return snapshot.resume({"return_value": None})
-        return snapshot.resume_not_handled()
-
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Raise ScriptFailed for each error of the library."""
-        try:
-            yield
-        except monty.MontyCrashedError as error:
-            raise ScriptFailed(self._crash(error)) from None
-        except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
-            raise ScriptFailed(self._explained(error)) from None
-        except (monty.MontyError, TypeError, ValueError, OverflowError) as error:
-            raise ScriptFailed(f"a value cannot be passed to the script, or from it: {error}") from None
-
-    def _crash(self, error: monty.MontyCrashedError) -> str:
-        if error.timed_out:
-            return f"the script computed longer than {self._limits.seconds:g} s (setting script_seconds)."
-        return "the process of the script ended unexpectedly. Calls that it made may have taken effect."
-
-    def _explained(self, error: monty.MontyRuntimeError | monty.MontySyntaxError) -> str:
-        limits, text = self._limits, str(error)
-        if text.endswith(f"> {self._most} bytes"):
-            return f"the script printed more than {limits.output >> 10} KiB (setting script_output)."
-        if "time limit exceeded" in text:
-            return f"the script computed longer than {limits.seconds:g} s (setting script_seconds)."
-        if text.startswith(
-            ("MemoryError: memory limit exceeded", "MemoryError: the worker exceeded its memory")
-        ):
-            return f"the script needs more memory than {limits.memory >> 20} MiB (setting script_memory)."
-        return error.display().replace(_FILE, '"script.py"')
+    async def _until_stop(self, request: HostRequest, judge: Judge) -> Stop:
+        """Judge each call that the script makes, and return where it stops."""
+        while True:
+            answer = await self._process.ask(request, self._printed.append)
+            if isinstance(answer, HostWaiting):
+                return Waiting(answer.ids)
+            if isinstance(answer, HostFinished):
+                return Finished(Raw(answer.value), answer.unfit)
+            assert isinstance(answer, HostCalled)
+            refused = judge(_called(answer))
+            request = Judged(None if refused is None else _sent(refused))
 
 
-def _resources(limits: ScriptLimits) -> ResourceLimits:
-    return {
-        "max_feed_duration_secs": limits.seconds,
-        "max_turn_duration_secs": limits.seconds,
-        "max_memory": limits.memory,
-        "max_recursion_depth": limits.recursion,
-        # A call stops the script twice: when it is made, and when its result is needed. Imports stop it too.
-        "max_suspensions": 3 * limits.calls + 1_000,
-    }
+def _called(answer: HostCalled) -> ToolCalled:
+    given, named = json.decode(answer.arguments) if answer.arguments else ([], {})
+    return ToolCalled(answer.id, answer.function, given, named, answer.unfit, answer.place, answer.awaited)
 
 
-def _module(modules: Modules) -> monty.ExternalModule:
-    """Return the module ``tools``. Its functions are names: this side sees each call, and makes it."""
-    attributes: dict[str, Any] = dict.fromkeys(modules.get("", ()), _function)
-    for module, names in modules.items():
-        if module:
-            attributes[module] = monty.ExternalModule(dict.fromkeys(names, _function))
-    return monty.ExternalModule(attributes)
-
-
-def _function(*given: Any, **named: Any) -> None:
-    """Stand for a tool. The session answers its calls, so this is never called."""
-    raise AssertionError
-
-
-def _called(snapshot: monty.FunctionSnapshot) -> ToolCalled:
-    place = snapshot.position
-    return ToolCalled(
-        snapshot.call_id,
-        str(snapshot.function_name).removeprefix(_ROOT),
-        snapshot.args,
-        snapshot.kwargs,
-        (place.start, place.end) if place.filename != "<string>" else (-1, -1),
-        snapshot.allow_eager_await,
-    )
-
-
-def _settled(result: Settled) -> ExternalSettledResult:
+def _sent(result: Settled) -> SentResult:
     if isinstance(result, Returned):
-        return {"return_value": result.value}
-    kind: Any = result.kind
-    return {"exc_type": kind, "message": result.text}
+        return SentResult(result=bytes(result.result), wrapped=result.wrapped)
+    return SentResult(result.kind, result.text)

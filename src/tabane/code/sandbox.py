@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
 
+from msgspec import Raw
+
 from tabane.code.limits import ScriptLimits
 
 
@@ -28,9 +30,10 @@ class Raised(NamedTuple):
 
 
 class Returned(NamedTuple):
-    """The result of a call."""
+    """The result of a call, as :func:`tabane.code.tool_values.tool_value` reads it."""
 
-    value: Any
+    result: Raw
+    wrapped: bool = False
 
 
 Settled = Raised | Returned
@@ -39,14 +42,16 @@ Settled = Raised | Returned
 class ToolCalled(NamedTuple):
     """The script calls a function of ``tools``: ``github.search_issues``.
 
-    ``awaited``: it waits for the result at once, and nothing else of it can run. ``place`` is that of the
-    call in the source, as offsets in bytes.
+    ``unfit`` says why its arguments cannot be given to a tool; then there are none here. ``awaited``: it
+    waits for the result at once, and nothing else of it can run. ``place`` is that of the call in the
+    source, as offsets in bytes.
     """
 
     id: int
     function: str
     given: Sequence[Any]
     named: Mapping[str, Any]
+    unfit: str
     place: tuple[int, int]
     awaited: bool
 
@@ -58,15 +63,16 @@ class Waiting(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """The script has ended. ``value`` is that of its last expression."""
+    """The script has ended. ``value`` is that of its last expression; ``unfit`` says why it has none."""
 
-    value: Any
+    value: Raw
+    unfit: str = ""
 
 
 Stop = Waiting | Finished
 
 Judge = Callable[[ToolCalled], Raised | None]
-"""Judges each call that a script makes, in a thread: an exception for the script, or None to accept the call.
+"""Judges each call that a script makes: an exception for the script, or None to accept the call.
 Raises ScriptFailed to end the script."""
 
 
@@ -82,7 +88,7 @@ class SandboxSession(Protocol):
         """Start a script. ``inputs`` are its first variables."""
         ...
 
-    async def settle(self, results: Mapping[int, Settled]) -> Stop:
+    async def settle(self, results: Mapping[int, Settled], judge: Judge) -> Stop:
         """Give the results of calls that the script waits for."""
         ...
 

@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping, 
 from functools import partial
 from typing import Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from tabane.code.failure_hints import AWAIT, hint, missing_function, shows_coroutine
 from tabane.code.limits import ScriptLimits
 from tabane.code.sandbox import (
     Finished,
+    Judge,
     Modules,
     Raised,
     SandboxSession,
@@ -33,8 +34,11 @@ _MOST_NAMED = 20
 _LONGEST_FAILURE = 8_000
 """Characters of the text of a failure."""
 
-MOST_ARGUMENTS = 2 << 20
-"""Bytes of the arguments of a call."""
+NO_VALUE = Raw(b"null")
+"""The result of a script that has none."""
+
+_SHORT = 4_000
+"""Bytes of a result that may be the text of a call that was not awaited."""
 
 
 class Asking(NamedTuple):
@@ -54,7 +58,7 @@ Progress = Callable[[int, str], None]
 class ScriptEnd(Struct, frozen=True):
     """How a script ended. ``failure`` is empty if it has come to its end. ``calls`` counts those of tools."""
 
-    value: Any
+    value: Raw
     printed: str
     calls: int
     failure: str = ""
@@ -94,6 +98,7 @@ class ScriptRun:
         self._accepted = self._made = self._over = 0
         self._clock: asyncio.Timeout | None = None
         self._stops, self._left = 0, 0.0
+        self._judge: Judge = lambda call: None
 
     async def run(
         self, source: ScriptSource, inputs: Mapping[str, Any], seconds: float
@@ -124,8 +129,9 @@ class ScriptRun:
                 if stop is None:
                     left = (self._clock.when() or loop.time()) - loop.time()
                     return await self._paused(max(left, 0.001))
-            value = stop.value
-            self._check_awaited(source, value)
+            self._check_awaited(source, stop.value)
+            if stop.unfit:
+                return self._failed(stop.unfit)
         except TimeoutError:
             return self._failed(
                 f"the script did not end within {seconds:g} s (timeout). Its calls may have taken effect."
@@ -136,7 +142,7 @@ class ScriptRun:
         finally:
             self._clock = None
             await self._stop_calls()
-        return ScriptEnd(value, self._session.printed, self._made)
+        return ScriptEnd(stop.value, self._session.printed, self._made)
 
     def stop_clock(self) -> Callable[[], None]:
         """Do not count the time until the returned function is called: a person is asked."""
@@ -170,13 +176,14 @@ class ScriptRun:
         if len(text) > _LONGEST_FAILURE:
             half = _LONGEST_FAILURE // 2
             text = f"{text[:half]}\n…\n{text[-half:]}"
-        return ScriptEnd(None, self._session.printed, self._made, text)
+        return ScriptEnd(NO_VALUE, self._session.printed, self._made, text)
 
     async def _started(self, source: ScriptSource, inputs: Mapping[str, Any]) -> Stop:
         if source.unawaited is not None:
             name, line = source.unawaited
             raise ScriptFailed(f"line {line}: {name} is an async function. Write: await {name}(…)")
-        return await self._session.start(source.code, inputs, partial(self._judge, source))
+        self._judge = partial(self._judged, source)
+        return await self._session.start(source.code, inputs, self._judge)
 
     async def _to_end(self, stop: Stop) -> Finished | None:
         """Return the end of the script; None if it pauses."""
@@ -194,13 +201,21 @@ class ScriptRun:
             HeldCall(id, tool.path, json.encode(arguments), place)
             for id, (tool, arguments, place) in self._held.items()
         )
+        try:
+            state = await self._session.dump()
+        except ScriptFailed as failure:
+            first = self._asked[0].path
+            raise ScriptFailed(
+                f"the script cannot wait for the approval of {first}: {failure.text}"
+            ) from None
         return PausedRun(
-            await self._session.dump(), self._session.printed, held, tuple(self._asked), self._accepted,
+            state, self._session.printed, held, tuple(self._asked), self._accepted,
             self._made, self._over, left,
         )  # fmt: skip
 
     async def _restored(self, source: ScriptSource, paused: PausedRun, undecided: Container[str]) -> Stop:
-        stop = await self._session.restore(paused.state, paused.printed, partial(self._judge, source))
+        self._judge = partial(self._judged, source)
+        stop = await self._session.restore(paused.state, paused.printed, self._judge)
         for held in paused.held:
             self._held[held.id] = (self._known(held.path), json.decode(held.arguments), held.place)
         for asked in paused.asked:
@@ -224,8 +239,8 @@ class ScriptRun:
 
     # -- calls ---------------------------------------------------------------------------------------
 
-    def _judge(self, source: ScriptSource, call: ToolCalled) -> Raised | None:
-        """Accept a call, or return an exception for the script. It runs in a thread of the session.
+    def _judged(self, source: ScriptSource, call: ToolCalled) -> Raised | None:
+        """Accept a call, or return an exception for the script.
 
         Raises ScriptFailed at the limit of calls.
         """
@@ -234,8 +249,9 @@ class ScriptRun:
             return Raised("TypeError", f"{_line_of(source, call.place)}: {missing}")
         tool = self._tools[call.function]
         try:
+            if call.unfit:
+                raise WrongArguments(f"{tool.path}: {call.unfit}")
             arguments = tool.arguments(call.given, call.named)
-            _check_json(tool, arguments)
         except WrongArguments as wrong:
             return Raised("TypeError", str(wrong))
         if self._accepted >= self._limits.calls:
@@ -271,7 +287,7 @@ class ScriptRun:
         """Give results to the script; those of calls that were not sent are put aside."""
         self._asked += [result for result in ended.values() if isinstance(result, AskedCall)]
         results = {id: result for id, result in ended.items() if not isinstance(result, AskedCall)}
-        return await self._session.settle(results) if results else None
+        return await self._session.settle(results, self._judge) if results else None
 
     def _taken(self, id: int) -> tuple[ScriptTool, dict[str, Any]]:
         tool, arguments, _ = self._held.pop(id)
@@ -295,7 +311,7 @@ class ScriptRun:
 
     # -- the end -------------------------------------------------------------------------------------
 
-    def _check_awaited(self, source: ScriptSource, value: Any) -> None:
+    def _check_awaited(self, source: ScriptSource, value: Raw) -> None:
         """Raise ScriptFailed if the script has not awaited a call: it would have an empty result."""
         if self._held:
             tool, _, place = next(iter(self._held.values()))
@@ -303,20 +319,9 @@ class ScriptRun:
                 f"{_line_of(source, place)}: {tool.path} was not called, because nothing awaits the call. "
                 f"{AWAIT.format(call=f'{tool.path}(…)')}"
             )
-        if (isinstance(value, str) and shows_coroutine(value)) or shows_coroutine(self._session.printed):
+        shown = (json.text(value) or "") if len(value) < _SHORT else ""
+        if shows_coroutine(shown) or shows_coroutine(self._session.printed):
             raise ScriptFailed("the script used an async function without await. Write: await function(…)")
-
-
-def _check_json(tool: ScriptTool, arguments: dict[str, Any]) -> None:
-    """Raise WrongArguments if a tool cannot get the arguments."""
-    try:
-        size = len(json.encode(arguments))
-    except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise WrongArguments(f"{tool.path}: the arguments are not JSON ({error})") from None
-    if size > MOST_ARGUMENTS:
-        raise WrongArguments(
-            f"{tool.path}: the arguments have {size >> 10} KiB, but the limit is {MOST_ARGUMENTS >> 10} KiB"
-        )
 
 
 def _line_of(source: ScriptSource, place: tuple[int, int]) -> str:

@@ -13,12 +13,10 @@ from tabane import __version__
 from tabane.code.limits import ScriptLimits
 from tabane.code.parameters import RunScript
 from tabane.code.sandbox import Raised, Returned, Sandbox, ScriptFailed, Settled
-from tabane.code.script_run import Asking, ScriptEnd, ScriptRun, modules_of
-from tabane.code.script_values import NoJson, as_json, is_small
+from tabane.code.script_run import NO_VALUE, Asking, ScriptEnd, ScriptRun, modules_of
 from tabane.code.signatures import ScriptTool
 from tabane.code.snapshots import LIFE, PausedRun, ScriptSnapshot, SnapshotRefused
 from tabane.code.source_checks import LONGEST_AT_ONCE, ScriptSource, read_source
-from tabane.code.tool_values import ToolFailed, takes_long, tool_value, without_surrogates
 from tabane.errors import (
     ApprovalRequired,
     BadArguments,
@@ -30,17 +28,17 @@ from tabane.errors import (
 )
 from tabane.messages import say
 from tabane.operations import Caller
-from tabane.wire import json
 
 
 class ScriptReport(Struct, frozen=True):
-    """How a script ended. ``value`` is the result, ``output`` what it printed, ``error`` why it failed.
+    """How a script ended. ``value`` is the result as JSON, ``output`` what it printed.
 
-    ``script`` is its id in the audit log, ``calls`` the number of calls of tools, ``ms`` its duration.
+    ``error`` is why it failed, ``script`` its id in the audit log, ``calls`` the number of calls of tools,
+    ``ms`` its duration.
     """
 
     script: str
-    value: Any
+    value: Raw
     output: str
     calls: int
     ms: float
@@ -108,13 +106,15 @@ class Scripts:
         ``caller`` has the id of the script.
         """
         _check_names(params.inputs)
-        inputs, began = without_surrogates(params.inputs), time.time()
+        began = time.time()
         try:
             source = await _read(params.code)
             seconds = params.timeout or self._timeout()
-            end = await self._in_sandbox(caller, source, watch, lambda run: run.run(source, inputs, seconds))
+            end = await self._in_sandbox(
+                caller, source, watch, lambda run: run.run(source, params.inputs, seconds)
+            )
         except ScriptFailed as failure:
-            return await self._report(caller, ScriptEnd(None, "", 0, failure.text), began)
+            return self._report(caller, ScriptEnd(NO_VALUE, "", 0, failure.text), began)
         return await self._to_end(caller, source, end, began, watch)
 
     async def resume(self, caller: Caller, snapshot: ScriptSnapshot, watch: ScriptWatch) -> ScriptReport:
@@ -145,10 +145,10 @@ class Scripts:
                 undecided = await watch.decided(snapshot, self.versions)
             except SnapshotRefused as refused:
                 why = f"the script cannot wait for the approval of {paused.asked[0].path}: {refused}"
-                end = ScriptEnd(None, paused.printed, paused.made, why)
+                end = ScriptEnd(NO_VALUE, paused.printed, paused.made, why)
             else:
                 end = await self._resumed(caller, source, paused, watch, undecided)
-        return await self._report(caller, end, began)
+        return self._report(caller, end, began)
 
     async def _resumed(
         self,
@@ -163,16 +163,11 @@ class Scripts:
                 caller, source, watch, lambda run: run.go_on(source, paused, undecided)
             )
         except ScriptFailed as failure:
-            return ScriptEnd(None, paused.printed, paused.made, failure.text)
+            return ScriptEnd(NO_VALUE, paused.printed, paused.made, failure.text)
 
-    async def _report(self, caller: Caller, end: ScriptEnd, began: float) -> ScriptReport:
-        most = self._limits().output
-        if is_small(end.value):
-            value, error = _value_of(end, most)
-        else:
-            value, error = await asyncio.to_thread(_value_of, end, most)
+    def _report(self, caller: Caller, end: ScriptEnd, began: float) -> ScriptReport:
         ms = round(max(time.time() - began, 0.0) * 1000, 1)
-        return ScriptReport(caller.script, value, end.printed, end.calls, ms, error)
+        return ScriptReport(caller.script, end.value, end.printed, end.calls, ms, end.failure)
 
     def _sandboxed(self) -> Sandbox:
         if self._sandbox is None:
@@ -206,12 +201,13 @@ class Scripts:
             if isinstance(error, RateLimited):
                 await asyncio.sleep(error.pause)  # the caller ignores that it is over its limits
             return Raised(_kind(error), error.text(caller.lang))
-        try:
-            if takes_long(result):
-                return Returned(await asyncio.to_thread(tool_value, result, wrapped=tool.wrapped))
-            return Returned(tool_value(result, wrapped=tool.wrapped))
-        except ToolFailed as error:
-            return Raised("RuntimeError", str(error))
+        if len(result) > (most := self._limits().memory):
+            return Raised(
+                "RuntimeError",
+                f"the result of {tool.path} has {len(result) >> 20} MiB, but the script has {most >> 20} MiB "
+                "(setting script_memory). Ask the tool for less.",
+            )
+        return Returned(result, tool.wrapped)
 
 
 async def _read(code: str) -> ScriptSource:
@@ -227,21 +223,6 @@ def _kind(error: TabaneError) -> str:
     if isinstance(error, UpstreamTimeout):
         return "TimeoutError"
     return "ValueError" if isinstance(error, CallerError) else "RuntimeError"
-
-
-def _value_of(end: ScriptEnd, most: int) -> tuple[Any, str]:
-    """Return the result of a script in types of JSON, and why it failed."""
-    try:
-        value = as_json(end.value)
-    except NoJson as error:
-        return None, str(error)
-    size = len(json.encode(value))
-    if size > most:
-        return None, (
-            f"the result has {size >> 10} KiB, but at most {most >> 10} KiB (setting script_output) are "
-            "returned. Select what you need in the script."
-        )
-    return value, end.failure
 
 
 def _check_names(inputs: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tabane.messages import Lang
 from tabane.operations import Caller, Face, Operation, Privilege
@@ -43,8 +43,8 @@ def code_table(run: Callable[[Caller, RunScript], Awaitable[ScriptReport]]) -> l
 
 def report_text(report: ScriptReport, lang: Lang) -> str:
     """Return a report for a model: what was printed, then the result or the error."""
-    value: Any = report.value
-    result = report.error or (value if isinstance(value, str) else json.encode(value).decode())
-    if not report.error and value is None:
+    text = json.text(report.value)
+    result = report.error or (bytes(report.value).decode() if text is None else text)
+    if not report.error and bytes(report.value) == b"null":
         result = "" if report.output else NOTHING
     return "\n".join(part for part in (report.output.rstrip("\n"), result) if part)

@@ -15,16 +15,10 @@ WRAPPED = "result"
 """The member in which servers of FastMCP put a result that is no object."""
 
 
-LARGE = 256 << 10
-"""Bytes of a result above which it is read in a thread."""
-
-LARGE_PYTHON = 4 << 10
 LONGEST_PYTHON = 256 << 10
 """Characters of a text in Python's notation that is parsed."""
 
-_BEGINNING = 512
 _PYTHON = re.compile(r"\s*[\[{(]+'")
-_PYTHON_TEXT = re.compile(rb'"text": ?"[\[{(]+\'')
 
 
 class ToolFailed(Exception):
@@ -84,11 +78,6 @@ def _python(text: str) -> Any:
         return _decoded(json_of_literal(text).encode("utf-8", "surrogatepass"))
     except (NoLiteral, InvalidJson):
         return text
-
-
-def takes_long(result: Raw) -> bool:
-    """Return whether a result should be read in a thread. Python's own notation takes longer than JSON."""
-    return len(result) > (LARGE_PYTHON if _PYTHON_TEXT.search(memoryview(result)[:_BEGINNING]) else LARGE)
 
 
 def _decoded(written: bytes | Raw) -> Any:

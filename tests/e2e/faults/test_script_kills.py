@@ -49,7 +49,11 @@ class ScriptUser(User):
         return (self.folder / "waiting").exists()
 
     def workers(self) -> list[psutil.Process]:
-        return [each for each in psutil.Process(self.holder.pid).children() if each.name() == "monty"]
+        return [
+            each
+            for each in psutil.Process(self.holder.pid).children(recursive=True)
+            if each.name() == "monty"
+        ]
 
     def calls(self) -> list[str]:
         """Return the outcome of each call that waits, from the audit log."""

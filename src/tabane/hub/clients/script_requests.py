@@ -6,7 +6,6 @@ a snapshot then, which the request that repeats the first one with the answer go
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +116,7 @@ class ScriptRequests:
         """Return the result of a script, or its first part."""
         value = None
         if len(result) > SHORT and reports and reports[0].output and not reports[0].error:
-            value = await asyncio.to_thread(json_of, reports[0].value)
+            value = object_or_list(reports[0].value)
         origins, tokens = self._scripts.origins(caller.script), self._settings().result_tokens
         given = await self._long_results.first_part_of_large(caller, result, tokens, origins, value=value)
         return bytes(given)
@@ -134,9 +133,9 @@ class ScriptRequests:
         return bytes(session.requests.asking(kept, question, f"{APPROVAL}{approval}-{script}"))
 
 
-def json_of(value: Any) -> bytes | None:
-    """Return an object or list as JSON; None for any other value."""
-    return json.encode(value) if isinstance(value, dict | list) else None
+def object_or_list(value: Raw) -> bytes | None:
+    """Return JSON that is an object or list; None for any other value."""
+    return bytes(value) if bytes(memoryview(value)[:1]) in (b"{", b"[") else None
 
 
 def _approval_of(answer: RepeatedAnswer) -> str:

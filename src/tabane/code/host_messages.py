@@ -1,0 +1,115 @@
+"""Messages between the hub and the process of a script, in MessagePack; pure.
+
+Values of a script are JSON in them: the process has converted and counted them. So a value is bytes of
+limited length to the hub, which builds no object of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct, msgpack
+
+from tabane.code.limits import ScriptLimits
+
+
+class HostGreeting(Struct, frozen=True):
+    """The path of the interpreter that the process has found."""
+
+    interpreter: str
+
+
+class Begin(Struct, frozen=True, tag=True):
+    """Start a script, or go on with one from its ``state``.
+
+    ``program`` starts the interpreter. ``modules`` are as in :data:`tabane.code.sandbox.Modules`. ``inputs``
+    are JSON, ``output`` is what the script may still print in bytes.
+    """
+
+    program: str
+    modules: Mapping[str, Sequence[str]]
+    limits: ScriptLimits
+    output: int
+    code: str = ""
+    inputs: bytes = b"{}"
+    state: bytes = b""
+
+
+class SentResult(Struct, frozen=True):
+    """What a call ends with: an exception of ``kind`` with a text; or, without ``kind``, a tool's result."""
+
+    kind: str = ""
+    text: str = ""
+    result: bytes = b""
+    wrapped: bool = False
+
+
+class Judged(Struct, frozen=True, tag=True):
+    """Accept the call at which the script stands, or let it raise ``refused``."""
+
+    refused: SentResult | None = None
+
+
+class Settle(Struct, frozen=True, tag=True):
+    """Give the script the results of calls, by their ids."""
+
+    results: Mapping[int, SentResult]
+
+
+class Dump(Struct, frozen=True, tag=True):
+    """Return the state of the script, which may have ``most`` bytes."""
+
+    most: int
+
+
+class Leave(Struct, frozen=True, tag=True):
+    """Forget the script."""
+
+
+class HostCalled(Struct, frozen=True, tag=True):
+    """The script calls a function. ``arguments`` is a JSON array of a list and an object.
+
+    ``unfit`` says why they are none; for the rest, see :class:`tabane.code.sandbox.ToolCalled`.
+    """
+
+    id: int
+    function: str
+    arguments: bytes
+    unfit: str
+    place: tuple[int, int]
+    awaited: bool
+
+
+class HostWaiting(Struct, frozen=True, tag=True):
+    """The script waits for one of these calls."""
+
+    ids: tuple[int, ...]
+
+
+class HostFinished(Struct, frozen=True, tag=True):
+    """The script has ended. ``value`` is JSON; ``unfit`` says why it has none."""
+
+    value: bytes
+    unfit: str = ""
+
+
+class HostDumped(Struct, frozen=True, tag=True):
+    """The state of a script; empty after :class:`Leave`."""
+
+    state: bytes = b""
+
+
+class HostFailed(Struct, frozen=True, tag=True):
+    """The script has failed. ``broken``: the process is not to be used again."""
+
+    text: str
+    broken: bool = False
+
+
+HostRequest = Begin | Judged | Settle | Dump | Leave
+HostAnswer = HostCalled | HostWaiting | HostFinished | HostDumped | HostFailed
+
+decode_greeting = msgpack.Decoder(HostGreeting).decode
+decode_request = msgpack.Decoder(HostRequest).decode
+decode_answer = msgpack.Decoder(HostAnswer).decode
+encode = msgpack.encode
