@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import shutil
 import socket
@@ -38,6 +39,17 @@ def mechanisms_of(way: Way) -> CageMechanisms:
 
 
 @dataclass(frozen=True)
+class SharedObjects:
+    """Objects of the user that have no file: System V's by their numbers, a queue, another terminal."""
+
+    memory: int
+    messages: int
+    semaphores: int
+    queue: str
+    terminal: str
+
+
+@dataclass(frozen=True)
 class CagedWorld:
     """Paths, processes and ports that attempts are about. ``inside`` is the only folder it may change."""
 
@@ -46,6 +58,7 @@ class CagedWorld:
     tcp: int
     udp: int
     abstract: str
+    shared: SharedObjects
 
     @property
     def inside(self) -> Path:
@@ -73,23 +86,34 @@ class CagedWorld:
             self.home, [self.root / "mcp-servers.json"], self.environment(), PROXY, mechanisms_of(way)
         )
 
-    async def run(self, way: Way, profile: Any, *argv: str) -> tuple[str, str, ChildExit]:
-        """Run a command, in a cage unless uncaged; return what it wrote to both, and how it ended."""
+    async def run(
+        self, way: Way, profile: Any, *argv: str, cwd: Path | None = None
+    ) -> tuple[str, str, ChildExit]:
+        """Run a command, in a cage unless uncaged; return what it wrote to both, and how it ended.
+
+        ``cwd`` is what the servers file names; the root of the world if it names none.
+        """
         processes = ChildProcesses()
         try:
-            return await self._run(processes, way, profile, argv)
+            return await self._run(processes, way, profile, argv, cwd)
         finally:
             await processes.close()
 
-    async def attempt(self, way: Way, profile: Any, *attempt: object) -> str:
+    async def attempt(self, way: Way, profile: Any, *attempt: object, cwd: Path | None = None) -> str:
         """Run one attempt of the escapee; return what it says of it, or how it was ended."""
-        said, complaint, ended = await self.run(way, profile, sys.executable, ESCAPEE, *map(str, attempt))
+        said, complaint, ended = await self.run(
+            way, profile, sys.executable, ESCAPEE, *map(str, attempt), cwd=cwd
+        )
         return said.strip() or f"ended {ended} {complaint}"
 
     async def _run(
-        self, processes: ChildProcesses, way: Way, profile: Any, argv: tuple[str, ...]
+        self, processes: ChildProcesses, way: Way, profile: Any, argv: tuple[str, ...], cwd: Path | None
     ) -> tuple[str, str, ChildExit]:
-        server = Server(name="escapee", command=argv[0], args=argv[1:], sandbox=sandbox(profile))
+        place = str(cwd or self.root)
+        server = Server(
+            name="escapee", command=argv[0], args=argv[1:], sandbox=sandbox(profile), cwd=place,
+            cwd_given=cwd is not None,
+        )  # fmt: skip
         env: Mapping[str, str] = self.environment()
         orders: Mapping[str, Any] | None = None
         groups: tuple[GroupFiles, ...] = ()
@@ -99,7 +123,7 @@ class CagedWorld:
             assert server.sandbox is not None
             start = cages.build(server, server.sandbox, {**env, **server.env})
             argv, env, orders, groups = start.argv, start.env, start.orders, start.groups
-        child = await processes.spawn(argv, env, str(self.root), orders)
+        child = await processes.spawn(argv, env, place, orders)
         os.close(child.stdin_fd)
         said, complaint = await asyncio.gather(everything(child.stdout_fd), everything(child.stderr_fd))
         ended = await child.exited
@@ -111,12 +135,14 @@ class CagedWorld:
 
 
 _VICTIM = """
-import signal
+import ctypes, signal, struct
+# Without capabilities, of which one who has fewer could do less to it.
+ctypes.CDLL(None).syscall(%d, struct.pack("Ii", 0x20080522, 0), bytes(24))
 signal.signal(signal.SIGUSR1, print)
 print(flush=True)
 while True:
     signal.pause()
-"""
+""".replace("%d", {"x86_64": "126", "aarch64": "91"}[os.uname().machine])
 
 
 @contextmanager
@@ -142,13 +168,34 @@ def caged_world(root: Path) -> Iterator[CagedWorld]:
         _listening(socket.AF_UNIX, "\0" + abstract[1:]),
         _listening(socket.AF_INET, ("127.0.0.1", 0)) as tcp,
         _answering() as udp,
+        _shared_objects() as shared,
     ):
         try:
-            yield CagedWorld(root, victim.pid, tcp.getsockname()[1], udp.getsockname()[1], abstract)
+            yield CagedWorld(root, victim.pid, tcp.getsockname()[1], udp.getsockname()[1], abstract, shared)
         finally:
             victim.kill()
             victim.wait()
             victim.stdout.close()
+
+
+@contextmanager
+def _shared_objects() -> Iterator[SharedObjects]:
+    libc = ctypes.CDLL(None, use_errno=True)
+    private, create = 0, 0o1600
+    memory, messages = libc.shmget(private, 4_096, create), libc.msgget(private, create)
+    semaphores, queue = libc.semget(private, 1, create), f"/tabane-{os.getpid()}"
+    opened = libc.mq_open(queue.encode(), os.O_CREAT | os.O_RDWR, 0o600, None)
+    master, slave = os.openpty()
+    try:
+        yield SharedObjects(memory, messages, semaphores, queue, os.ttyname(slave))
+    finally:
+        os.close(master)
+        os.close(slave)
+        os.close(opened)
+        libc.mq_unlink(queue.encode())
+        libc.shmctl(memory, 0, None)
+        libc.msgctl(messages, 0, None)
+        libc.semctl(semaphores, 0, 0)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,8 @@ from tabane.gateway.cages.cage import (
 from tabane.gateway.cages.containers import PROGRAMS, container_arguments, find_engine
 from tabane.gateway.cages.limits import ControlGroups, GroupFiles, process_limits, running_processes
 from tabane.gateway.cages.mechanisms import CageMechanisms, find_mechanisms
-from tabane.gateway.cages.protected_paths import protected_paths, tool_folders
+from tabane.gateway.cages.pinned_paths import PinnedPaths
+from tabane.gateway.cages.protected_paths import command_sockets, protected_paths, tool_folders
 from tabane.gateway.servers.sandbox_keys import SandboxProfile
 from tabane.gateway.servers.server import Server
 from tabane.messages import Message, say
@@ -84,6 +86,7 @@ class Cages:
         self._proxy, self._given = proxy, mechanisms
         self._groups = groups or ControlGroups()
         self._numbers = count(1)
+        self._pinned = PinnedPaths()
 
     @cached_property
     def mechanisms(self) -> CageMechanisms:
@@ -93,7 +96,8 @@ class Cages:
     def dressed(self, server: Server) -> Server:
         """Return the server as its package is downloaded and it is started: with caches of its own.
 
-        A server with an image becomes the command that runs its container. Raises CageUnavailable.
+        A server with an image becomes the command that runs its container. Blocks for that one. Raises
+        CageUnavailable.
         """
         if server.image:
             return self._contained(server)
@@ -119,8 +123,29 @@ class Cages:
         return file
 
     def _make_folders(self, private: Path) -> None:
+        os.makedirs(private, mode=0o700, exist_ok=True)
         for name in dict.fromkeys(_CACHES.values()):
-            os.makedirs(private / name, mode=0o700, exist_ok=True)
+            _make_inside(private, name)
+
+    def pin(self, server: Server) -> None:
+        """Record where the paths of a server's sandbox lead, unless that was done before. Blocks."""
+        self._pinned.pin(self._record(server.name), self._written(server, server.sandbox))
+
+    def accept_links(self, name: str) -> None:
+        """Forget where the paths of a server's sandbox led: where they lead now counts. Blocks."""
+        self._record(name).unlink(missing_ok=True)
+
+    def _record(self, name: str) -> Path:
+        private = self.private_folder(name)
+        return private.with_name(f"@{private.name}.json")  # no folder of a server has an @
+
+    def _written(self, server: Server, profile: SandboxProfile | None) -> list[str]:
+        """Return the paths that a person wrote for a sandbox, its working directory among them."""
+        if profile is None:
+            return []
+        cwd = [server.cwd] if server.cwd_given and server.cwd and not server.image else []
+        paths = [*self._wide(server, profile).writes, *(profile.reads or ()), *cwd]
+        return [path for path in dict.fromkeys(paths) if os.path.isabs(path)]
 
     def build(self, server: Server, profile: SandboxProfile, env: Mapping[str, str]) -> CagedStart:
         """Return how to start a dressed server in its cage. Blocks. Raises CageUnavailable.
@@ -128,6 +153,7 @@ class Cages:
         The groups have to be removed with :meth:`remove` when nothing of the server is left.
         """
         require(profile, self.mechanisms)
+        self._pinned.require(server.name, self._record(server.name), self._written(server, profile))
         if os.path.basename(server.command) in PROGRAMS:
             raise CageUnavailable(
                 say(
@@ -161,7 +187,8 @@ class Cages:
         profile = server.sandbox or SandboxProfile(network="on")
         found = _shown(profile) | {"image": server.image or None}
         if server.image:
-            return found | {"mechanism": ["container"], "uncovered": [], "problem": self.container_problem()}
+            problem = self.container_problem() or self._link_problem(server, profile)
+            return found | {"mechanism": ["container"], "uncovered": [], "problem": problem}
         return found | {
             "mechanism": _names(self.mechanisms, profile),
             "uncovered": uncovered(profile, self.mechanisms),
@@ -176,7 +203,10 @@ class Cages:
                 cage_files(self._wide(server, profile), self._paths(server.name, limited=limited), ())
         except CageUnavailable as error:
             return error.message
-        return None
+        return self._link_problem(server, profile)
+
+    def _link_problem(self, server: Server, profile: SandboxProfile) -> Message | None:
+        return self._pinned.problem(server.name, self._record(server.name), self._written(server, profile))
 
     def container_problem(self) -> Message | None:
         """Return why containers cannot be run here; None if they can."""
@@ -191,6 +221,12 @@ class Cages:
         command = [*([server.command] if server.command else ()), *server.args]
         cwd = server.cwd if server.cwd_given else None
         profile = None if server.sandbox is None else self._wide(server, server.sandbox)
+        if profile is not None:
+            self._pinned.require(server.name, self._record(server.name), self._written(server, profile))
+            there = tuple(path for path in profile.writes if os.path.exists(path))
+            read = tuple(path for path in profile.reads or () if os.path.exists(path))
+            real = structs.replace(profile, writes=there, reads=read)
+            cage_files(real, self._paths(server.name, limited=False), ())  # may refuse a path
         args = container_arguments(server.image, command, sorted(server.env), cwd, profile)
         return structs.replace(server, command=engine, args=tuple(args), cwd=None, image="", sandbox=None)
 
@@ -215,7 +251,8 @@ class Cages:
         own = [self._home, *self._own_files, *(Path(f"{path}.bak") for path in self._own_files)]
         return CagePaths(
             own=tuple(dict.fromkeys(os.path.realpath(path) for path in own)),
-            protected=_real(protected_paths(home)),
+            protected=_real([*protected_paths(home), *command_sockets(os.getuid())]),
+            protected_names=tuple(protected_paths(home)),
             tools=_real(tool_folders(home)) if limited else (),
             private=os.path.realpath(self.private_folder(name)),
         )
@@ -248,6 +285,30 @@ class Cages:
 
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ftp_proxy")
+
+
+def _make_inside(folder: Path, name: str) -> None:
+    """Make a folder in one that a server can change, which may have put a link in its place."""
+    above = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        for part in name.split("/"):
+            inner = _opened_folder(part, above)
+            os.close(above)
+            above = inner
+    finally:
+        os.close(above)
+
+
+def _opened_folder(name: str, above: int) -> int:
+    """Return a folder, made if it is missing. What is no folder is removed."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=above)
+    try:
+        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+    except OSError:
+        os.unlink(name, dir_fd=above)
+        os.mkdir(name, 0o700, dir_fd=above)
+        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
 
 
 def _real(paths: Iterable[str]) -> tuple[str, ...]:

@@ -55,6 +55,12 @@ class ConnectedCages:
             return None
         return self._builder().describe(server)
 
+    def pin(self, servers: Sequence[Server]) -> None:
+        """Record where the paths of sandboxes lead that a person has written. Blocks."""
+        for server in servers:
+            if server.sandbox is not None:
+                self._builder().pin(server)
+
     def private_folder(self, name: str) -> Path:
         """Return the folder of caches and temporary files of a caged server."""
         return self._builder().private_folder(name)
