@@ -10,12 +10,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from tabane.errors import UpstreamUnavailable
 from tabane.gateway.cages.cages import Cages
 from tabane.gateway.cages.limits import GroupFiles
 from tabane.gateway.cages.mechanisms import CageMechanisms, find_mechanisms
@@ -87,15 +88,21 @@ class CagedWorld:
         )
 
     async def run(
-        self, way: Way, profile: Any, *argv: str, cwd: Path | None = None
+        self,
+        way: Way,
+        profile: Any,
+        *argv: str,
+        cwd: Path | None = None,
+        meanwhile: Callable[[], object] = bool,
     ) -> tuple[str, str, ChildExit]:
         """Run a command, in a cage unless uncaged; return what it wrote to both, and how it ended.
 
-        ``cwd`` is what the servers file names; the root of the world if it names none.
+        ``cwd`` is what the servers file names; the root of the world if it names none. ``meanwhile`` is
+        called when the cage is built, before the start.
         """
         processes = ChildProcesses()
         try:
-            return await self._run(processes, way, profile, argv, cwd)
+            return await self._run(processes, way, profile, argv, cwd, meanwhile)
         finally:
             await processes.close()
 
@@ -107,7 +114,13 @@ class CagedWorld:
         return said.strip() or f"ended {ended} {complaint}"
 
     async def _run(
-        self, processes: ChildProcesses, way: Way, profile: Any, argv: tuple[str, ...], cwd: Path | None
+        self,
+        processes: ChildProcesses,
+        way: Way,
+        profile: Any,
+        argv: tuple[str, ...],
+        cwd: Path | None,
+        meanwhile: Callable[[], object],
     ) -> tuple[str, str, ChildExit]:
         place = str(cwd or self.root)
         server = Server(
@@ -123,14 +136,30 @@ class CagedWorld:
             assert server.sandbox is not None
             start = cages.build(server, server.sandbox, {**env, **server.env})
             argv, env, orders, groups = start.argv, start.env, start.orders, start.groups
-        child = await processes.spawn(argv, env, place, orders)
+        meanwhile()
+        try:
+            return await self._ended(processes, argv, env, place, orders)
+        finally:
+            cages.remove(groups)
+
+    async def _ended(
+        self,
+        processes: ChildProcesses,
+        argv: tuple[str, ...],
+        env: Mapping[str, str],
+        place: str,
+        orders: Mapping[str, Any] | None,
+    ) -> tuple[str, str, ChildExit]:
+        try:
+            child = await processes.spawn(argv, env, place, orders)
+        except UpstreamUnavailable as error:
+            return "", str(error), ChildExit(127, 0)
         os.close(child.stdin_fd)
         said, complaint = await asyncio.gather(everything(child.stdout_fd), everything(child.stderr_fd))
         ended = await child.exited
         await child.gone
         os.close(child.stdout_fd)
         os.close(child.stderr_fd)
-        cages.remove(groups)
         return said.decode(), complaint.decode(), ended
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from tabane.gateway.cages.cage import CageUnavailable
 from tabane.gateway.servers.sandbox_keys import sandbox
 from tabane.gateway.servers.server import Server
-from tests.harness.caged_world import SECRET, CagedWorld, Way, caged_world, mechanisms_of
+from tests.harness.caged_world import ESCAPEE, SECRET, CagedWorld, Way, caged_world, mechanisms_of
 from tests.harness.child_processes import linux
 
 pytestmark = linux
@@ -316,6 +316,26 @@ def test_a_link_that_the_person_put_there_works_and_one_put_later_can_be_accepte
     world.cages(way).accept_links("escapee")
     assert asyncio.run(world.attempt(way, profile, "write", link / "new")).startswith("done")
     assert (other / "new").exists()
+
+
+@pytest.mark.parametrize("way", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("key", ["write", "read"])
+def test_a_link_that_is_put_between_check_and_start_is_not_followed(
+    key: str, way: Way, world: CagedWorld
+) -> None:
+    needed(way)
+    folder = world.inside / "sub"
+    folder.mkdir()
+
+    def swap() -> None:
+        folder.rmdir()
+        folder.symlink_to(world.user / ".ssh")
+
+    profile = {"preset": "files", key: [str(folder)]}
+    said, _, _ = asyncio.run(
+        world.run(way, profile, sys.executable, ESCAPEE, "read", str(folder / "id_ed25519"), meanwhile=swap)
+    )
+    assert not said.startswith("done")
 
 
 @pytest.mark.parametrize("way", ["bubblewrap", "landlock"])

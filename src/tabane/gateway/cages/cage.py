@@ -185,8 +185,13 @@ def caged(
     limits: Sequence[Limit],
     groups: Sequence[str],
     proxy: Sequence[str],
+    *,
+    installs: bool = False,
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return the command in its cage, and what the keeper is told of it. ``proxy`` is the proxy's command."""
+    """Return the command in its cage, and what the keeper is told of it. ``proxy`` is the proxy's command.
+
+    ``installs``: it writes programs, so that it has to change permissions.
+    """
     orders: dict[str, Any] = {
         "limits": [tuple(limit) for limit in limits],
         "groups": list(groups),
@@ -206,7 +211,7 @@ def caged(
     network = wrapped or profile.network != "off"
     allowed = seccomp.families(network, profile.sockets)
     machine = seccomp.MACHINES[mechanisms.machine]
-    orders["seccomp"] = seccomp.program(machine, allowed, alone=not wrapped)
+    orders["seccomp"] = seccomp.program(machine, allowed, alone=not wrapped, modes=installs)
     orders["landlock"] = mechanisms.landlock
     orders |= _landlock_orders(files, restricts=not wrapped)
     if not wrapped:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import count
@@ -57,12 +57,16 @@ A cache that is shared with other servers would be a way out: what is changed th
 
 @dataclass(frozen=True)
 class CagedStart:
-    """A start in a cage: the command, its environment, what the keeper is told, and its control groups."""
+    """A start in a cage: the command, its environment, what the keeper is told, and its control groups.
+
+    ``cwd`` is the working directory of a download.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     orders: dict[str, Any] = field(repr=False)
     groups: tuple[GroupFiles, ...] = ()
+    cwd: str | None = None
 
 
 class Cages:
@@ -88,6 +92,10 @@ class Cages:
         self._numbers = count(1)
         self._pinned = PinnedPaths()
 
+    @property
+    def _home_of_user(self) -> str:
+        return self._environment.get("HOME") or os.path.expanduser("~")
+
     @cached_property
     def mechanisms(self) -> CageMechanisms:
         """Return what this system offers. Blocks at first."""
@@ -105,6 +113,8 @@ class Cages:
             return server
         private = self.private_folder(server.name)
         caches = {name: str(private / path) for name, path in _CACHES.items()}
+        if not os.path.isdir(os.path.join(self._home_of_user, ".local/share/uv/python")):
+            caches["UV_PYTHON_INSTALL_DIR"] = str(private / "cache/uv-python")
         return structs.replace(server, env={**caches, **server.env})
 
     def private_folder(self, name: str) -> Path:
@@ -152,8 +162,13 @@ class Cages:
 
         The groups have to be removed with :meth:`remove` when nothing of the server is left.
         """
-        require(profile, self.mechanisms)
         self._pinned.require(server.name, self._record(server.name), self._written(server, profile))
+        return self._build(server, profile, env)
+
+    def _build(
+        self, server: Server, profile: SandboxProfile, env: Mapping[str, str], *, installs: bool = False
+    ) -> CagedStart:
+        require(profile, self.mechanisms)
         if os.path.basename(server.command) in PROGRAMS:
             raise CageUnavailable(
                 say(
@@ -170,8 +185,23 @@ class Cages:
         limits = process_limits(profile, grouped=groups is not None, running=self._running(profile, groups))
         members = [group.members for group in groups or ()]
         proxy = [*self._proxy, *profile.hosts]
-        command, orders = caged(profile, self.mechanisms, files, argv, limits, members, proxy)
+        command, orders = caged(
+            profile, self.mechanisms, files, argv, limits, members, proxy, installs=installs
+        )
         return CagedStart(tuple(command), self._with_proxy(profile, env), orders, tuple(groups or ()))
+
+    def build_download(self, server: Server, command: Sequence[str], env: Mapping[str, str]) -> CagedStart:
+        """Return how to run a command that downloads what a server runs: with every network.
+
+        It changes the caches of the server alone. It reads its own programs, what registries need, and the
+        working directory if the package is in there. Blocks. Raises CageUnavailable.
+        """
+        reads, cwd = _registry_files(env), str(self.private_folder(server.name))
+        if server.cwd and any(word.startswith((".", "file:")) for word in command):
+            reads, cwd = [*reads, server.cwd], server.cwd
+        profile = SandboxProfile(preset="network", network="on", reads=tuple(reads))
+        step = structs.replace(server, command=command[0], args=tuple(command[1:]), cwd_given=False)
+        return replace(self._build(step, profile, env, installs=True), cwd=cwd)
 
     def remove(self, groups: Sequence[GroupFiles]) -> None:
         """Remove the control groups of a server that has ended. Blocks."""
@@ -247,7 +277,7 @@ class Cages:
 
     def _paths(self, name: str, *, limited: bool) -> CagePaths:
         """Return the paths for a server whose reads are ``limited``, or not."""
-        home = self._environment.get("HOME") or os.path.expanduser("~")
+        home = self._home_of_user
         own = [self._home, *self._own_files, *(Path(f"{path}.bak") for path in self._own_files)]
         return CagePaths(
             own=tuple(dict.fromkeys(os.path.realpath(path) for path in own)),
@@ -328,6 +358,28 @@ def _program_paths(server: Server, env: Mapping[str, str]) -> list[str]:
             found.append(parent if whole else path)
     found += [arg for arg in server.args if arg.startswith("/") and os.path.exists(arg) and arg != "/"]
     return [os.path.realpath(path) for path in found] + found
+
+
+_REGISTRY_FILES = (
+    *(".npmrc", ".yarnrc.yml", ".netrc", ".config/uv", ".config/pip", ".pip", ".config/npm", ".bunfig.toml"),
+    *(".config/deno", ".gitconfig", ".config/git", ".git-credentials"),
+)
+"""Settings of package managers, in the user's home folder."""
+
+
+_REGISTRY_VARIABLES = (
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    *("NPM_CONFIG_USERCONFIG", "NPM_CONFIG_CAFILE", "UV_CONFIG_FILE", "PIP_CONFIG_FILE", "NETRC"),
+)
+
+
+def _registry_files(env: Mapping[str, str]) -> list[str]:
+    """Return the files of package managers' settings, those that variables name, and the folders of PATH."""
+    home = env.get("HOME") or os.path.expanduser("~")
+    found = [os.path.join(home, name) for name in _REGISTRY_FILES]
+    found += [value for name, value in env.items() if name.upper() in _REGISTRY_VARIABLES]
+    found += [folder for folder in env.get("PATH", "").split(os.pathsep) if folder != "/"]
+    return [path for path in dict.fromkeys(found) if os.path.isabs(path) and os.path.exists(path)]
 
 
 def _shown(profile: SandboxProfile) -> dict[str, Any]:

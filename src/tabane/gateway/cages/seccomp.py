@@ -255,12 +255,14 @@ def families(network: bool, sockets: bool) -> tuple[int, ...]:
     return (*((UNIX,) if sockets else ()), *((INET, INET6, NETLINK) if network else ()))
 
 
-def program(machine: ProcessorCalls, allowed: Iterable[int], *, alone: bool = True) -> bytes:
+def program(
+    machine: ProcessorCalls, allowed: Iterable[int], *, alone: bool = True, modes: bool = False
+) -> bytes:
     """Return the filter, in which sockets of the ``allowed`` families may be created, and no others.
 
     ``alone``: no namespaces separate the process from the user's other programs and files. Then it cannot
     limit other processes, nor use shared objects of System V, and a change of permissions or times has no
-    effect: programs that copy files expect no error there.
+    effect, unless ``modes``: programs that copy files expect no error there.
 
     A netlink socket may only be one about routes (protocol 0). Calls of another architecture than the
     machine's own are refused, because their numbers mean something else.
@@ -275,7 +277,7 @@ def program(machine: ProcessorCalls, allowed: Iterable[int], *, alone: bool = Tr
     code += _on(calls["fcntl"], [*_argument(1), *_refusing((_SET_LEASE,)), _yes()])
     code += _on(calls["socket"], _sockets(sorted(set(allowed))))
     if alone:
-        code += _limited(calls)
+        code += _limited(calls, () if modes else _CHANGES)
     for name in sorted(calls.keys() - {*_SPECIAL, *_ALONE}):
         code += _on(calls[name], [_no(_EPERM)])
     return b"".join(struct.pack("=HBBI", *step) for step in [*code, _yes()])
@@ -284,13 +286,13 @@ def program(machine: ProcessorCalls, allowed: Iterable[int], *, alone: bool = Tr
 Step = tuple[int, int, int, int]
 
 
-def _limited(calls: Mapping[str, int]) -> list[Step]:
+def _limited(calls: Mapping[str, int], changes: Iterable[str]) -> list[Step]:
     """Return what limits the calls about other processes, shared objects and files of the user."""
     own = [(_EQUAL, 0, 1, 0), _yes(), _no(_EPERM)]
     user = [*_argument(0), (_EQUAL, 0, 1, _PRIORITY_OF_USER), _no(_EPERM), *_argument(1), *own]
     code: list[Step] = []
     for names, then in (
-        (_CHANGES, [_no(0)]),
+        (changes, [_no(0)]),
         ((*_OWNERS, *_OBJECTS), [_no(_EPERM)]),
         (_OTHERS, [*_argument(0), *own]),
         (("setpriority",), user),

@@ -41,6 +41,10 @@ class ConnectedCages:
         """Return how to start a dressed server in its cage. Blocks. Raises UpstreamUnavailable."""
         return self._builder().build(server, profile, env)
 
+    def build_download(self, server: Server, command: Sequence[str], env: Mapping[str, str]) -> CagedStart:
+        """Return how to run a command that downloads what a dressed server runs. Blocks."""
+        return self._builder().build_download(server, command, env)
+
     def remove(self, groups: Sequence[GroupFiles]) -> None:
         """Remove the control groups of a server that has ended. Blocks."""
         self._builder().remove(groups)
