@@ -248,3 +248,28 @@ def test_wrong_arguments_are_refused(user: Home, arguments: list[str], words: st
     assert failed.status == 2
     assert words in failed.err
     assert user.read_servers() == before
+
+
+# -- links -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("caging")
+def test_a_folder_that_became_a_link_is_refused_until_the_person_accepts_it(user: NotesUser) -> None:
+    listed = user.folder / "listed"
+    listed.mkdir()
+    server = {"command": sys.executable, "args": [WRITING], "sandbox": {"write": [str(listed)]}}
+    user.write_servers({"notes": server})
+    assert not user.is_refused("listed")
+    assert user.run("stop").succeeded
+    (listed / "note").unlink()
+    listed.rmdir()
+    listed.symlink_to(user.folder / "other")
+    why = "a link was put there"
+    assert why in user.note("listed").err
+    assert why in user.run("servers", "sandbox", "notes").succeeded.err
+    assert why in user.run("doctor").out
+    assert not (user.folder / "other" / "note").exists()
+    assert why not in user.run("servers", "sandbox", "notes", "--accept-links").succeeded.err
+    user.run("servers", "restart", "notes")
+    assert not user.is_refused("listed")
+    assert (user.folder / "other" / "note").exists()

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from tabane.errors import UpstreamUnavailable
 from tabane.gateway.cages.cages import Cages
 from tabane.gateway.cages.limits import GroupFiles
 from tabane.gateway.cages.mechanisms import CageMechanisms, find_mechanisms
@@ -38,6 +40,17 @@ def mechanisms_of(way: Way) -> CageMechanisms:
 
 
 @dataclass(frozen=True)
+class SharedObjects:
+    """Objects of the user that have no file: System V's by their numbers, a queue, another terminal."""
+
+    memory: int
+    messages: int
+    semaphores: int
+    queue: str
+    terminal: str
+
+
+@dataclass(frozen=True)
 class CagedWorld:
     """Paths, processes and ports that attempts are about. ``inside`` is the only folder it may change."""
 
@@ -46,6 +59,7 @@ class CagedWorld:
     tcp: int
     udp: int
     abstract: str
+    shared: SharedObjects
 
     @property
     def inside(self) -> Path:
@@ -73,23 +87,46 @@ class CagedWorld:
             self.home, [self.root / "mcp-servers.json"], self.environment(), PROXY, mechanisms_of(way)
         )
 
-    async def run(self, way: Way, profile: Any, *argv: str) -> tuple[str, str, ChildExit]:
-        """Run a command, in a cage unless uncaged; return what it wrote to both, and how it ended."""
+    async def run(
+        self,
+        way: Way,
+        profile: Any,
+        *argv: str,
+        cwd: Path | None = None,
+        meanwhile: Callable[[], object] = bool,
+    ) -> tuple[str, str, ChildExit]:
+        """Run a command, in a cage unless uncaged; return what it wrote to both, and how it ended.
+
+        ``cwd`` is what the servers file names; the root of the world if it names none. ``meanwhile`` is
+        called when the cage is built, before the start.
+        """
         processes = ChildProcesses()
         try:
-            return await self._run(processes, way, profile, argv)
+            return await self._run(processes, way, profile, argv, cwd, meanwhile)
         finally:
             await processes.close()
 
-    async def attempt(self, way: Way, profile: Any, *attempt: object) -> str:
+    async def attempt(self, way: Way, profile: Any, *attempt: object, cwd: Path | None = None) -> str:
         """Run one attempt of the escapee; return what it says of it, or how it was ended."""
-        said, complaint, ended = await self.run(way, profile, sys.executable, ESCAPEE, *map(str, attempt))
+        said, complaint, ended = await self.run(
+            way, profile, sys.executable, ESCAPEE, *map(str, attempt), cwd=cwd
+        )
         return said.strip() or f"ended {ended} {complaint}"
 
     async def _run(
-        self, processes: ChildProcesses, way: Way, profile: Any, argv: tuple[str, ...]
+        self,
+        processes: ChildProcesses,
+        way: Way,
+        profile: Any,
+        argv: tuple[str, ...],
+        cwd: Path | None,
+        meanwhile: Callable[[], object],
     ) -> tuple[str, str, ChildExit]:
-        server = Server(name="escapee", command=argv[0], args=argv[1:], sandbox=sandbox(profile))
+        place = str(cwd or self.root)
+        server = Server(
+            name="escapee", command=argv[0], args=argv[1:], sandbox=sandbox(profile), cwd=place,
+            cwd_given=cwd is not None,
+        )  # fmt: skip
         env: Mapping[str, str] = self.environment()
         orders: Mapping[str, Any] | None = None
         groups: tuple[GroupFiles, ...] = ()
@@ -99,24 +136,42 @@ class CagedWorld:
             assert server.sandbox is not None
             start = cages.build(server, server.sandbox, {**env, **server.env})
             argv, env, orders, groups = start.argv, start.env, start.orders, start.groups
-        child = await processes.spawn(argv, env, str(self.root), orders)
+        meanwhile()
+        try:
+            return await self._ended(processes, argv, env, place, orders)
+        finally:
+            cages.remove(groups)
+
+    async def _ended(
+        self,
+        processes: ChildProcesses,
+        argv: tuple[str, ...],
+        env: Mapping[str, str],
+        place: str,
+        orders: Mapping[str, Any] | None,
+    ) -> tuple[str, str, ChildExit]:
+        try:
+            child = await processes.spawn(argv, env, place, orders)
+        except UpstreamUnavailable as error:
+            return "", str(error), ChildExit(127, 0)
         os.close(child.stdin_fd)
         said, complaint = await asyncio.gather(everything(child.stdout_fd), everything(child.stderr_fd))
         ended = await child.exited
         await child.gone
         os.close(child.stdout_fd)
         os.close(child.stderr_fd)
-        cages.remove(groups)
         return said.decode(), complaint.decode(), ended
 
 
 _VICTIM = """
-import signal
+import ctypes, signal, struct
+# Without capabilities, of which one who has fewer could do less to it.
+ctypes.CDLL(None).syscall(%d, struct.pack("Ii", 0x20080522, 0), bytes(24))
 signal.signal(signal.SIGUSR1, print)
 print(flush=True)
 while True:
     signal.pause()
-"""
+""".replace("%d", {"x86_64": "126", "aarch64": "91"}[os.uname().machine])
 
 
 @contextmanager
@@ -142,13 +197,34 @@ def caged_world(root: Path) -> Iterator[CagedWorld]:
         _listening(socket.AF_UNIX, "\0" + abstract[1:]),
         _listening(socket.AF_INET, ("127.0.0.1", 0)) as tcp,
         _answering() as udp,
+        _shared_objects() as shared,
     ):
         try:
-            yield CagedWorld(root, victim.pid, tcp.getsockname()[1], udp.getsockname()[1], abstract)
+            yield CagedWorld(root, victim.pid, tcp.getsockname()[1], udp.getsockname()[1], abstract, shared)
         finally:
             victim.kill()
             victim.wait()
             victim.stdout.close()
+
+
+@contextmanager
+def _shared_objects() -> Iterator[SharedObjects]:
+    libc = ctypes.CDLL(None, use_errno=True)
+    private, create = 0, 0o1600
+    memory, messages = libc.shmget(private, 4_096, create), libc.msgget(private, create)
+    semaphores, queue = libc.semget(private, 1, create), f"/tabane-{os.getpid()}"
+    opened = libc.mq_open(queue.encode(), os.O_CREAT | os.O_RDWR, 0o600, None)
+    master, slave = os.openpty()
+    try:
+        yield SharedObjects(memory, messages, semaphores, queue, os.ttyname(slave))
+    finally:
+        os.close(master)
+        os.close(slave)
+        os.close(opened)
+        libc.mq_unlink(queue.encode())
+        libc.shmctl(memory, 0, None)
+        libc.msgctl(messages, 0, None)
+        libc.semctl(semaphores, 0, 0)
 
 
 @contextmanager

@@ -47,16 +47,20 @@ class NpmRegistry(PackageRegistry):
     """Serves ``npm-server-of-it``, an MCP server, and its dependency ``npm-parts-of-it``.
 
     Each answer takes ``delay`` seconds, and tarballs ``slowness`` more in ten pieces. ``stalls`` holds every
-    tarball back until it is cleared. ``authorized`` has the ``Authorization`` header of each request.
+    tarball back until it is cleared. ``installs`` is what
+    the dependency runs while npm installs it. ``authorized`` has the ``Authorization``
+    header of each request.
     """
 
-    def __init__(self, *, delay: float = 0.0, slowness: float = 0.0) -> None:
+    def __init__(self, *, delay: float = 0.0, slowness: float = 0.0, installs: str = "") -> None:
         super().__init__(delay=delay, slowness=slowness)
         self.requests: list[str] = []
         self.authorized: list[str | None] = []
         parts = {f"part{n}.js": f"module.exports = {n};\n" for n in range(PARTS)}
         wanted = "".join(f"require('./part{n}.js');" for n in range(PARTS))
         dependency: dict[str, object] = {"version": "1.0.0", "main": "index.js"}
+        if installs:
+            dependency |= {"scripts": {"postinstall": installs}, "hasInstallScript": True}
         needed = {"npm-parts-of-it": "^1.0.0"}
         program: dict[str, object] = {"version": "1.0.0", "bin": "cli.js", "dependencies": needed}
         self._packages = {

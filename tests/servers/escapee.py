@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -28,6 +30,9 @@ CALLS = {
         "io_uring_setup": 425,
         "userfaultfd": 323,
         "process_vm_readv": 310,
+        "ioprio_set": 251,
+        "syslog": 103,
+        "migrate_pages": 256,
     },
     "aarch64": {
         "ptrace": 117,
@@ -39,6 +44,9 @@ CALLS = {
         "io_uring_setup": 425,
         "userfaultfd": 282,
         "process_vm_readv": 270,
+        "ioprio_set": 30,
+        "syslog": 116,
+        "migrate_pages": 238,
     },
 }[os.uname().machine]
 
@@ -97,6 +105,111 @@ def remove(path: str) -> str:
 
 def chmod(path: str) -> str:
     os.chmod(path, 0o777)
+    return _changed(path, os.stat(path).st_mode & 0o777 == 0o777)
+
+
+def chmod_open_file(path: str) -> str:
+    """Change permissions through a descriptor that may only read."""
+    with open(path, "rb") as file:
+        os.fchmod(file.fileno(), 0o777)
+    return _changed(path, os.stat(path).st_mode & 0o777 == 0o777)
+
+
+def set_time(path: str) -> str:
+    os.utime(path, (1, 1))
+    return _changed(path, os.stat(path).st_mtime == 1)
+
+
+def set_attribute(path: str) -> str:
+    os.setxattr(path, "user.escaped", b"1")
+    return path
+
+
+def set_flags(path: str) -> str:
+    """Set the flag "no access times" (FS_IOC_SETFLAGS) through a descriptor that may only read."""
+    with open(path, "rb") as file:
+        fcntl.ioctl(file, 0x40086602, struct.pack("l", 0x80))
+    return path
+
+
+def take_lease(path: str) -> str:
+    """Make everybody else who opens the file wait."""
+    with open(path, "rb") as file:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    return path
+
+
+def _changed(path: str, changed: bool) -> str:
+    if not changed:
+        raise PermissionError("the call had no effect")
+    return path
+
+
+def open_for_writing(path: str) -> str:
+    os.close(os.open(path, os.O_WRONLY | os.O_NOCTTY))
+    return path
+
+
+def open_for_reading(path: str) -> str:
+    os.close(os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK))
+    return path
+
+
+def limit(pid: str) -> str:
+    resource.prlimit(int(pid), resource.RLIMIT_NOFILE, (50, 50))
+    return pid
+
+
+def slow_down(pid: str) -> str:
+    os.setpriority(os.PRIO_PROCESS, int(pid), 19)
+    return pid
+
+
+def pin_to_processor(pid: str) -> str:
+    os.sched_setaffinity(int(pid), {0})
+    return pid
+
+
+def reschedule(pid: str) -> str:
+    os.sched_setscheduler(int(pid), os.SCHED_BATCH, os.sched_param(0))
+    return pid
+
+
+def _checked(result: int) -> str:
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return str(result)
+
+
+def attach_memory(identity: str) -> str:
+    libc.shmat.restype = ctypes.c_long
+    return _checked(libc.shmat(int(identity), None, 0))
+
+
+def remove_memory(identity: str) -> str:
+    return _checked(libc.shmctl(int(identity), 0, None))
+
+
+def send_message(identity: str) -> str:
+    return _checked(libc.msgsnd(int(identity), struct.pack("l", 1) + b"escaped", 7, 0o4000))
+
+
+def remove_semaphores(identity: str) -> str:
+    return _checked(libc.semctl(int(identity), 0, 0))
+
+
+def remove_queue(name: str) -> str:
+    return _checked(libc.mq_unlink(name.encode()))
+
+
+def plant(path: str, target: str) -> str:
+    """Put a link in the place of what is there."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        os.rename(path, f"{path}-before")
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+    os.symlink(target, path)
     return path
 
 

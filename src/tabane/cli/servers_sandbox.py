@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -49,6 +50,11 @@ _name = click.argument("name", metavar="NAME", shell_complete=server_names)
     metavar="SECONDS",
     help=say("Stop recording after this time."),
 )
+@option(
+    "--accept-links",
+    is_flag=True,
+    help=say("Accept where the links in the paths of its sandbox lead now."),
+)
 @option("--write", is_flag=True, help=say("Write the proposed sandbox to the servers file."))
 @file_option
 @hub_options
@@ -59,16 +65,20 @@ def sandbox(
     preset: str | None,
     learn: bool,
     seconds: int | None,
+    accept_links: bool,
     write: bool,
     file: str | None,
 ) -> None:
     if preset is not None and learn:
         raise BadArguments(say("Use either --preset or --learn."), "preset")
+    if accept_links:
+        _accept_links(terminal, name, file)
     if (write or seconds) and not learn:
         raise BadArguments(say("--write and --seconds belong to --learn."), "learn")
     if learn:
         _learn(terminal, name, seconds, file, write=write)
     elif preset is not None:
+        _accept_links(terminal, name, file)
         _write(terminal, name, file, preset)
         done = {"name": name, "sandbox": preset}
         terminal.show(done, lambda: terminal.say(_written(name, preset)))
@@ -76,6 +86,15 @@ def sandbox(
         found = terminal.hub().call("show_server", {"name": name})
         result = {"name": name, "sandbox": found["sandbox"]}
         terminal.show(result, lambda: _print_cage(terminal, name, found["sandbox"]))
+
+
+def _accept_links(terminal: Terminal, name: str, file: str | None) -> None:
+    """Let the hub record where the paths of the sandbox lead now."""
+    from tabane.hub.cages import cages_of  # most commands need no cages
+
+    settings = ServersFile.found(terminal, file).settings
+    check_passphrase(terminal, settings.home)
+    cages_of(settings, os.environ)().accept_links(name)
 
 
 def _learn(terminal: Terminal, name: str, seconds: int | None, file: str | None, *, write: bool) -> None:

@@ -96,6 +96,10 @@ class ServerCages(Protocol):
         """Return the cage of a server for programs; None if it has none. Blocks."""
         ...
 
+    def pin(self, servers: Sequence[Server]) -> None:
+        """Record where the paths of sandboxes lead that a person has written. Blocks."""
+        ...
+
     def trace(self, server: Server) -> Path:
         """Let the next starts of a server be traced, without its cage. Return the file of the trace. Blocks.
 
@@ -203,7 +207,13 @@ class Gateway:
         self._catalogs.open(self.enabled())
         self.spawn(self._scan_known())
         self.health.start()
+        self._pin_paths(self.servers.values())
         self._follow_logins()
+
+    def _pin_paths(self, servers: Iterable[Server]) -> None:
+        caged = [server for server in servers if server.sandbox is not None]
+        if caged and self.cages is not None:
+            self.spawn(asyncio.to_thread(self.cages.pin, caged))
 
     def apply(self, servers: Sequence[Server]) -> None:
         """Apply another configuration. What did not change is not touched; calls in flight finish.
@@ -225,6 +235,7 @@ class Gateway:
             name for name in old.keys() | self.servers.keys() if old.get(name) != self.servers.get(name)
         ]
         found = [each for name in changed for each in (old.get(name), self.servers.get(name)) if each]
+        self._pin_paths(self.servers[name] for name in changed if name in self.servers)
         projects = {server.project for server in found}
         for kind, version in self._catalogs.versions.items():
             if version != versions[kind]:

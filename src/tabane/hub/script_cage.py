@@ -73,7 +73,7 @@ def cage_orders(interpreter: str, memory: int) -> dict[str, Any]:
         "landlock": _landlock() if linux else 0,
         "files": True,
         "hidden": [],
-        "reads": [os.fsencode(path) for path in (*_LIBRARIES, interpreter)],
+        "reads": [os.fsencode(os.path.realpath(path)) for path in (*_LIBRARIES, interpreter)],
         "writes": [],
         "devices": [b"/dev/null"],
         "listing": False,

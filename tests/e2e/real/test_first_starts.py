@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tabane.gateway.cages.mechanisms import find_mechanisms
 from tests.conftest import absent
 from tests.harness.first_start import NPX, FirstStart
 from tests.harness.npm_registry import NpmRegistry
@@ -144,3 +145,35 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+@pytest.mark.parametrize("way", ["bubblewrap", "landlock"])
+def test_what_a_package_runs_while_it_is_installed_stays_in_the_sandbox(way: str, tmp_path: Path) -> None:
+    if not (NPX / "npx").exists():
+        absent("npx (make node)")
+    found = find_mechanisms(os.environ)
+    if not (found.bubblewrap if way == "bubblewrap" else found.landlock >= 6):
+        pytest.skip(f"needs {way}")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for program in Path("/usr/bin").iterdir():
+        if program.name != "bwrap" or way == "bubblewrap":
+            (programs / program.name).symlink_to(program)
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "letter").write_text("private")
+    steal = f"echo ran >> ran.txt; cat {tmp_path}/documents/letter >> ran.txt; touch {tmp_path}/escaped; true"
+    with NpmRegistry(installs=steal) as registry:
+        first = FirstStart(tmp_path / "user", registry, PATH=os.pathsep.join([str(NPX), str(programs)]))
+        entry = {**registry.server, "sandbox": "files"}
+        (first.folder / "servers.json").write_text(json.dumps({"mcpServers": {"it": entry}}))
+        try:
+            tested = first.tabane("servers", "test", "it")
+            assert "count" in tested.stdout, tested.stderr
+            shown = first.tabane("servers", "sandbox", "it").stdout
+            assert ("bubblewrap" in shown) == (way == "bubblewrap")
+            assert "parts: 300" in first.tabane("tools", "call", "it__count").stdout
+        finally:
+            first.tabane("stop")
+        assert not (tmp_path / "escaped").exists()
+        [ran] = first.folder.rglob("ran.txt")
+        assert ran.read_text() == "ran\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.harness.caged_world import SECRET, CagedWorld, Way, caged_world, mechanisms_of
+from tabane.gateway.cages.cage import CageUnavailable
+from tabane.gateway.servers.sandbox_keys import sandbox
+from tabane.gateway.servers.server import Server
+from tests.harness.caged_world import ESCAPEE, SECRET, CagedWorld, Way, caged_world, mechanisms_of
 from tests.harness.child_processes import linux
 
 pytestmark = linux
@@ -38,6 +42,12 @@ ESCAPES = {
     "truncate a file outside": Escape("truncate", lambda w: (w.outside / "file",)),
     "remove a file outside": Escape("remove", lambda w: (w.outside / "file",)),
     "change permissions outside": Escape("chmod", lambda w: (w.outside / "file",), only=("bubblewrap",)),
+    "change permissions over a descriptor": Escape("chmod_open_file", lambda w: (w.outside / "file",)),
+    "change times outside": Escape("set_time", lambda w: (w.outside / "file",)),
+    "set an attribute outside": Escape("set_attribute", lambda w: (w.outside / "file",)),
+    "set flags of a file outside": Escape("set_flags", lambda w: (w.outside / "file",)),
+    "hold a file outside with a lease": Escape("take_lease", lambda w: (w.outside / "file",)),
+    "write over its own folder in /proc": Escape("write", lambda w: (f"/proc/self/root{w.outside}/new",)),
     "write through a symbolic link": Escape(
         "write_through_symlink", lambda w: (w.outside / "file", w.inside)
     ),
@@ -69,6 +79,25 @@ ESCAPES = {
     "trace another": Escape("system_call", lambda w: ("ptrace", 16, w.victim, 0, 0)),
     "read memory of another": Escape("system_call", lambda w: ("process_vm_readv", w.victim, 0, 0, 0, 0, 0)),
     "signal another": Escape("kill", lambda w: (w.victim,)),
+    "limit another": Escape("limit", lambda w: (w.victim,)),
+    "slow another down": Escape("slow_down", lambda w: (w.victim,)),
+    "pin another to a processor": Escape("pin_to_processor", lambda w: (w.victim,)),
+    "schedule another": Escape("reschedule", lambda w: (w.victim,)),
+    "slow the disk of another down": Escape("system_call", lambda w: ("ioprio_set", 1, w.victim, 3 << 13)),
+    "move the memory of another": Escape("system_call", lambda w: ("migrate_pages", w.victim, 0, 0, 0)),
+    "attach shared memory": Escape("attach_memory", lambda w: (w.shared.memory,)),
+    "remove shared memory": Escape("remove_memory", lambda w: (w.shared.memory,)),
+    "send a message to a queue of System V": Escape("send_message", lambda w: (w.shared.messages,)),
+    "remove semaphores": Escape("remove_semaphores", lambda w: (w.shared.semaphores,)),
+    "remove a message queue": Escape("remove_queue", lambda w: (w.shared.queue,)),
+    "write to another terminal": Escape("open_for_writing", lambda w: (w.shared.terminal,)),
+    "read from another terminal": Escape("open_for_reading", lambda w: (w.shared.terminal,)),
+    "read the log of the kernel": Escape("open_for_reading", lambda w: ("/dev/kmsg",), root=True),
+    "ask for the log of the kernel": Escape("system_call", lambda w: ("syslog", 10, 0, 0), root=True),
+    "change a setting of the kernel": Escape(
+        "open_for_writing", lambda w: ("/proc/sys/vm/swappiness",), root=True
+    ),
+    "change a device's setting": Escape("open_for_writing", lambda w: ("/sys/kernel/mm/ksm/run",), root=True),
     "a new user namespace": Escape("system_call", lambda w: ("unshare", 0x1000_0000)),
     "mount": Escape("system_call", lambda w: ("mount", 0, 0, 0, 0, 0), root=True),
     "io_uring": Escape("system_call", lambda w: ("io_uring_setup", 0, 0)),
@@ -156,6 +185,157 @@ def test_what_the_profile_allows_works_in_the_cage(
         }
     full = {"preset": "files", "write": [str(world.inside)], **profile}
     assert asyncio.run(world.attempt(way, full, name, *arguments)).startswith("done")
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A link that a server plants, and what it attempts once it is restarted, below the world's root.
+
+    ``first`` are the paths that it may change when it plants the link, ``then`` the members of its profile
+    after that. ``folders`` are there before.
+    """
+
+    link: str
+    target: str
+    attempt: tuple[str, ...]
+    then: dict[str, list[str]]
+    cwd: str = ""
+    first: tuple[str, ...] = ("inside",)
+    folders: tuple[str, ...] = ()
+
+
+KEY = "user/.ssh/id_ed25519"
+READ_KEY = ("read", KEY)
+
+PLANTED = {
+    "its working directory": Planted(
+        "inside/work", "user/.ssh", ("read", "inside/work/id_ed25519"), {"write": ["inside"]},
+        cwd="inside/work", folders=("inside/work",),
+    ),
+    "only its working directory is in the profile": Planted(
+        "inside/work", "user/.ssh", READ_KEY, {}, cwd="inside/work", folders=("inside/work",),
+    ),
+    "a writable folder in a writable one": Planted(
+        "inside/sub", "user/.ssh", READ_KEY, {"write": ["inside", "inside/sub"]}, folders=("inside/sub",),
+    ),
+    "that folder alone, which another server can reach": Planted(
+        "inside/sub", "user/.ssh", READ_KEY, {"write": ["inside/sub"]}, folders=("inside/sub",),
+    ),
+    "a folder that was never protected": Planted(
+        "inside/sub", "outside", ("append", "outside/file"), {"write": ["inside/sub"]},
+        folders=("inside/sub",),
+    ),
+    "above a folder that it may read": Planted(
+        "inside/a", "user", READ_KEY, {"read": ["inside/a/.ssh"]}, folders=("inside/a/.ssh",),
+    ),
+    "a writable file": Planted(
+        "inside/own", KEY, READ_KEY, {"write": ["inside", "inside/own"]},
+    ),
+    "a path that did not exist": Planted(
+        "inside/later", "outside", ("append", "outside/file"), {"write": ["inside", "inside/later"]},
+    ),
+    "its cache, which Tabane makes": Planted(
+        "tabane/cages/escapee/cache", "user/.ssh", ("read", "tabane/cages/escapee/cache/id_ed25519"),
+        {"write": ["inside"]},
+    ),
+    "its folder for temporary files": Planted(
+        "tabane/cages/escapee/tmp", "outside", ("read", "tabane/cages/escapee/tmp/other"), {},
+    ),
+    "a folder in its cache": Planted(
+        "tabane/cages/escapee/cache/uv", "outside", ("read", "tabane/cages/escapee/cache/uv/other"), {},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("known", [True, False], ids=["pinned", "never read before"])
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_link_that_a_server_plants_leads_it_nowhere(
+    name: str, known: bool, way: Way, world: CagedWorld
+) -> None:
+    needed(way)
+    planted = PLANTED[name]
+    if not known and planted.target == "outside" and planted.link.startswith("inside"):
+        pytest.skip("what is no protected path may be listed over a link that was there")
+    for folder in planted.folders:
+        (world.root / folder).mkdir(parents=True)
+    cwd = world.root / planted.cwd if planted.cwd else None
+    profile = {key: [str(world.root / path) for path in paths] for key, paths in planted.then.items()}
+    profiled = {"preset": "files", **profile}
+    if known:
+        server = Server(
+            name="escapee", command="x", sandbox=sandbox(profiled), cwd=str(cwd), cwd_given=bool(cwd)
+        )
+        world.cages(way).pin(server)
+    first = {"preset": "files", "write": [str(world.root / path) for path in planted.first]}
+    said = asyncio.run(
+        world.attempt(way, first, "plant", world.root / planted.link, world.root / planted.target)
+    )
+    assert said.startswith("done")
+    before = sorted(world.outside.iterdir()), (world.outside / "file").read_text()
+    attempt, path = planted.attempt
+    try:
+        said = asyncio.run(world.attempt(way, profiled, attempt, world.root / path, cwd=cwd))
+    except CageUnavailable:
+        said = "refused"
+    assert said.startswith("refused"), said
+    assert (sorted(world.outside.iterdir()), (world.outside / "file").read_text()) == before
+    assert os.listdir(world.user / ".ssh") == ["id_ed25519"]
+
+
+@pytest.mark.parametrize("way", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("hidden", ["user/.config/gcloud", "user/.local/share/keyrings"])
+def test_a_folder_with_something_hidden_cannot_be_moved_to_show_it(
+    hidden: str, way: Way, world: CagedWorld
+) -> None:
+    needed(way)
+    (world.root / hidden).mkdir(parents=True)
+    (world.root / hidden / "token").write_text("of the user")
+    above = (world.root / hidden).parent
+    profile = {"preset": "files", "write": [str(world.user)]}
+    asyncio.run(world.attempt(way, profile, "rename", above, world.user / "moved"))
+    assert (world.root / hidden / "token").exists()
+    said = asyncio.run(world.attempt(way, profile, "read", world.user / "moved" / "gcloud" / "token"))
+    assert said.startswith("refused")
+
+
+@pytest.mark.parametrize("way", ["bubblewrap", "landlock"])
+def test_a_link_that_the_person_put_there_works_and_one_put_later_can_be_accepted(
+    way: Way, world: CagedWorld
+) -> None:
+    needed(way)
+    link, other = world.root / "notes", world.root / "other"
+    other.mkdir()
+    link.symlink_to(world.inside)
+    profile = {"preset": "files", "write": [str(link)]}
+    assert asyncio.run(world.attempt(way, profile, "write", link / "new")).startswith("done")
+    link.unlink()
+    link.symlink_to(other)
+    with pytest.raises(CageUnavailable, match="--accept-links"):
+        asyncio.run(world.attempt(way, profile, "write", link / "new"))
+    world.cages(way).accept_links("escapee")
+    assert asyncio.run(world.attempt(way, profile, "write", link / "new")).startswith("done")
+    assert (other / "new").exists()
+
+
+@pytest.mark.parametrize("way", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("key", ["write", "read"])
+def test_a_link_that_is_put_between_check_and_start_is_not_followed(
+    key: str, way: Way, world: CagedWorld
+) -> None:
+    needed(way)
+    folder = world.inside / "sub"
+    folder.mkdir()
+
+    def swap() -> None:
+        folder.rmdir()
+        folder.symlink_to(world.user / ".ssh")
+
+    profile = {"preset": "files", key: [str(folder)]}
+    said, _, _ = asyncio.run(
+        world.run(way, profile, sys.executable, ESCAPEE, "read", str(folder / "id_ed25519"), meanwhile=swap)
+    )
+    assert not said.startswith("done")
 
 
 @pytest.mark.parametrize("way", ["bubblewrap", "landlock"])

@@ -16,10 +16,14 @@ Kind = Literal["read", "write", "empty folder", "empty file", "devices", "proces
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """What a process sees at a path: the same files to read or to write, nothing, or new ones of its own."""
+    """What a process sees at a path: the same files to read or to write, nothing, or new ones of its own.
+
+    ``source`` is the argument for a descriptor of the files; empty if the path names them.
+    """
 
     path: str
     kind: Kind
+    source: str = ""
 
 
 _OPTIONS = {
@@ -62,4 +66,6 @@ def _option(mount: Mount) -> list[str]:
     if mount.kind == "empty file":
         return ["--ro-bind", "/dev/null", mount.path]
     name, paths = _OPTIONS[mount.kind]
+    if mount.source:
+        return [f"{name}-fd", mount.source, mount.path]
     return [name, *[mount.path] * paths]

@@ -16,7 +16,7 @@ from tabane.gateway.cages import bubblewrap, landlock, sandbox_exec, seccomp
 from tabane.gateway.cages.bubblewrap import Mount
 from tabane.gateway.cages.limits import Limit
 from tabane.gateway.cages.mechanisms import CageMechanisms
-from tabane.gateway.cages.protected_paths import DEVICES, SYSTEM
+from tabane.gateway.cages.protected_paths import DEVICES, KERNEL, SYSTEM
 from tabane.gateway.servers.sandbox_keys import SandboxProfile
 from tabane.messages import Message, say
 
@@ -33,23 +33,34 @@ class CagePaths:
     """Paths that the cages of a hub share: real ones.
 
     ``own`` are Tabane's own files, which no cage shows. ``protected`` are those of the user that a cage shows
-    only if the profile lists them. ``tools`` are folders of runtimes. ``private`` is the folder of this
-    server's caches and temporary files, inside of ``own`` as an exception.
+    only if the profile lists them, under one of ``protected_names``: not over a link. ``tools`` are folders
+    of runtimes. ``private`` is the folder of this server's caches and temporary files, inside of ``own`` as
+    an exception.
     """
 
     own: tuple[str, ...]
     protected: tuple[str, ...]
     tools: tuple[str, ...]
     private: str
+    protected_names: tuple[str, ...] = ()
+
+    def names(self, path: str) -> bool:
+        """Return whether a path that the user wrote says by itself that it is a protected one."""
+        written = os.path.normpath(path)
+        return any(_within(written, each) for each in (*self.protected, *self.protected_names))
 
 
 @dataclass(frozen=True, slots=True)
 class CageFiles:
-    """Real paths that the server may read (None: all) and change, and those that are hidden from it."""
+    """Real paths that the server may read (None: all) and change, and those that are hidden from it.
+
+    ``listed`` are those among ``reads`` that the profile lists.
+    """
 
     reads: tuple[str, ...] | None
     writes: tuple[str, ...]
     hidden: tuple[str, ...]
+    listed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +75,11 @@ class Cage:
 def cage_files(profile: SandboxProfile, paths: CagePaths, programs: Iterable[str]) -> CageFiles:
     """Return the files of a cage. ``programs`` are folders that the command itself needs.
 
-    Raises CageUnavailable if a path is missing, or is one of Tabane's own.
+    Raises CageUnavailable if a path is missing, is one of Tabane's own, or leads to a protected one over a
+    link.
     """
-    writes = [_existing("write", path) for path in profile.writes]
-    listed = [_existing("read", path) for path in profile.reads or ()]
+    writes = [_existing("write", path, paths) for path in profile.writes]
+    listed = [_existing("read", path, paths) for path in profile.reads or ()]
     for path in (*writes, *listed):
         for own in paths.own:
             if _within(path, own):
@@ -86,21 +98,44 @@ def cage_files(profile: SandboxProfile, paths: CagePaths, programs: Iterable[str
         usual = [path for path in (*SYSTEM, *paths.tools, *programs) if os.path.exists(path)]
         reads = tuple(dict.fromkeys((*usual, *listed)))
     return CageFiles(
-        reads, (*writes, paths.private), tuple(dict.fromkeys(p for p in hidden if os.path.lexists(p)))
+        reads,
+        (*_outermost(writes), paths.private),
+        tuple(dict.fromkeys(p for p in hidden if os.path.lexists(p))),
+        tuple(path for path in dict.fromkeys(listed) if path != "/"),
     )
 
 
-def _existing(kind: str, path: str) -> str:
+def _outermost(paths: Sequence[str]) -> list[str]:
+    """Return the paths that are not in another one of them: what is in a writable folder needs no rule.
+
+    The server can put a link where such an inner path is.
+    """
+    found = dict.fromkeys(paths)
+    return [path for path in found if not any(_within(path, each) for each in found if each != path)]
+
+
+def _existing(kind: str, path: str, paths: CagePaths) -> str:
     real = os.path.realpath(path)
-    if os.path.lexists(real):
-        return real
-    raise CageUnavailable(
-        say(
-            'The path {path} in "{kind}" of the sandbox does not exist. Create it, or fix the servers file.',
-            path=path,
-            kind=kind,
+    if not os.path.lexists(real):
+        raise CageUnavailable(
+            say(
+                'The path {path} in "{kind}" of the sandbox does not exist. Create it, or fix the servers '
+                "file.",
+                path=path,
+                kind=kind,
+            )
         )
-    )
+    if any(_within(real, each) for each in paths.protected) and not paths.names(path):
+        raise CageUnavailable(
+            say(
+                'The path {path} in "{kind}" of the sandbox is a link to {real}, which holds credentials. '
+                "The server is not started. If it may use them, list {real} itself.",
+                path=path,
+                kind=kind,
+                real=real,
+            )
+        )
+    return real
 
 
 def _within(path: str, folder: str) -> bool:
@@ -150,8 +185,13 @@ def caged(
     limits: Sequence[Limit],
     groups: Sequence[str],
     proxy: Sequence[str],
+    *,
+    installs: bool = False,
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return the command in its cage, and what the keeper is told of it. ``proxy`` is the proxy's command."""
+    """Return the command in its cage, and what the keeper is told of it. ``proxy`` is the proxy's command.
+
+    ``installs``: it writes programs, so that it has to change permissions.
+    """
     orders: dict[str, Any] = {
         "limits": [tuple(limit) for limit in limits],
         "groups": list(groups),
@@ -159,6 +199,7 @@ def caged(
         "landlock": 0,
         "seccomp": b"",
         "handed": False,
+        "pinned": [],
     }
     if mechanisms.sandbox_exec:
         rules = sandbox_exec.profile(files.writes, files.reads, files.hidden, network=profile.network == "on")
@@ -169,30 +210,43 @@ def caged(
     # In an empty network of its own, a server may use sockets among its own processes.
     network = wrapped or profile.network != "off"
     allowed = seccomp.families(network, profile.sockets)
-    orders["seccomp"] = seccomp.program(seccomp.MACHINES[mechanisms.machine], allowed)
+    machine = seccomp.MACHINES[mechanisms.machine]
+    orders["seccomp"] = seccomp.program(machine, allowed, alone=not wrapped, modes=installs)
     orders["landlock"] = mechanisms.landlock
     orders |= _landlock_orders(files, restricts=not wrapped)
     if not wrapped:
         return list(argv), orders
     orders["handed"] = True
     shared = profile.network != "off"  # for hosts, the empty network is there already
-    command = bubblewrap.command(mechanisms.bubblewrap, mounts(files), argv, network=shared, filtered=True)
+    pinned = [path for path in (*files.writes, *files.listed) if os.path.lexists(path)]
+    orders["pinned"] = [os.fsencode(path) for path in pinned]
+    places = {path: f"{{path {index}}}" for index, path in enumerate(pinned)}
+    found = mounts(files, places if mechanisms.descriptors else {}, root=mechanisms.root)
+    command = bubblewrap.command(mechanisms.bubblewrap, found, argv, network=shared, filtered=True)
     return command, orders
 
 
 def _landlock_orders(files: CageFiles, *, restricts: bool) -> dict[str, Any]:
     return {
         "files": restricts,
-        "hidden": [os.fsencode(path) for path in files.hidden],
-        "reads": [os.fsencode(path) for path in files.reads or ("/",)] + [b"/proc"],
+        "hidden": [os.fsencode(path) for path in files.hidden] + [b"/dev"],
+        "reads": [os.fsencode(path) for path in _real_paths(files.reads or ("/",))] + [b"/proc"],
         "writes": [os.fsencode(path) for path in files.writes],
         "devices": [os.fsencode(path) for path in DEVICES],
         "listing": files.reads is None,
     }
 
 
-def mounts(files: CageFiles) -> list[Mount]:
-    """Return what bubblewrap mounts for these files."""
+def _real_paths(paths: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(os.path.realpath(path) for path in paths))
+
+
+def mounts(files: CageFiles, places: Mapping[str, str], *, root: bool) -> list[Mount]:
+    """Return what bubblewrap mounts for these files. ``places`` are arguments for descriptors, by path.
+
+    ``root``: the server runs as root, who owns the settings of the kernel. A folder between a writable one
+    and a hidden path in it is mounted too, because a mounted folder cannot be moved away with what it hides.
+    """
     found = [Mount(path, "read") for path in (files.reads if files.reads is not None else ("/",))]
     visible = files.reads if files.reads is not None else ("/",)
     found += [
@@ -200,8 +254,26 @@ def mounts(files: CageFiles) -> list[Mount]:
         for path in files.hidden
         if any(_within(path, root) for root in (*visible, *files.writes))
     ]
+    found += [
+        Mount(parent, "write")
+        for path in files.hidden
+        for writable in files.writes
+        if _within(path, writable)
+        for parent in _between(writable, path)
+    ]
     found += [Mount(path, "write") for path in files.writes]
-    return [*found, Mount("/dev", "devices"), Mount("/proc", "processes")]
+    found = [
+        Mount(each.path, each.kind, places.get(each.path, "") if each.kind in ("read", "write") else "")
+        for each in found
+    ]
+    kernel = [Mount(path, "read") for path in KERNEL if root and os.path.exists(path)]
+    return [*found, Mount("/dev", "devices"), Mount("/proc", "processes"), *kernel]
+
+
+def _between(folder: str, path: str) -> list[str]:
+    """Return the folders between a folder and a path in it, outermost first."""
+    parents = [str(parent) for parent in Path(path).parents]
+    return [parent for parent in reversed(parents) if parent != folder and _within(parent, folder)]
 
 
 def uncovered(profile: SandboxProfile, mechanisms: CageMechanisms) -> list[Message]:
@@ -214,7 +286,8 @@ def uncovered(profile: SandboxProfile, mechanisms: CageMechanisms) -> list[Messa
         found.append(
             say(
                 "Without bubblewrap ({why}), it sees the command lines of other processes and the names of "
-                "protected files, and may change permissions and times of files that are not its own.",
+                "protected files. It can use no terminal and no shared memory of System V, and when it "
+                "changes permissions or times of files, that has no effect.",
                 why=why,
             )
         )

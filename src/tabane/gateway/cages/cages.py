@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import count
@@ -28,7 +29,8 @@ from tabane.gateway.cages.cage import (
 from tabane.gateway.cages.containers import PROGRAMS, container_arguments, find_engine
 from tabane.gateway.cages.limits import ControlGroups, GroupFiles, process_limits, running_processes
 from tabane.gateway.cages.mechanisms import CageMechanisms, find_mechanisms
-from tabane.gateway.cages.protected_paths import protected_paths, tool_folders
+from tabane.gateway.cages.pinned_paths import PinnedPaths
+from tabane.gateway.cages.protected_paths import command_sockets, protected_paths, tool_folders
 from tabane.gateway.servers.sandbox_keys import SandboxProfile
 from tabane.gateway.servers.server import Server
 from tabane.messages import Message, say
@@ -55,12 +57,16 @@ A cache that is shared with other servers would be a way out: what is changed th
 
 @dataclass(frozen=True)
 class CagedStart:
-    """A start in a cage: the command, its environment, what the keeper is told, and its control groups."""
+    """A start in a cage: the command, its environment, what the keeper is told, and its control groups.
+
+    ``cwd`` is the working directory of a download.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     orders: dict[str, Any] = field(repr=False)
     groups: tuple[GroupFiles, ...] = ()
+    cwd: str | None = None
 
 
 class Cages:
@@ -84,6 +90,11 @@ class Cages:
         self._proxy, self._given = proxy, mechanisms
         self._groups = groups or ControlGroups()
         self._numbers = count(1)
+        self._pinned = PinnedPaths()
+
+    @property
+    def _home_of_user(self) -> str:
+        return self._environment.get("HOME") or os.path.expanduser("~")
 
     @cached_property
     def mechanisms(self) -> CageMechanisms:
@@ -93,7 +104,8 @@ class Cages:
     def dressed(self, server: Server) -> Server:
         """Return the server as its package is downloaded and it is started: with caches of its own.
 
-        A server with an image becomes the command that runs its container. Raises CageUnavailable.
+        A server with an image becomes the command that runs its container. Blocks for that one. Raises
+        CageUnavailable.
         """
         if server.image:
             return self._contained(server)
@@ -101,6 +113,8 @@ class Cages:
             return server
         private = self.private_folder(server.name)
         caches = {name: str(private / path) for name, path in _CACHES.items()}
+        if not os.path.isdir(os.path.join(self._home_of_user, ".local/share/uv/python")):
+            caches["UV_PYTHON_INSTALL_DIR"] = str(private / "cache/uv-python")
         return structs.replace(server, env={**caches, **server.env})
 
     def private_folder(self, name: str) -> Path:
@@ -119,14 +133,41 @@ class Cages:
         return file
 
     def _make_folders(self, private: Path) -> None:
+        os.makedirs(private, mode=0o700, exist_ok=True)
         for name in dict.fromkeys(_CACHES.values()):
-            os.makedirs(private / name, mode=0o700, exist_ok=True)
+            _make_inside(private, name)
+
+    def pin(self, server: Server) -> None:
+        """Record where the paths of a server's sandbox lead, unless that was done before. Blocks."""
+        self._pinned.pin(self._record(server.name), self._written(server, server.sandbox))
+
+    def accept_links(self, name: str) -> None:
+        """Forget where the paths of a server's sandbox led: where they lead now counts. Blocks."""
+        self._record(name).unlink(missing_ok=True)
+
+    def _record(self, name: str) -> Path:
+        private = self.private_folder(name)
+        return private.with_name(f"@{private.name}.json")  # no folder of a server has an @
+
+    def _written(self, server: Server, profile: SandboxProfile | None) -> list[str]:
+        """Return the paths that a person wrote for a sandbox, its working directory among them."""
+        if profile is None:
+            return []
+        cwd = [server.cwd] if server.cwd_given and server.cwd and not server.image else []
+        paths = [*self._wide(server, profile).writes, *(profile.reads or ()), *cwd]
+        return [path for path in dict.fromkeys(paths) if os.path.isabs(path)]
 
     def build(self, server: Server, profile: SandboxProfile, env: Mapping[str, str]) -> CagedStart:
         """Return how to start a dressed server in its cage. Blocks. Raises CageUnavailable.
 
         The groups have to be removed with :meth:`remove` when nothing of the server is left.
         """
+        self._pinned.require(server.name, self._record(server.name), self._written(server, profile))
+        return self._build(server, profile, env)
+
+    def _build(
+        self, server: Server, profile: SandboxProfile, env: Mapping[str, str], *, installs: bool = False
+    ) -> CagedStart:
         require(profile, self.mechanisms)
         if os.path.basename(server.command) in PROGRAMS:
             raise CageUnavailable(
@@ -144,8 +185,23 @@ class Cages:
         limits = process_limits(profile, grouped=groups is not None, running=self._running(profile, groups))
         members = [group.members for group in groups or ()]
         proxy = [*self._proxy, *profile.hosts]
-        command, orders = caged(profile, self.mechanisms, files, argv, limits, members, proxy)
+        command, orders = caged(
+            profile, self.mechanisms, files, argv, limits, members, proxy, installs=installs
+        )
         return CagedStart(tuple(command), self._with_proxy(profile, env), orders, tuple(groups or ()))
+
+    def build_download(self, server: Server, command: Sequence[str], env: Mapping[str, str]) -> CagedStart:
+        """Return how to run a command that downloads what a server runs: with every network.
+
+        It changes the caches of the server alone. It reads its own programs, what registries need, and the
+        working directory if the package is in there. Blocks. Raises CageUnavailable.
+        """
+        reads, cwd = _registry_files(env), str(self.private_folder(server.name))
+        if server.cwd and any(word.startswith((".", "file:")) for word in command):
+            reads, cwd = [*reads, server.cwd], server.cwd
+        profile = SandboxProfile(preset="network", network="on", reads=tuple(reads))
+        step = structs.replace(server, command=command[0], args=tuple(command[1:]), cwd_given=False)
+        return replace(self._build(step, profile, env, installs=True), cwd=cwd)
 
     def remove(self, groups: Sequence[GroupFiles]) -> None:
         """Remove the control groups of a server that has ended. Blocks."""
@@ -161,7 +217,8 @@ class Cages:
         profile = server.sandbox or SandboxProfile(network="on")
         found = _shown(profile) | {"image": server.image or None}
         if server.image:
-            return found | {"mechanism": ["container"], "uncovered": [], "problem": self.container_problem()}
+            problem = self.container_problem() or self._link_problem(server, profile)
+            return found | {"mechanism": ["container"], "uncovered": [], "problem": problem}
         return found | {
             "mechanism": _names(self.mechanisms, profile),
             "uncovered": uncovered(profile, self.mechanisms),
@@ -176,7 +233,10 @@ class Cages:
                 cage_files(self._wide(server, profile), self._paths(server.name, limited=limited), ())
         except CageUnavailable as error:
             return error.message
-        return None
+        return self._link_problem(server, profile)
+
+    def _link_problem(self, server: Server, profile: SandboxProfile) -> Message | None:
+        return self._pinned.problem(server.name, self._record(server.name), self._written(server, profile))
 
     def container_problem(self) -> Message | None:
         """Return why containers cannot be run here; None if they can."""
@@ -191,6 +251,12 @@ class Cages:
         command = [*([server.command] if server.command else ()), *server.args]
         cwd = server.cwd if server.cwd_given else None
         profile = None if server.sandbox is None else self._wide(server, server.sandbox)
+        if profile is not None:
+            self._pinned.require(server.name, self._record(server.name), self._written(server, profile))
+            there = tuple(path for path in profile.writes if os.path.exists(path))
+            read = tuple(path for path in profile.reads or () if os.path.exists(path))
+            real = structs.replace(profile, writes=there, reads=read)
+            cage_files(real, self._paths(server.name, limited=False), ())  # may refuse a path
         args = container_arguments(server.image, command, sorted(server.env), cwd, profile)
         return structs.replace(server, command=engine, args=tuple(args), cwd=None, image="", sandbox=None)
 
@@ -211,11 +277,12 @@ class Cages:
 
     def _paths(self, name: str, *, limited: bool) -> CagePaths:
         """Return the paths for a server whose reads are ``limited``, or not."""
-        home = self._environment.get("HOME") or os.path.expanduser("~")
+        home = self._home_of_user
         own = [self._home, *self._own_files, *(Path(f"{path}.bak") for path in self._own_files)]
         return CagePaths(
             own=tuple(dict.fromkeys(os.path.realpath(path) for path in own)),
-            protected=_real(protected_paths(home)),
+            protected=_real([*protected_paths(home), *command_sockets(os.getuid())]),
+            protected_names=tuple(protected_paths(home)),
             tools=_real(tool_folders(home)) if limited else (),
             private=os.path.realpath(self.private_folder(name)),
         )
@@ -250,6 +317,30 @@ class Cages:
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ftp_proxy")
 
 
+def _make_inside(folder: Path, name: str) -> None:
+    """Make a folder in one that a server can change, which may have put a link in its place."""
+    above = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        for part in name.split("/"):
+            inner = _opened_folder(part, above)
+            os.close(above)
+            above = inner
+    finally:
+        os.close(above)
+
+
+def _opened_folder(name: str, above: int) -> int:
+    """Return a folder, made if it is missing. What is no folder is removed."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=above)
+    try:
+        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+    except OSError:
+        os.unlink(name, dir_fd=above)
+        os.mkdir(name, 0o700, dir_fd=above)
+        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+
+
 def _real(paths: Iterable[str]) -> tuple[str, ...]:
     """Return the real paths of those that exist."""
     return tuple(os.path.realpath(path) for path in paths if os.path.lexists(path))
@@ -267,6 +358,28 @@ def _program_paths(server: Server, env: Mapping[str, str]) -> list[str]:
             found.append(parent if whole else path)
     found += [arg for arg in server.args if arg.startswith("/") and os.path.exists(arg) and arg != "/"]
     return [os.path.realpath(path) for path in found] + found
+
+
+_REGISTRY_FILES = (
+    *(".npmrc", ".yarnrc.yml", ".netrc", ".config/uv", ".config/pip", ".pip", ".config/npm", ".bunfig.toml"),
+    *(".config/deno", ".gitconfig", ".config/git", ".git-credentials"),
+)
+"""Settings of package managers, in the user's home folder."""
+
+
+_REGISTRY_VARIABLES = (
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    *("NPM_CONFIG_USERCONFIG", "NPM_CONFIG_CAFILE", "UV_CONFIG_FILE", "PIP_CONFIG_FILE", "NETRC"),
+)
+
+
+def _registry_files(env: Mapping[str, str]) -> list[str]:
+    """Return the files of package managers' settings, those that variables name, and the folders of PATH."""
+    home = env.get("HOME") or os.path.expanduser("~")
+    found = [os.path.join(home, name) for name in _REGISTRY_FILES]
+    found += [value for name, value in env.items() if name.upper() in _REGISTRY_VARIABLES]
+    found += [folder for folder in env.get("PATH", "").split(os.pathsep) if folder != "/"]
+    return [path for path in dict.fromkeys(found) if os.path.isabs(path) and os.path.exists(path)]
 
 
 def _shown(profile: SandboxProfile) -> dict[str, Any]:

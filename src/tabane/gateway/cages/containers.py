@@ -1,10 +1,11 @@
 """Servers in containers: the command of docker or podman that runs the image of a server.
 
-Everything here is pure, apart from the search of the program along PATH.
+Everything here is pure, apart from the search of the program along PATH, and where paths lead.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from shutil import which
 
@@ -65,7 +66,7 @@ def _limits(profile: SandboxProfile) -> list[str]:
     if profile.cpu:
         options += ["--ulimit", f"cpu={profile.cpu}"]
     for path in profile.reads or ():
-        options += ["--volume", f"{path}:{path}:ro"]
+        options += ["--volume", f"{os.path.realpath(path)}:{path}:ro"]
     for path in profile.writes:
-        options += ["--volume", f"{path}:{path}"]
+        options += ["--volume", f"{os.path.realpath(path)}:{path}"]
     return options

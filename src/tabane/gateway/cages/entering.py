@@ -9,7 +9,10 @@ A cage is a dictionary of plain values, because it comes in a frame from the hub
 - ``privileges``: whether it gives up capabilities, and the possibility to get any (Linux).
 - ``landlock``: the version to use, 0 for none; ``files``: whether it has rules for files; ``hidden``:
   protected paths; ``reads``, ``writes`` and ``devices``: paths that may be read, changed and written to;
-  ``listing``: names of files may be listed everywhere.
+  ``listing``: names of files may be listed everywhere. All of them are real paths, and a link that has come
+  into one meanwhile is an error.
+- ``pinned``: real paths that are opened, each for the arguments ``{path N}`` of the command, where N is its
+  place in the list.
 - ``seccomp``: the filter of system calls. ``handed``: whether the command loads the filter itself, from the
   descriptor whose number replaces :data:`FILTER` in its arguments.
 
@@ -26,7 +29,7 @@ from tabane.gateway.cages.system_errors import failed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 FILTER = b"{filter}"
@@ -56,6 +59,7 @@ def enter(cage: dict[str, Any], argv: list[bytes], env: dict[bytes, bytes]) -> l
         _in_part("privileges", _give_up_privileges, library, cage["handed"])
     if cage["landlock"]:
         _in_part("landlock", _restrict_files, library, cage)
+    argv = _in_part("files", _open_pinned, library, cage.get("pinned", ()), argv)
     if cage["handed"]:
         argv = _in_part("seccomp", _hand_over, cage["seccomp"], argv)
     elif cage["seccomp"]:
@@ -111,6 +115,18 @@ def _restrict_files(library: ctypes.CDLL, cage: dict[str, Any]) -> None:
         for path in cage["devices"]:
             rules.allow(path, landlock.READ_FILE | landlock.WRITE_FILE | landlock.IOCTL_DEV)
     rules.restrict()
+
+
+def _open_pinned(library: ctypes.CDLL, paths: Sequence[bytes], argv: list[bytes]) -> list[bytes]:
+    """Return the command with descriptors of what is at these paths now. One that is not used is closed."""
+    for index, path in enumerate(paths):
+        opened = landlock.open_real(library.syscall, failed, path, 0)
+        place = b"{path %d}" % index
+        if place in argv:
+            argv = [b"%d" % opened if part == place else part for part in argv]
+        else:
+            os.close(opened)
+    return argv
 
 
 class _Program(ctypes.Structure):

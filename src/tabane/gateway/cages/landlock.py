@@ -8,6 +8,7 @@ Numbers: Linux, include/uapi/linux/landlock.h.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+_OPEN, _HERE, _NO_LINKS = 437, -100, 0x04
 _VERSION, _PATH_BENEATH = 1, 1
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -73,6 +75,15 @@ def around(folder: bytes, hidden: Collection[bytes]) -> Iterator[bytes]:
             yield from around(path, hidden)
 
 
+def open_real(syscall: Callable[..., int], failed: Callable[[], OSError], path: bytes, flags: int) -> int:
+    """Return a descriptor of what is at a path (openat2). Raises OSError, ELOOP if a link is in the path."""
+    how = b"".join(field.to_bytes(8, "little") for field in (os.O_PATH | flags, 0, _NO_LINKS))
+    opened = syscall(_OPEN, _HERE, path, how, len(how))
+    if opened < 0:
+        raise failed()
+    return opened
+
+
 class Ruleset:
     """A ruleset that is being made. Raises OSError where the kernel refuses."""
 
@@ -95,13 +106,18 @@ class Ruleset:
             raise self._failed()
 
     def allow(self, path: bytes, rights: int) -> None:
-        """Grant rights at a path and below. One that does not exist or may not be opened is left out."""
+        """Grant rights at a path and below. One that does not exist or may not be opened is left out.
+
+        The path is a real one: a link that has come into it meanwhile raises OSError.
+        """
         self._count += 1
         if self._count > MOST_RULES:
             raise OSError(7, "", "rules")
         try:
-            opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        except OSError:
+            opened = open_real(self._syscall, self._failed, path, os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise
             return
         try:
             rights &= handled(self._version)

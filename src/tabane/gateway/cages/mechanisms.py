@@ -26,12 +26,14 @@ class CageMechanisms:
     """Mechanisms of a system. ``landlock`` is its version, 0 for none.
 
     ``bubblewrap`` is the path of a bubblewrap that works, and ``no_bubblewrap`` why there is none.
+    ``descriptors``: it mounts what a descriptor is open for (0.8 with fixes, 0.10 and later).
     ``machine`` is the processor's name for which system calls can be filtered; empty if there is no filter.
     ``sandbox_exec`` is the path of that program of macOS. ``root``: the hub runs as root.
     """
 
     landlock: int = 0
     bubblewrap: str = ""
+    descriptors: bool = False
     no_bubblewrap: Message | None = None
     machine: str = ""
     sandbox_exec: str = ""
@@ -56,6 +58,7 @@ def find_mechanisms(environment: Mapping[str, str]) -> CageMechanisms:
     return CageMechanisms(
         landlock=_landlock(),
         bubblewrap=program,
+        descriptors=bool(program) and _takes_descriptors(program),
         no_bubblewrap=why,
         machine=machine if machine in MACHINES else "",
         root=os.geteuid() == 0,
@@ -66,6 +69,14 @@ def _landlock() -> int:
     import ctypes  # a hub without cages does not need it
 
     return landlock.abi(ctypes.CDLL(None, use_errno=True).syscall)
+
+
+def _takes_descriptors(program: str) -> bool:
+    try:
+        done = subprocess.run([program, "--help"], capture_output=True, timeout=PATIENCE, env={}, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return b"--ro-bind-fd" in done.stdout + done.stderr
 
 
 def find_bubblewrap(environment: Mapping[str, str]) -> tuple[str, Message | None]:

@@ -50,11 +50,31 @@ SYSTEM = (
 )
 """Folders of the system that every program may read, also if its reads are limited."""
 
-DEVICES = (
-    *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx"),
-    "/dev/pts",
+DEVICES = (*("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"),)
+"""Devices that hold nothing of anybody. Terminals do: other programs of the user have them open."""
+
+KERNEL = (
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+    "/proc/irq",
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/acpi",
+    "/proc/mtrr",
 )
-"""Devices that hold nothing of anybody."""
+"""Settings of the kernel in /proc, which root owns."""
+
+
+def command_sockets(user: int) -> list[str]:
+    """Return sockets whose programs run any command for everybody who connects."""
+    system = ("docker.sock", "containerd", "podman", "crio", "dbus", "systemd/private", "snapd.socket", "lxd")
+    own = ("bus", "systemd", "docker.sock", "podman", "containerd-rootless", "i3", "sway-ipc.sock")
+    return [
+        *(os.path.join("/run", name) for name in system),
+        *(os.path.join(f"/run/user/{user}", name) for name in own),
+        *("/run/libvirt", "/run/incus", "/var/lib/lxd/unix.socket", "/var/lib/incus/unix.socket"),
+        "/tmp/.X11-unix",
+    ]
 
 
 def tool_folders(home: str) -> list[str]:

@@ -23,6 +23,10 @@ _NAMESPACES = 0x7E02_0000 | 0x80
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME."""
 
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_FILE_FLAGS = (0x4008_6602, 0x4004_6602, 0x401C_5820, 0x4008_7602, 0x4004_7602)
+"""FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR and FS_IOC_SETVERSION, for which a file may be open for reading only."""
+_SET_LEASE = 1_024
+_PRIORITY_OF_USER = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,10 @@ _NEW = {
     "mount_setattr": 442,
     "quotactl_fd": 443,
     "open_tree_attr": 467,
+    "setxattrat": 463,
+    "removexattrat": 466,
+    "fchmodat2": 452,
+    "file_setattr": 469,
 }
 
 MACHINES: Mapping[str, ProcessorCalls] = {
@@ -93,6 +101,47 @@ MACHINES: Mapping[str, ProcessorCalls] = {
             "kexec_file_load": 320,
             "bpf": 321,
             "userfaultfd": 323,
+            "syslog": 103,
+            "fcntl": 72,
+            "chmod": 90,
+            "fchmod": 91,
+            "fchmodat": 268,
+            "utime": 132,
+            "utimes": 235,
+            "futimesat": 261,
+            "utimensat": 280,
+            "chown": 92,
+            "fchown": 93,
+            "lchown": 94,
+            "fchownat": 260,
+            "setxattr": 188,
+            "lsetxattr": 189,
+            "fsetxattr": 190,
+            "removexattr": 197,
+            "lremovexattr": 198,
+            "fremovexattr": 199,
+            "prlimit64": 302,
+            "setpriority": 141,
+            "ioprio_set": 251,
+            "migrate_pages": 256,
+            "sched_setparam": 142,
+            "sched_setscheduler": 144,
+            "sched_setaffinity": 203,
+            "sched_setattr": 314,
+            "move_pages": 279,
+            "shmget": 29,
+            "shmat": 30,
+            "shmctl": 31,
+            "semget": 64,
+            "semop": 65,
+            "semctl": 66,
+            "semtimedop": 220,
+            "msgget": 68,
+            "msgsnd": 69,
+            "msgrcv": 70,
+            "msgctl": 71,
+            "mq_open": 240,
+            "mq_unlink": 241,
             **_NEW,
         },
     ),
@@ -135,12 +184,70 @@ MACHINES: Mapping[str, ProcessorCalls] = {
             "bpf": 280,
             "userfaultfd": 282,
             "kexec_file_load": 294,
+            "syslog": 116,
+            "fcntl": 25,
+            "fchmod": 52,
+            "fchmodat": 53,
+            "utimensat": 88,
+            "fchownat": 54,
+            "fchown": 55,
+            "setxattr": 5,
+            "lsetxattr": 6,
+            "fsetxattr": 7,
+            "removexattr": 14,
+            "lremovexattr": 15,
+            "fremovexattr": 16,
+            "prlimit64": 261,
+            "setpriority": 140,
+            "ioprio_set": 30,
+            "migrate_pages": 238,
+            "sched_setparam": 118,
+            "sched_setscheduler": 119,
+            "sched_setaffinity": 122,
+            "sched_setattr": 274,
+            "move_pages": 239,
+            "shmget": 194,
+            "shmat": 196,
+            "shmctl": 195,
+            "semget": 190,
+            "semop": 193,
+            "semctl": 191,
+            "semtimedop": 192,
+            "msgget": 186,
+            "msgsnd": 189,
+            "msgrcv": 188,
+            "msgctl": 187,
+            "mq_open": 180,
+            "mq_unlink": 181,
             **_NEW,
         },
     ),
 }
 
-_SPECIAL = ("ioctl", "socket", "clone", "clone3", "personality")
+_SPECIAL = ("ioctl", "socket", "clone", "clone3", "personality", "fcntl")
+
+_CHANGES = ("chmod", "fchmod", "fchmodat", "fchmodat2", "utime", "utimes", "futimesat", "utimensat")
+"""Calls that change permissions and times of every file of the user, also one that may only be read."""
+
+_OWNERS = (
+    *("chown", "fchown", "lchown", "fchownat", "file_setattr"),
+    *("setxattr", "lsetxattr", "fsetxattr", "setxattrat"),
+    *("removexattr", "lremovexattr", "fremovexattr", "removexattrat"),
+)
+_OTHERS = (
+    *("prlimit64", "sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr"),
+    *("migrate_pages", "move_pages"),
+)
+"""Calls whose first argument is a process; 0 is the one that calls."""
+
+_OBJECTS = (
+    *("shmget", "shmat", "shmctl", "semget", "semop", "semctl", "semtimedop"),
+    *("msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"),
+)
+"""Calls about objects that all programs of a user share, without a file."""
+
+_ALONE = (*_CHANGES, *_OWNERS, *_OTHERS, *_OBJECTS, "setpriority", "ioprio_set")
+"""Calls that are limited where no namespaces separate a server from the user's other programs."""
 
 
 def families(network: bool, sockets: bool) -> tuple[int, ...]:
@@ -148,8 +255,14 @@ def families(network: bool, sockets: bool) -> tuple[int, ...]:
     return (*((UNIX,) if sockets else ()), *((INET, INET6, NETLINK) if network else ()))
 
 
-def program(machine: ProcessorCalls, allowed: Iterable[int]) -> bytes:
+def program(
+    machine: ProcessorCalls, allowed: Iterable[int], *, alone: bool = True, modes: bool = False
+) -> bytes:
     """Return the filter, in which sockets of the ``allowed`` families may be created, and no others.
+
+    ``alone``: no namespaces separate the process from the user's other programs and files. Then it cannot
+    limit other processes, nor use shared objects of System V, and a change of permissions or times has no
+    effect, unless ``modes``: programs that copy files expect no error there.
 
     A netlink socket may only be one about routes (protocol 0). Calls of another architecture than the
     machine's own are refused, because their numbers mean something else.
@@ -159,14 +272,36 @@ def program(machine: ProcessorCalls, allowed: Iterable[int]) -> bytes:
     code += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _REFUSE | _ENOSYS)]
     code += _on(calls["clone3"], [(_RETURN, 0, 0, _REFUSE | _ENOSYS)])
     code += _on(calls["clone"], [*_argument(0), (_ANY_BIT, 0, 1, _NAMESPACES), _no(_EPERM), _yes()])
-    code += _on(calls["ioctl"], [*_argument(1), *_refusing((_TIOCSTI, _TIOCLINUX)), _yes()])
+    requests = (_TIOCSTI, _TIOCLINUX, *(_FILE_FLAGS if alone else ()))
+    code += _on(calls["ioctl"], [*_argument(1), *_refusing(requests), _yes()])
+    code += _on(calls["fcntl"], [*_argument(1), *_refusing((_SET_LEASE,)), _yes()])
     code += _on(calls["socket"], _sockets(sorted(set(allowed))))
-    for name in sorted(calls.keys() - set(_SPECIAL)):
+    if alone:
+        code += _limited(calls, () if modes else _CHANGES)
+    for name in sorted(calls.keys() - {*_SPECIAL, *_ALONE}):
         code += _on(calls[name], [_no(_EPERM)])
     return b"".join(struct.pack("=HBBI", *step) for step in [*code, _yes()])
 
 
 Step = tuple[int, int, int, int]
+
+
+def _limited(calls: Mapping[str, int], changes: Iterable[str]) -> list[Step]:
+    """Return what limits the calls about other processes, shared objects and files of the user."""
+    own = [(_EQUAL, 0, 1, 0), _yes(), _no(_EPERM)]
+    user = [*_argument(0), (_EQUAL, 0, 1, _PRIORITY_OF_USER), _no(_EPERM), *_argument(1), *own]
+    code: list[Step] = []
+    for names, then in (
+        (changes, [_no(0)]),
+        ((*_OWNERS, *_OBJECTS), [_no(_EPERM)]),
+        (_OTHERS, [*_argument(0), *own]),
+        (("setpriority",), user),
+        (("ioprio_set",), [*_argument(1), *own]),
+    ):
+        for name in names:
+            if name in calls:
+                code += _on(calls[name], then)
+    return code
 
 
 def _sockets(allowed: list[int]) -> list[Step]:

@@ -25,6 +25,7 @@ from tabane.gateway.servers.server import Server
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
+    from tabane.gateway.cages.cages import CagedStart
     from tabane.gateway.launchers.download_journal import DownloadJournal
     from tabane.gateway.launchers.kept_package import KeptPackage
 
@@ -116,7 +117,8 @@ class PackageDownloads:
     """Downloads packages in child processes of their own, with what only registries may see.
 
     ``environment`` is the hub's. ``logs`` is the folder of the servers' logs. ``limits`` returns the time for
-    one download in seconds, and how many may run at the same time.
+    one download in seconds, and how many may run at the same time. ``caged`` returns how a command is run
+    that downloads for a server with a sandbox: packages bring programs that run while they are installed.
     """
 
     def __init__(
@@ -126,9 +128,10 @@ class PackageDownloads:
         logs: Path,
         environment: Mapping[str, str],
         limits: Callable[[], tuple[float, int]] = lambda: (600.0, DOWNLOADS),
+        caged: Callable[[Server, Sequence[str], Mapping[str, str]], CagedStart] | None = None,
     ) -> None:
         self._loop, self._processes, self._logs = loop, processes, logs
-        self._environment, self._limits = environment, limits
+        self._environment, self._limits, self._caged = environment, limits, caged
         self._running = 0
         self._freed = asyncio.Condition()
         self._noticing: set[asyncio.Task[None]] = set()
@@ -293,6 +296,12 @@ class PackageDownloads:
         command = download_command(package.run)
         return command is not None and await self._succeeds(server, package, command, progress, on_progress)
 
+    async def _spawn(self, server: Server, package: KeptPackage, command: Sequence[str]) -> ChildProcess:
+        if server.sandbox is None or self._caged is None:
+            return await self._processes.spawn(command, package.private, package.cwd)
+        start = await asyncio.to_thread(self._caged, server, command, package.private)
+        return await self._processes.spawn(start.argv, start.env, start.cwd, start.orders)
+
     async def _succeeds(
         self,
         server: Server,
@@ -304,7 +313,7 @@ class PackageDownloads:
         from tabane.gateway.launchers.download_output import LINE_LIMIT, OutputDrain, written_bytes
         from tabane.gateway.processes.stderr import StderrLog
 
-        child = await self._processes.spawn(command, package.private, package.cwd)
+        child = await self._spawn(server, package, command)
         os.close(child.stdin_fd)
         redact = Redactor(server.secrets).text
         name = server.name if progress else f"{server.name}.image"

@@ -41,6 +41,10 @@ class ConnectedCages:
         """Return how to start a dressed server in its cage. Blocks. Raises UpstreamUnavailable."""
         return self._builder().build(server, profile, env)
 
+    def build_download(self, server: Server, command: Sequence[str], env: Mapping[str, str]) -> CagedStart:
+        """Return how to run a command that downloads what a dressed server runs. Blocks."""
+        return self._builder().build_download(server, command, env)
+
     def remove(self, groups: Sequence[GroupFiles]) -> None:
         """Remove the control groups of a server that has ended. Blocks."""
         self._builder().remove(groups)
@@ -54,6 +58,12 @@ class ConnectedCages:
         if server.sandbox is None and not server.image:
             return None
         return self._builder().describe(server)
+
+    def pin(self, servers: Sequence[Server]) -> None:
+        """Record where the paths of sandboxes lead that a person has written. Blocks."""
+        for server in servers:
+            if server.sandbox is not None:
+                self._builder().pin(server)
 
     def private_folder(self, name: str) -> Path:
         """Return the folder of caches and temporary files of a caged server."""

@@ -74,7 +74,8 @@ class Connector:
         self._loop, self._batch, self._processes = loop, batch, processes
         self._logs, self._environment, self._max_line = logs, environment, max_line
         self.preparation = CagedDownloads(
-            PackageDownloads(loop, processes, logs, environment, downloads), self.cages.dressed
+            PackageDownloads(loop, processes, logs, environment, downloads, self.cages.build_download),
+            self.cages.dressed,
         )
 
     def obstacle(self, server: Server) -> Message | None:
