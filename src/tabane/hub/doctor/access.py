@@ -47,9 +47,7 @@ def proxies(installation: Installation) -> Iterator[DoctorFinding]:
     if settings.http and settings.trusted_proxies and not settings.proxy_tls:
         yield note(
             say("proxy_tls is off: clients may send their keys to the proxy without TLS"),
-            say(
-                "Make sure that nobody else can read that way: only a private network may reach the proxy"
-            ),
+            say("Make sure that nobody else can read that way: only a private network may reach the proxy"),
         )
     for peer in installation.live.status.get("http_exposed", ()) if installation.live else ():
         address, requests = peer["address"], peer["requests"]
