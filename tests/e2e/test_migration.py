@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+import json
 import os
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
+from msgspec import structs
 
+from tabane.documents import document
+from tabane.postgres.database import PostgresDatabase
+from tabane.postgres.engine_url import parsed
+from tabane.postgres.store import PostgresStore
+from tabane.search.engine import Collection, LexicalQuery, VectorQuery
+from tabane.search.filters import EVERYTHING
+from tabane.search.hybrid import hybrid
+from tabane.search.records import EmbeddingSpace, Record
+from tabane.store.lexical.lexical_index import open_lexical
+from tabane.store.store import Store
 from tests.harness.home import Home
 from tests.harness.home import hub as running
 from tests.harness.patience import wait_until
@@ -23,6 +40,7 @@ from tests.harness.stored_collections import DOCUMENTS, POSTS, contents, documen
 pytestmark = pytest.mark.heavy("moves archives between real engines")
 
 ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "3"))
+QUALITY = Path(__file__).parents[1] / "search" / "quality"
 MANY = 14_000  # records: several batches
 
 
@@ -74,6 +92,118 @@ def test_everything_moves_to_a_database_and_back(home: Home, url: str) -> None:
     home.json("migrate", "--from", url, "--to", str(back))
     for domain, shape in (("documents", DOCUMENTS), ("posts", POSTS)):
         assert contents(back, domain, shape) == contents(home.tabane, domain, shape)
+
+
+ARCHIVE = replace(document.SHAPE, spaces=(EmbeddingSpace("text", 16, "pairs of letters"),))
+FIRST = 10  # hits of each query that are compared
+ROUNDING = 3e-5  # of a score, as a part of it: the engines add in another order, and in 32 bits
+
+
+def archive() -> tuple[list[Record], list[str]]:
+    """Return records in Japanese and English, short and long, and more than 200 queries in both languages."""
+    corpora = [json.loads((QUALITY / name).read_text("utf-8")) for name in ("corpus.json", "notes.json")]
+    texts = {each["key"]: each["text"] for corpus in corpora for each in corpus["docs"]}
+    texts |= {f"long/{place}": " ".join(list(texts.values())[place::9]) for place in range(9)}
+    queries = [each["q"] for corpus in corpora for each in corpus["queries"]]
+    queries += [text[:40] for text in list(texts.values())[::3]]
+    assert len(queries) > 200
+    assert 40 < sum(query.isascii() for query in queries) < 160
+    return [
+        Record(key=key, texts={"text": text}, fields={"part": "chunk"}, vectors={"text": pairs_vector(text)})
+        for key, text in texts.items()
+    ], queries
+
+
+def pairs_vector(text: str) -> bytes:
+    """Return a vector of a text that has pairs of letters in common with others."""
+    sums = [0.1] * 16
+    for pair in itertools.pairwise(text):
+        sums[zlib.crc32("".join(pair).encode()) % 16] += 1.0
+    return struct.pack("<16f", *sums)
+
+
+Answers = list[list[tuple[str, float]]]
+
+
+async def answers(collection: Collection, queries: Sequence[str]) -> Answers:
+    """Return keys and scores of the first hits of each query: by words, by vectors, by both."""
+    found: Answers = []
+    for query in queries:
+        words, meaning = LexicalQuery(query), VectorQuery({"text": pairs_vector(query)})
+        for ranking in (
+            (await collection.search(words, EVERYTHING, FIRST)).hits,
+            (await collection.nearest(meaning, EVERYTHING, FIRST)).hits,
+            (await hybrid(collection, words, meaning, EVERYTHING, FIRST)).hits,
+        ):
+            found.append([(hit.key, hit.score) for hit in ranking])
+    return found
+
+
+async def answers_of_home(home: Path, queries: Sequence[str]) -> Answers:
+    store = await Store.open(str(home / "store"), "documents", lexical=open_lexical)
+    try:
+        return await answers(await store.collection(ARCHIVE), queries)
+    finally:
+        await store.close()
+
+
+async def answers_of_database(url: str, queries: Sequence[str], indexed_from: int | None = None) -> Answers:
+    database = await PostgresDatabase.open(parsed(url))
+    store = PostgresStore(database, "documents", None, indexed_from)
+    try:
+        return await answers(await store.collection(ARCHIVE), queries)
+    finally:
+        await store.close()
+        await database.close()
+
+
+def check_equal(found: Answers, expected: Answers) -> None:
+    """Check that the same hits come in the same order, with scores that differ by rounding alone.
+
+    Hits whose scores are that close may change places.
+    """
+    for ours, theirs in zip(found, expected, strict=True):
+        known = dict(theirs)
+        assert [score for _, score in ours] == pytest.approx([score for _, score in theirs], rel=ROUNDING)
+        for (key, score), (other, last) in zip(ours, theirs, strict=True):
+            assert key == other or known.get(key, last) == pytest.approx(score, rel=ROUNDING)
+
+
+def test_a_japanese_and_english_archive_answers_as_before_there_and_back(home: Home, url: str) -> None:
+    records, queries = archive()
+    fill(home.tabane, "documents", ARCHIVE, records)
+    before = asyncio.run(answers_of_home(home.tabane, queries))
+    home.json("migrate", "--from", str(home.tabane), "--to", url)
+    check_equal(asyncio.run(answers_of_database(url, queries)), before)
+    back = home.folder / "back"
+    home.json("migrate", "--from", url, "--to", str(back))
+    check_equal(asyncio.run(answers_of_home(back, queries)), before)
+    indexed = asyncio.run(answers_of_database(url, queries, 1))
+    same = [len(dict(one).keys() & dict(other).keys()) for one, other in zip(indexed, before, strict=True)]
+    assert sum(same) >= 0.99 * sum(map(len, before))
+
+
+def test_an_archive_whose_texts_were_changed_often_moves(home: Home, url: str) -> None:
+    """The index of the source still counts the versions that were replaced, and that of the copy does not."""
+    records, _ = archive()
+    fill(home.tabane, "documents", ARCHIVE, records)
+    for turn in range(2):
+        changed = [structs.replace(each, texts={"text": f"{each.texts['text']} {turn}"}) for each in records]
+        fill(home.tabane, "documents", ARCHIVE, changed[turn::2])
+    home.json("migrate", "--from", str(home.tabane), "--to", url)
+
+
+def test_a_database_whose_lengths_lack_texts_in_ascii_is_put_right(
+    home: Home, server: PostgresServer, schema: str, url: str
+) -> None:
+    records, queries = archive()
+    fill(home.tabane, "documents", ARCHIVE, records)
+    home.json("migrate", "--from", str(home.tabane), "--to", url)
+    expected = asyncio.run(answers_of_database(url, queries))
+    server.execute(f"UPDATE {schema}.collection SET lexical = jsonb_set(lexical, '{{lengths,s_text}}', '1')")
+    assert asyncio.run(answers_of_database(url, queries)) != expected
+    server.execute(f"UPDATE {schema}.format SET version = 2")  # as 0.13 has left it
+    assert asyncio.run(answers_of_database(url, queries)) == expected
 
 
 def test_a_hub_finds_in_the_database_what_its_home_had(home: Home, url: str) -> None:

@@ -43,7 +43,7 @@ def unpacked(batch: PostingBatch) -> Postings:
 def test_parts_have_rows_counts_lengths_and_places(texts: list[tuple[str, list[str]]]) -> None:
     batch = PostingBatch()
     for row, (space, tokens) in enumerate(texts):
-        assert batch.add(space, row, tokens) == sum(token != GAP for token in tokens)
+        batch.add(space, row, tokens, sum(token != GAP for token in tokens))
     assert unpacked(batch) == expected(texts)
     keys = [token for token, _, _ in batch.parts()]
     assert keys == sorted(keys)

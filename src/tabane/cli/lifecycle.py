@@ -234,6 +234,7 @@ _LABELS = {
     "http_token": say("token file for HTTP"),
     "http_problem": say("problem with HTTP"),
     "http_port_refused": say("port in use"),
+    "http_exposed": say("refused, because they came without TLS"),
     "tls_problem": say("problem with the certificate"),
     "log": say("log"),
     "stuck": say("stack traces of the last hub, which stopped responding"),
@@ -273,6 +274,10 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
         report["engine"] = _database(report["engine"])
     if "group" in report:
         report["group"] = _group(report["group"])
+    report["http_exposed"] = "\n".join(
+        text(say("{address}: {requests} {requests:request|requests}", **peer))
+        for peer in report.get("http_exposed", ())
+    )
     report["projects_offered"] = "\n".join(map(_offered, report.get("projects_offered", ())))
     terminal.pairs(
         (_LABELS.get(name, name.replace("_", " ")), value)

@@ -6,12 +6,34 @@ Source: S. Robertson, H. Zaragoza, "The Probabilistic Relevance Framework: BM25 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
 from tabane.engines.query_plans import ScoredTerm, TermMatch
 
 K1 = 1.2
 B = 0.75
+
+_EXACT = 40
+_STEPS = 8
+_OCTAVES = 27
+
+
+def _lengths() -> list[int]:
+    found = list(range(_EXACT + 1))
+    for octave in range(1, _OCTAVES):
+        last = found[-1]
+        found.extend(last + (1 << octave) * step for step in range(1, _STEPS + 1))
+    return found
+
+
+LENGTHS = tuple(_lengths())
+"""Lengths of fields that fit into one byte of tantivy: exact up to 40, then in eight steps an octave."""
+
+
+def kept_length(length: int) -> int:
+    """Return the length that is scored for a field with so many tokens."""
+    return LENGTHS[bisect_right(LENGTHS, length) - 1]
 
 
 def idf(records: float, having: float) -> float:
@@ -20,7 +42,7 @@ def idf(records: float, having: float) -> float:
 
 
 def saturation(frequency: float, length: float, average: float) -> float:
-    """Return the weight of a term's frequency in a field with that stored length: below k1 + 1."""
+    """Return the weight of a term's frequency in a field with that kept length: below k1 + 1."""
     return (K1 + 1) * frequency / (frequency + K1 * (1 - B + B * length / average))
 
 

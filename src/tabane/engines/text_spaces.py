@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from tabane.engines.query_plans import PAIRS, TOKENS, UNITS, WORDS
-from tabane.search.analysis import positioned, units
+from tabane.search.analysis import GAP, positioned, units
 from tabane.search.japanese import Japanese
 from tabane.search.records import Shape
 from tabane.search.substrings import substring_tokens
@@ -50,15 +50,18 @@ class RecordAnalyzer:
                 found[f"{PAIRS}_{name}"] = " ".join(self.pairs(texts[name]))
         return found
 
-    def whole(self, texts: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
-        """Yield the tokens of each space, with the pairs of texts that have some that are searched for.
+    def whole(self, texts: Mapping[str, str]) -> Iterator[tuple[str, list[str], int]]:
+        """Yield the tokens of each space, in order and with gaps, and the length of the text there.
 
-        These begin with a character of CJK.
+        Pairs are searched for only if they begin with a character of CJK, so ASCII has none. It has a length
+        all the same: the average is that of all texts, as :meth:`joined` has it.
         """
-        yield from self.analysis(texts).items()
-        for name, text in texts.items():
-            if not text.isascii():
-                yield f"{PAIRS}_{name}", self.pairs(text)
+        for space, tokens in self.analysis(texts).items():
+            yield space, tokens, len(tokens) - tokens.count(GAP)
+        for name in self._texts:
+            if (text := texts.get(name)) is not None:
+                pairs = [] if text.isascii() else self.pairs(text)
+                yield f"{PAIRS}_{name}", pairs, len(pairs) or len(text)
 
     def pairs(self, text: str) -> list[str]:
         return substring_tokens(text)

@@ -60,12 +60,15 @@ class KeywordVectors:
         return score
 
     def _counted(self, texts: Mapping[str, str]) -> Iterator[tuple[str, tuple[Counter[str], int]]]:
-        """Yield the occurrences of the tokens of each space, by their names, and the length of the text."""
-        for space, tokens in self._analyzer.whole(texts):
-            length = len(tokens) - tokens.count(GAP)
+        """Yield the occurrences of the tokens of each space, by their names, and the length of the text.
+
+        The length is the one that is scored.
+        """
+        for space, tokens, length in self._analyzer.whole(texts):
             if space.startswith(f"{PAIRS}_"):
                 tokens = [each for each in tokens if _HIRAGANA.fullmatch(each)]
-            yield space, (Counter(spelling.token_key(space, each) for each in tokens if each != GAP), length)
+            names = Counter(spelling.token_key(space, each) for each in tokens if each != GAP)
+            yield space, (names, bm25.kept_length(length))
 
 
 def of_query(leaves: Sequence[ScoredTerm], rarities: Rarities) -> SparseVector:

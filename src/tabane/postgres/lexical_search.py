@@ -31,6 +31,7 @@ from tabane.search.engine import EngineHit, EngineHits
 
 _COUNTED = 500  # tokens of a prefix whose frequencies are compared
 _CHECKED = 256  # candidates that are checked first; then four times as many, until there are enough hits
+_KEPT = np.array(bm25.LENGTHS)  # to which bm25.kept_length rounds down
 _DIGITS = 6  # of a score, which do not depend on the order of additions
 
 
@@ -107,8 +108,9 @@ class PostingSearch:
             inside = places < len(rows)
             inside[inside] = rows[places[inside]] == entries["row"][inside]
             average = self._state.average(leaf.term.space)
+            lengths = _KEPT[np.searchsorted(_KEPT, entries["length"][inside], side="right") - 1]
             # The formula of bm25.saturation works for arrays, too.
-            worth = bm25.saturation(entries["count"][inside], entries["length"][inside], average)  # type: ignore[arg-type]
+            worth = bm25.saturation(entries["count"][inside], lengths, average)  # type: ignore[arg-type]
             scores[places[inside]] += leaf.weight * self._rarity(leaf.term) * worth
         return rounded_scores(scores)
 

@@ -28,17 +28,15 @@ class PostingBatch:
         self._codes = array("i")
         self._rows, self._lengths, self._sizes = array("q"), array("q"), array("q")
 
-    def add(self, space: str, row: int, found: Sequence[str]) -> int:
-        """Add the tokens of a text, in order and with gaps. Return how many there are without gaps."""
+    def add(self, space: str, row: int, found: Sequence[str], length: int) -> None:
+        """Add the tokens of a text, in order and with gaps. ``length`` is that of the text in this space."""
         codes = self._spaces.get(space)
         if codes is None:
             codes = self._spaces[space] = _SpaceCodes(space, self._keys)
-        length = len(found) - found.count(GAP)
         self._codes.extend(map(codes.__getitem__, found))
         self._rows.append(row)
         self._lengths.append(length)
         self._sizes.append(len(found))
-        return length
 
     def parts(self) -> Iterator[tuple[str, bytes, bytes]]:
         """Yield token, entries and places of each part, in order of tokens."""

@@ -94,8 +94,9 @@ class PostingTable:
             return state
         batch, lengths = PostingBatch(), dict(state.lengths)
         for row, record in records:
-            for space, found in self._analyzer.whole(record.texts):
-                lengths[space] = lengths.get(space, 0) + batch.add(space, row, found)
+            for space, found, length in self._analyzer.whole(record.texts):
+                batch.add(space, row, found, length)
+                lengths[space] = lengths.get(space, 0) + length
         parts = list(state.parts)
         parts[level] += self._insert(connection, self.tables[level], records[0][0], batch)
         return replace(state, records=state.records + len(records), lengths=lengths, parts=tuple(parts))

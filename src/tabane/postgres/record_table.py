@@ -14,6 +14,7 @@ import msgspec
 import psycopg
 from psycopg import sql
 
+from tabane.engines.query_plans import PAIRS
 from tabane.postgres import copy_format, spelling
 from tabane.postgres.copy_format import Cell
 from tabane.search.records import EXACT, Field, Kind, Record, Scalar, Shape, StoredRecord, Value
@@ -148,6 +149,15 @@ class RecordColumns:
         return {
             spelling.given(key): (row, digest) for key, row, digest in connection.execute(query, (wanted,))
         }
+
+    def pair_lengths(self, connection: psycopg.Connection) -> dict[str, int]:
+        """Return the length of all texts in the spaces of pairs: each character begins one."""
+        sums = sql.SQL(", ").join(
+            sql.SQL("coalesce(sum(char_length({})), 0)").format(sql.Identifier(column))
+            for column in self.texts.values()
+        )
+        found = connection.execute(sql.SQL("SELECT {} FROM {}").format(sums, self.table)).fetchone()
+        return {f"{PAIRS}_{name}": int(total) for name, total in zip(self.texts, found or (), strict=True)}
 
     def live(self, connection: psycopg.Connection, rows: Sequence[int]) -> set[int]:
         """Return those of the rows that have a record."""

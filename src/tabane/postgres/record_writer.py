@@ -258,6 +258,9 @@ class RecordWriter:
             query = sql.SQL("SELECT row FROM {} ORDER BY row").format(self._records.table)
             live = np.array([row for (row,) in connection.execute(query)], dtype=np.uint64)
             lexical = self._postings.sweep(connection, lexical, live, state.next)
+            # Texts without a pair that is searched for have no entry from which their length is known.
+            lengths = {**lexical.lengths, **self._records.pair_lengths(connection)}
+            lexical = replace(lexical, lengths=lengths)
         state = replace(state, lexical=lexical)
         self._states.save(connection, state)
         return CollectionWrite(state)

@@ -502,6 +502,14 @@ class Settings:
             "all others it is ignored."
         )
     )
+    proxy_tls: bool = option.switch(
+        True,
+        say(
+            "Refuse requests that reached a trusted proxy without TLS. Turn this off only if nobody else can "
+            "read what clients send to the proxy, for example because only this machine can reach its port: "
+            "API keys are sent on that way."
+        ),
+    )
     http_token: bool = option.switch(
         True,
         say(

@@ -47,6 +47,14 @@ def test_what_others_say_is_ignored() -> None:
     assert not TRUSTED.origin("9.9.9.9", True, {}, []).local
 
 
+def test_without_tls_at_the_proxy_only_what_the_proxy_sends_is_let_in() -> None:
+    plain = TrustedProxies(networks(["10.0.0.0/8"]), plain=True)
+    for headers in ({}, {"x-forwarded-for": "8.8.8.8", "x-forwarded-proto": "http"}):
+        from_proxy = plain.origin("10.0.0.1", False, headers, list(headers.items()))
+        assert (from_proxy.secure, from_proxy.tls, from_proxy.local) == (True, False, False)
+        assert not plain.origin("9.9.9.9", False, headers, list(headers.items())).secure
+
+
 def test_both_kinds_of_headers_are_refused() -> None:
     with pytest.raises(AmbiguousOrigin):
         origin("10.0.0.1", x_forwarded_for="1.2.3.4", forwarded="for=127.0.0.1;proto=https")

@@ -41,6 +41,41 @@ def keys(installation: Installation) -> Iterator[DoctorFinding]:
         yield fault(error.message)
 
 
+def proxies(installation: Installation) -> Iterator[DoctorFinding]:
+    """Check that what the proxies in front of the hub send is not refused, and that nobody can read it."""
+    settings = installation.settings
+    if settings.http and settings.trusted_proxies and not settings.proxy_tls:
+        yield note(
+            say("proxy_tls is off: clients may send their keys to the proxy without TLS"),
+            say("Make sure that nobody else can read that way: only a private network may reach the proxy"),
+        )
+    for peer in installation.live.status.get("http_exposed", ()) if installation.live else ():
+        address, requests = peer["address"], peer["requests"]
+        if peer["proxied"]:
+            yield warning(
+                say(
+                    "The hub refuses what the proxy at {address} sends, because clients reach the proxy "
+                    "without TLS ({requests} {requests:request|requests})",
+                    address=address,
+                    requests=requests,
+                ),
+                say(
+                    "Give the proxy a certificate. If only this machine or a private network can reach it, "
+                    "set proxy_tls = false instead"
+                ),
+            )
+        else:
+            yield warning(
+                say(
+                    "The hub refuses what {address} sends, because it comes without TLS "
+                    "({requests} {requests:request|requests})",
+                    address=address,
+                    requests=requests,
+                ),
+                say("If {address} is your proxy, add it to trusted_proxies", address=address),
+            )
+
+
 def reach(installation: Installation) -> Iterator[DoctorFinding]:
     """Check that somebody may come in if other machines can reach the hub. A running hub says so itself."""
     settings = installation.settings

@@ -57,7 +57,15 @@ SECTIONS = (
     DoctorSection(
         "access",
         say("Access"),
-        (certificates.certificate, access.keys, access.reach, access.oauth, access.traces, audit.audit_log),
+        (
+            certificates.certificate,
+            access.keys,
+            access.reach,
+            access.proxies,
+            access.oauth,
+            access.traces,
+            audit.audit_log,
+        ),
     ),
     DoctorSection("sandboxes", say("Sandboxes"), (cages.cages,)),
     DoctorSection("documents", say("Documents"), (files.roots, files.watched)),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast, get_args
 
 from msgspec import UNSET
 
-from tabane.hub.http.gate import METHODS, HttpGate, json_reply
+from tabane.hub.http.gate import HEALTH, METHODS, READY, HttpGate, json_reply
 from tabane.hub.http.legacy import ResumableSession
 from tabane.hub.http.login_return import LOGIN_RETURN, FinishLogin, login_return
 from tabane.hub.http.metrics import TEXT, HttpMetrics
@@ -112,8 +112,8 @@ class HttpApp:
         self._sessions, self._modern, self._programs, self._counts = sessions, modern, programs, metrics
         self._web = web
         self._pages: dict[str, Callable[[HttpRequest], Awaitable[HttpReply]]] = {
-            "/healthz": self._healthz,
-            "/readyz": self._readyz,
+            HEALTH: self._healthz,
+            READY: self._readyz,
             "/metrics": self._metrics,
             LOGIN_RETURN: self._login_return,
         }

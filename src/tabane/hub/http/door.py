@@ -12,7 +12,7 @@ import importlib
 import logging
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -33,6 +33,7 @@ from tabane.web.sign_in_links import SignInLinks
 
 if TYPE_CHECKING:
     from tabane.group.membership import HubGroup
+    from tabane.hub.http.gate import ExposedPeer
     from tabane.hub.http.request import HttpRequest
     from tabane.hub.http.tls import TlsFiles
 
@@ -124,6 +125,11 @@ class LoadedServer(Protocol):
     @property
     def busy(self) -> bool:
         """Return whether there is any client: a session, or a request that is not answered yet."""
+        ...
+
+    @property
+    def exposed(self) -> Sequence[ExposedPeer]:
+        """Return the peers whose requests are refused because they come without TLS."""
         ...
 
     async def listen(self, listening: socket.socket) -> None: ...
@@ -301,7 +307,8 @@ class HttpDoor:
     def report(self, lang: str) -> dict[str, Any]:
         """Return what status shows: ``http`` is the URL, ``http_token`` the file, ``http_problem`` a text.
 
-        ``http_port_refused`` is the port at which the hub cannot listen.
+        ``http_port_refused`` is the port at which the hub cannot listen. ``http_exposed`` has the peers whose
+        requests are refused because they come without TLS.
         """
         found: dict[str, Any] = {"http": self.url}
         if self.url and self.token is not None:
@@ -312,6 +319,8 @@ class HttpDoor:
             found["tls_problem"] = self.tls.problem.render("ja" if lang == "ja" else "en")
         if self.refused_port is not None:
             found["http_port_refused"] = self.refused_port
+        if self._server and self._server.exposed:
+            found["http_exposed"] = [peer._asdict() for peer in self._server.exposed]
         return found
 
     # -- the first connection --------------------------------------------------------------------

@@ -32,10 +32,11 @@ class AmbiguousOrigin(Exception):
 
 
 class RequestOrigin(NamedTuple):
-    """The origin of a request: the client's address, and whether it came over TLS all the way.
+    """The origin of a request: the client's address, and whether others could read it on its way.
 
-    ``host`` is the name by which the client reached the hub. ``proxied``: a trusted proxy sent it.
-    ``claimed``: another peer says that it forwards it, so it is no program of this machine.
+    ``secure``: it came over TLS, or on a way that is private. ``tls``: over TLS all the way. ``host`` is the
+    name by which the client reached the hub. ``proxied``: a trusted proxy sent it.
+    ``claimed``: its peer says that it forwards it, so it is no program of this machine.
     """
 
     address: str
@@ -52,10 +53,10 @@ class RequestOrigin(NamedTuple):
 
 
 class TrustedProxies:
-    """The proxies whose headers are believed."""
+    """The proxies whose headers are believed. ``plain``: clients may reach them without TLS."""
 
-    def __init__(self, networks: Iterable[IPv4Network | IPv6Network]) -> None:
-        self._networks = tuple(networks)
+    def __init__(self, networks: Iterable[IPv4Network | IPv6Network], *, plain: bool = False) -> None:
+        self._networks, self._plain = tuple(networks), plain
 
     def __contains__(self, address: object) -> bool:
         if not self._networks or not isinstance(address, str):
@@ -79,14 +80,15 @@ class TrustedProxies:
         claimed = not _CLAIMS.isdisjoint(headers)
         if peer not in self:
             return RequestOrigin(peer, tls or is_loopback(peer), tls, host, claimed=claimed)
+        private = self._plain or is_loopback(peer)
         if not claimed:
-            return RequestOrigin(peer, is_loopback(peer), False, host, proxied=True)
+            return RequestOrigin(peer, private, False, host, proxied=True)
         if "forwarded" in headers and any(name in headers for name in _X):
             raise AmbiguousOrigin
         hops = _forwarded(pairs) if "forwarded" in headers else _x_forwarded(pairs)
         address, proto, named = self._client(hops)
         https = proto == "https"
-        return RequestOrigin(address or peer, https or is_loopback(peer), https, named or host, proxied=True)
+        return RequestOrigin(address or peer, https or private, https, named or host, True, claimed=True)
 
     def _client(self, hops: Sequence[ProxyHop]) -> ProxyHop:
         """Return the last hop that is not a trusted proxy; the first one if all are."""

@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from tabane.access.oauth.metadata import challenge
 from tabane.access.oauth.refusals import AuthorizationServerUnavailable, TokenRefused
@@ -59,10 +60,21 @@ GUARDS: HeaderList = [
 HSTS = (b"strict-transport-security", b"max-age=31536000")
 """For a year, browsers use this name over HTTPS only. Sent over TLS alone, as the standard prescribes."""
 
-OPEN_PAGES = frozenset(("/healthz", "/readyz"))
+HEALTH, READY = "/healthz", "/readyz"
 """Paths for load balancers, which ask without TLS."""
 
+MOST_EXPOSED = 16
+"""Peers without TLS that are remembered. The one that was quiet longest is forgotten first."""
+
 _NO_OTHER_PAGE = (None, "none", "same-origin")
+
+
+class ExposedPeer(NamedTuple):
+    """A peer whose requests were refused because others could read them, and how many. See RequestOrigin."""
+
+    address: str
+    proxied: bool
+    requests: int
 
 
 class HttpGate:
@@ -91,15 +103,23 @@ class HttpGate:
         self._settings, self._port, self._authenticator = settings, port, authenticator
         self._token_path, self._default_lang = token_path, lang
         self._proxies = TrustedProxies(())
-        self._proxies_of: tuple[str, ...] = ()
+        self._proxies_of: tuple[tuple[str, ...], bool] = ((), True)
+        self._exposed: dict[str, ExposedPeer] = {}
 
     @property
     def proxies(self) -> TrustedProxies:
         """Return the proxies of the setting ``trusted_proxies``, which may change while the hub runs."""
-        entries = self._settings().trusted_proxies
-        if entries != self._proxies_of:
-            self._proxies, self._proxies_of = TrustedProxies(networks(entries)), entries
+        settings = self._settings()
+        given = settings.trusted_proxies, settings.proxy_tls
+        if given != self._proxies_of:
+            self._proxies = TrustedProxies(networks(given[0]), plain=not settings.proxy_tls)
+            # What was refused before may come in now.
+            self._proxies_of, self._exposed = given, {}
         return self._proxies
+
+    def exposed(self) -> list[ExposedPeer]:
+        """Return the peers whose requests are refused because they come without TLS."""
+        return list(self._exposed.values()) if self.proxies else []
 
     # -- whether it may come in ------------------------------------------------------------------
 
@@ -120,13 +140,36 @@ class HttpGate:
         request.origin = origin
         if origin.tls:
             request.extra.append(HSTS)
-        if not origin.secure and request.path not in OPEN_PAGES:
-            raise refusal(403, "this hub is used over HTTPS: what is sent without it, others can read")
+        if not (origin.secure or self._is_health_check(request)):
+            raise self._exposing(request)
         if not allowed_host(origin.host, self._port, self._names()):
             # The name may be an attacker's: its DNS may lead here.
             text = "Host: this hub is reached as 127.0.0.1 or localhost, or by a name in the setting hosts"
             raise refusal(421, text)
         self._check_page(request)
+
+    @staticmethod
+    def _is_health_check(request: HttpRequest) -> bool:
+        """Return whether a load balancer asks, which may do so without TLS.
+
+        A check with the headers of a forwarded request is refused as such a request is, so that the balancer
+        finds out that it cannot be served here.
+        """
+        return request.path == HEALTH or (request.path == READY and not request.origin.claimed)
+
+    def _exposing(self, request: HttpRequest) -> RefusedRequest:
+        """Note a request that others could read on its way, and return its refusal."""
+        peer, proxied = request.peer, request.origin.proxied
+        before = self._exposed.pop(peer, None)
+        self._exposed[peer] = ExposedPeer(peer, proxied, before.requests + 1 if before else 1)
+        if len(self._exposed) > MOST_EXPOSED:
+            del self._exposed[next(iter(self._exposed))]
+        text = "this hub is used over HTTPS: what is sent without it, others can read"
+        if proxied:
+            text += "; this request reached the proxy without it (see the setting proxy_tls)"
+        elif request.origin.claimed:
+            text += f"; the proxy at {peer} is none of the setting trusted_proxies"
+        return refusal(403, text)
 
     def _names(self) -> list[str]:
         settings = self._settings()

@@ -12,7 +12,7 @@ from tabane.hub.http.authentication import Authenticator
 from tabane.hub.http.connection import HttpConnection, date_line, wall_clock
 from tabane.hub.http.door import HttpDoor
 from tabane.hub.http.failed_attempts import FailedAttempts
-from tabane.hub.http.gate import HttpGate
+from tabane.hub.http.gate import ExposedPeer, HttpGate
 from tabane.hub.http.login_return import LOGIN_RETURN
 from tabane.hub.http.metrics import HttpMetrics
 from tabane.hub.http.modern import SingleRequests
@@ -131,6 +131,10 @@ class HttpServer:
         routing = GroupRouting(self._door.group, self._gate, self._sessions)
         self._modern.marked = routing.marked
         return routing
+
+    @property
+    def exposed(self) -> list[ExposedPeer]:
+        return self._gate.exposed()
 
     @property
     def full(self) -> bool:

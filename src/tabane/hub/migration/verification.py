@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +16,8 @@ from tabane.search.records import Kind, Record, Scalar, Shape
 SAMPLES = 24  # records of a collection that are compared, and asked for
 _LIMIT = 10  # hits that have to be the same
 _WIDER = 5 * _LIMIT  # hits among which they have to be
-_OF_VECTORS, _OF_WORDS = 1e-4, 0.1  # by how much a score may differ; of words, as a part of it
+_OF_VECTORS, _OF_WORDS = 1e-4, 0.02  # by how much a score may differ; of words, as a part of it
+_OF_CEILINGS = 1e-5  # by which part the worth of a query's words may differ if their statistics are the same
 _LONGEST = 60  # characters of a text that are searched for
 _VALUES = 50  # most frequent values of a field whose counts are compared
 
@@ -104,8 +106,14 @@ async def _compare_words(source: Collection, target: Collection, record: Record,
 
 
 def alike(one: EngineHits, other: EngineHits) -> bool:
-    """Return whether the best hits of each are among those of the other, with about the same score."""
-    return _among(one, other) and _among(other, one)
+    """Return whether the best hits of each are among those of the other, with about the same score.
+
+    Deleted records stay in the statistics of an index until it is tidied, and a copy never had them. Then
+    words are worth something else there, and only the hits are compared.
+    """
+    counted_alike = math.isclose(one.ceiling, other.ceiling, rel_tol=_OF_CEILINGS)
+    among = _among if counted_alike else _mostly_among
+    return among(one, other) and among(other, one)
 
 
 def _among(one: EngineHits, other: EngineHits) -> bool:
@@ -115,3 +123,10 @@ def _among(one: EngineHits, other: EngineHits) -> bool:
     return all(
         abs(scores.get(hit.key, unknown) - hit.score) <= _OF_WORDS * hit.score for hit in one.hits[:_LIMIT]
     )
+
+
+def _mostly_among(one: EngineHits, other: EngineHits) -> bool:
+    """Return whether all hits are there; the first and half of the best if more match than were asked for."""
+    best, there = [hit.key for hit in one.hits[:_LIMIT]], {hit.key for hit in other.hits}
+    missing = [key for key in best if key not in there]
+    return not missing or (len(there) == _WIDER and best[0] in there and 2 * len(missing) <= len(best))

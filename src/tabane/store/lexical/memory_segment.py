@@ -12,12 +12,12 @@ b = 0.75. The length of a field is kept in one byte: exact up to 40 tokens, then
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tabane.engines.bm25 import kept_length
 from tabane.engines.query_plans import PAIRS, AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, TermMatch
 from tabane.engines.text_spaces import Analysis, JoinedAnalysis, RecordAnalyzer
 from tabane.search.analysis import GAP
@@ -26,27 +26,6 @@ from tabane.store.lexical.record_analysis import CodedRows, CodedTokens, Prepare
 
 if TYPE_CHECKING:
     from tabane.store.collection_state import CollectionChange
-
-
-_EXACT = 40
-_STEPS = 8
-_OCTAVES = 27
-
-
-def _lengths() -> list[int]:
-    found = list(range(_EXACT + 1))
-    for octave in range(1, _OCTAVES):
-        last = found[-1]
-        found.extend(last + (1 << octave) * step for step in range(1, _STEPS + 1))
-    return found
-
-
-_LENGTHS = tuple(_lengths())
-
-
-def kept_length(length: int) -> int:
-    """Return the length that tantivy stores for a field with so many tokens."""
-    return _LENGTHS[bisect_right(_LENGTHS, length) - 1]
 
 
 COMMITTED_AFTER = 2.0  # seconds
