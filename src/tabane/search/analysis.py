@@ -46,9 +46,7 @@ _INVISIBLE = re.compile(
     "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]+|\u200d(?![\u2190-\u2bff\U0001f000-\U0001faff])"
 )
 # A dash inside a kana word is its long-vowel mark (サ−バ−), and such a mark elsewhere is a dash (2020ー2021).
-_LONG_VOWEL = lazy_pattern(
-    rf"-(?:(?<=[{_KATAKANA}]-)(?![^\W{_CJK}]|-)|(?<=[{_HIRAGANA}]-)(?=[{_HIRAGANA}]))"
-)
+_LONG_VOWEL = lazy_pattern(rf"-(?:(?<=[{_KATAKANA}]-)(?![^\W{_CJK}]|-)|(?<=[{_HIRAGANA}]-)(?=[{_HIRAGANA}]))")
 _DASH = lazy_pattern(rf"ー(?<![{_HIRAGANA}{_KATAKANA}]ー)")
 
 # A run of CJK, C++ and C#, or a word with the separators of names in code and hyphenated words.
