@@ -60,6 +60,8 @@ _HIRAGANA_IN = lazy_pattern(rf"[{_HIRAGANA}]")
 _UNITS = lazy_pattern(rf"[{_HAN}]{{2}}|(?<![{_KATAKANA}])[ァ-ヺ][{_KATAKANA}]+")
 # サーバー and サーバ are one word: the final mark of a katakana word of four or more is removed.
 _FINAL_PROLONGATION = lazy_pattern(rf"(?<=[ァ-ヺ][{_KATAKANA}]{{2}})ー(?![{_KATAKANA}])")
+# The reading in a word: 食(た)べる, 短《たん》槍《そう》. Words are those without it; pairs find the reading.
+_READING = lazy_pattern(rf"[(《](?<=[{_HAN}][(《])[{_HIRAGANA}ー・ ]{{1,20}}[)》](?=[{_HAN}{_HIRAGANA}])")
 _PART = re.compile(r"[^\W_]+")
 # getHTTPResponse → get HTTP Response; digits stay with what they follow.
 _HUMP = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -157,9 +159,15 @@ def placed_runs(text: str) -> Iterator[tuple[int, str]]:
     return ((run.start(), run.group()) for run in _RUNS.finditer(text))
 
 
-def final_marks(text: str) -> set[int]:
-    """Return the positions of the marks that the spelling leaves out, such as the last of サーバー."""
-    return {mark.start() for mark in _FINAL_PROLONGATION.finditer(text)}
+def left_out(text: str) -> set[int]:
+    """Return the positions that words are cut without: readings in words, and the last mark of サーバー."""
+    spans = (found.span() for pattern in (_READING, _FINAL_PROLONGATION) for found in pattern.finditer(text))
+    return {at for span in spans for at in range(*span)}
+
+
+def without_readings(text: str) -> str:
+    """Return a plain text without the readings in its words."""
+    return _READING.sub("", text)
 
 
 def units(text: str) -> list[str]:
@@ -277,7 +285,9 @@ def _word(run: str) -> tuple[str, ...]:
 
 def _spelling(text: str) -> str:
     """Return the text in the form that tokens are cut from."""
-    return text if text.isascii() else _FINAL_PROLONGATION.sub("", with_long_vowels(plain(text)))
+    if text.isascii():
+        return text
+    return _FINAL_PROLONGATION.sub("", without_readings(with_long_vowels(plain(text))))
 
 
 def is_cjk(token: str) -> bool:

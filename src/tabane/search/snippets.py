@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from tabane.search.analysis import (
     GAP,
-    final_marks,
     is_cjk,
+    left_out,
     normalise,
     placed_runs,
     plain,
@@ -140,7 +140,7 @@ def _folded(text: str) -> tuple[str, Sequence[int]]:
         return text, range(len(text) + 1)
     folded, places = _plain(text)
     folded = with_long_vowels(folded)
-    dropped = final_marks(folded)
+    dropped = left_out(folded)
     if not dropped:
         return folded, places
     kept = [at for at in range(len(folded)) if at not in dropped]

@@ -90,6 +90,22 @@ class LexicalContract(EngineContract):
                 excluding = LexicalQuery("の ok of it the", exclude=(needle,))
                 assert f"k{number:03}" not in await found(collection, excluding), needle
 
+    async def test_a_reading_in_a_word_does_not_divide_it(self) -> None:
+        texts = [
+            "毎朝パンを食(た)べる人",
+            "短《たん》槍《そう》を持つ",
+            "東京（とうきょう）都へ",
+            "会議(あした)",
+            "f(x)の値",
+        ]
+        async with self.holding(texts) as collection:
+            assert await found(collection, LexicalQuery("", phrases=("食べる",))) == ["k000"]
+            assert await found(collection, LexicalQuery("", phrases=("短槍を",))) == ["k001"]
+            assert await found(collection, LexicalQuery("東京都へ", Mode.ALL)) == ["k002"]
+            assert await found(collection, "とうきょう") == ["k002"]
+            assert await found(collection, "たん") == ["k001"]
+            assert await found(collection, LexicalQuery("", phrases=("会議",))) == ["k003"]
+
     async def test_spellings_of_a_word_are_one(self) -> None:
         async with self.holding(
             ["サーバの話", "データの話", "searching abc", "本当にありがとうございました"]
