@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tabane.postgres.collection import PostgresCollection
 from tabane.search.engine import LexicalQuery
-from tabane.search.filters import EVERYTHING
+from tabane.search.filters import EVERYTHING, Contains
 from tabane.search.records import Record
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer
@@ -54,6 +54,31 @@ async def test_entries_of_replaced_records_are_removed(postgres: PostgresServer,
         assert len(await searched(collection, "東京")) == 401
         best = (await collection.search(LexicalQuery("other 東京"), EVERYTHING, 1)).hits[0]
         assert best.key == "other"
+
+
+async def test_texts_that_an_earlier_version_analyzed_are_analyzed_again(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    """The rows as version 0.13 wrote them: other spelling, other pairs, other words."""
+    schema = schema_of(tmp_path)
+
+    async def found(collection: PostgresCollection, text: str) -> tuple[set[str], int]:
+        return await searched(collection, text), await collection.count(Contains(text))
+
+    texts = {"a": "葛\U000e0100城の駅", "b": "サ−バ−と9時〜17時", "c": "plain words"}
+    async with opening(postgres)(tmp_path, SHAPE) as collection:
+        await collection.upsert([Record(key=key, texts={"body": text}) for key, text in texts.items()])
+    postgres.execute(f"UPDATE {schema}.record_1 SET s_body = 'old', marks = '{{}}'")
+    postgres.execute(f"UPDATE {schema}.posting_1_0 SET token = 'old ' || token")
+    postgres.execute(f"UPDATE {schema}.collection SET analysis = 1")
+    for _ in range(2):
+        async with opening(postgres)(tmp_path, SHAPE) as collection:
+            assert await found(collection, "葛城") == ({"a"}, 1)
+            assert await found(collection, "サーバー") == ({"b"}, 1)
+            assert await found(collection, "words") == ({"c"}, 1)
+            await collection.upsert([Record(key="d", texts={"body": "later"})])
+            assert await found(collection, "later") == ({"d"}, 1)
+    assert parts(postgres, tmp_path, "old t_body word") == 0
 
 
 async def test_a_changed_shape_has_the_values_of_records_that_were_there(

@@ -72,6 +72,11 @@ class Answer:
     body: bytes = b""
     media_type: str | None = HTML
     headers: dict[str, str] = field(default_factory=dict)
+    cookies: tuple[str, ...] = ()
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return the headers, with a Set-Cookie for each cookie."""
+        return [*self.head().items(), *(("Set-Cookie", cookie) for cookie in self.cookies)]
 
     def head(self) -> dict[str, str]:
         said = {"Content-Type": self.media_type} if self.media_type else {}
@@ -449,7 +454,7 @@ async def _first(
         await writer.drain()
         return False
     answer = site.answer(asked)
-    lines = [f"HTTP/1.1 {answer.status} Said", *(f"{name}: {value}" for name, value in answer.head().items())]
+    lines = [f"HTTP/1.1 {answer.status} Said", *(f"{name}: {value}" for name, value in answer.lines())]
     writer.write("\r\n".join([*lines, "", ""]).encode("latin-1") + (b"" if method == "HEAD" else answer.body))
     await writer.drain()
     return headers.get("connection", "").lower() != "close" and int(
@@ -492,7 +497,7 @@ def _heard(site: Site, talk: Any, event: Any) -> bytes:
     answer = site.answer(Asked(said[":method"], said[":path"], headers, "2", True))
     lines = [
         (":status", str(answer.status)),
-        *((name.lower(), value) for name, value in answer.head().items()),
+        *((name.lower(), value) for name, value in answer.lines()),
     ]
     talk.send_headers(event.stream_id, lines, end_stream=not answer.body)
     return answer.body

@@ -60,6 +60,10 @@ def test_what_is_marked_has_a_token_that_was_asked_for(text: str, words: list[st
         ("か\u3099東京か\u3099", "東京", ["東京"]),
         ("call read_file now", "file", ["read_file"]),
         ("ＡＢＣ と abc", "abc", ["ＡＢＣ", "abc"]),
+        ("昔 葛\U000e0100城の駅", "葛城", ["葛\U000e0100城"]),
+        ("毎朝、食(た)べるとき", "食べる", ["食(た)べ"]),
+        ("このサ−バ−と", "サーバー", ["サ−バ−"]),
+        ("dis\u00adcovery, wi‑fi", "discovery wi-fi", ["dis\u00adcovery", "wi‑fi"]),
         ("nothing of it", "東京", []),
     ],
 )

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 from msgspec.structs import replace as changed
 
-from tabane.documents import document_names, metadata
+from tabane.documents import document_names, front_matter, metadata
 from tabane.documents.document import (
     SPACE,
     ChunkSpan,
     ChunkText,
     Document,
     Draft,
+    Own,
     chunk_record,
     head_record,
     heading,
@@ -84,20 +85,27 @@ def checked(draft: Draft, largest: int) -> Draft:
         )
         raise BadArguments(message, "text")
     kind = draft.kind or document_names.kind_of(filepath, text)
-    title = (
-        document_names.title_of(text, kind)
-        if draft.title is None
-        else _line(draft.title, document_names.LONGEST_TITLE)
-    )
+    front = front_matter.read(text) if kind == "markdown" else front_matter.NONE
+    title = draft.title
+    if title is None:
+        title = front.title or document_names.title_of(text[front.end :], kind)
     return structs.replace(
         draft,
         filepath=filepath,
         file_type=_file_type(draft.file_type),
-        metadata=metadata.checked(draft.metadata),
+        metadata=_metadata(front.metadata, metadata.checked(draft.metadata)),
         kind=kind,
-        title=title,
+        title=_line(title, document_names.LONGEST_TITLE),
         source=_source(draft.source),
     )
+
+
+def _metadata(front: Mapping[str, Own], given: Mapping[str, Own]) -> Mapping[str, Own]:
+    """Return both; what was given counts. What is too much together is only what was given."""
+    try:
+        return metadata.checked({**front, **given}) if front else given
+    except BadArguments:
+        return given
 
 
 def _file_type(given: str | None) -> str | None:

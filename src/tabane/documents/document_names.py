@@ -7,6 +7,7 @@ import unicodedata
 from pathlib import PurePath
 from typing import Final
 
+from tabane.documents import front_matter
 from tabane.documents.document import TextKind
 from tabane.errors import BadArguments
 from tabane.messages import say
@@ -45,7 +46,8 @@ def kind_of(filepath: str, text: str) -> TextKind:
     if kind != "text" or ending(filepath) in _PLAIN:
         return kind
     looked = text[:_LOOKED]
-    return "markdown" if _HEADING.search(looked) or _FENCE.search(looked) else "text"
+    marked = _HEADING.search(looked) or _FENCE.search(looked) or front_matter.begins(text)
+    return "markdown" if marked else "text"
 
 
 def title_of(text: str, kind: TextKind) -> str:

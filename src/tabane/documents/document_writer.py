@@ -258,17 +258,14 @@ class DocumentWriter:
 
         If two drafts have one name, the later one stays. A draft that fails does not affect the others.
         """
-        results: list[PutOutcome | TabaneError | None] = [None] * len(drafts)
-        ready: dict[int, Draft] = {}
-        for place, draft in enumerate(drafts):
-            try:
-                ready[place] = cutting.checked(draft, self._largest())
-            except TabaneError as error:
-                results[place] = error
+        checked = await asyncio.to_thread(_checked, drafts, self._largest())
+        results: dict[int, PutOutcome | TabaneError] = {
+            place: error for place, error in enumerate(checked) if isinstance(error, TabaneError)
+        }
+        ready = {place: draft for place, draft in enumerate(checked) if isinstance(draft, Draft)}
         for turn in _turns(ready):
-            for place, result in (await self._shielded(self._put_together(turn))).items():
-                results[place] = result
-        return [result for result in results if result is not None]
+            results |= await self._shielded(self._put_together(turn))
+        return [results[place] for place in range(len(drafts))]
 
     async def delete(self, filepaths: Iterable[str]) -> int:
         """Delete documents. Return how many existed. Raises BadArguments for an invalid name."""
@@ -327,6 +324,17 @@ class DocumentWriter:
                     say("The text could not be split into chunks. The hub's log has the reason: tabane logs")
                 )
         return found
+
+
+def _checked(drafts: Sequence[Draft], largest: int) -> list[Draft | TabaneError]:
+    """Return each draft as it is stored, or why it cannot be. Blocks: front matter is parsed."""
+    found: list[Draft | TabaneError] = []
+    for draft in drafts:
+        try:
+            found.append(cutting.checked(draft, largest))
+        except TabaneError as error:
+            found.append(error)
+    return found
 
 
 def _replacing(draft: Draft, there: Document | None) -> Draft:

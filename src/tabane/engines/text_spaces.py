@@ -16,7 +16,7 @@ Analysis = Mapping[str, list[str]]
 JoinedAnalysis = Mapping[str, str]
 """Space → its tokens in order, with gaps and joined by spaces. With pairs: the whole text of an index."""
 
-VERSION = 1  # of the analysis: an index with another version is rebuilt
+VERSION = 2  # of the analysis: an index with another version is rebuilt
 
 
 class RecordAnalyzer:

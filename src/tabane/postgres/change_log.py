@@ -13,7 +13,7 @@ from secrets import token_hex
 
 import psycopg
 
-from tabane.postgres import spelling
+from tabane.postgres import index_sets, spelling
 from tabane.postgres.collection_state import CollectionRow
 from tabane.search.records import MOST_FIELDS
 
@@ -167,6 +167,13 @@ class ChangeLog:
         self._lock(connection)
         connection.execute(_LEAVE, (self.number, follower))
         self._prune(connection)
+
+    def forget_keywords(self, connection: psycopg.Connection) -> None:
+        """Have the followers begin again that hold the keywords of texts: the words are other ones now."""
+        query = "SELECT name, note FROM follower WHERE collection = %s AND note <> ''"
+        for name, note in connection.execute(query, (self.number,)).fetchall():
+            if index_sets.KEYWORDS in index_sets.read(note):
+                self.leave(connection, name)
 
     def _lock(self, connection: psycopg.Connection) -> int:
         """Keep writers out until the transaction ends. Return the last change."""

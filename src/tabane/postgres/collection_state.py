@@ -115,6 +115,8 @@ class StateTable:
     _READ = sql.SQL("SELECT {} FROM collection WHERE id = %s").format(_COLUMNS)
     _LOCK = sql.SQL("UPDATE collection SET changes = changes + 1 WHERE id = %s RETURNING {}").format(_COLUMNS)
     _LAST = "SELECT changes FROM collection WHERE id = %s"
+    _ANALYSIS = "SELECT analysis FROM collection WHERE id = %s"
+    _ANALYZED = "UPDATE collection SET analysis = %s WHERE id = %s"
     _SAVE = "UPDATE collection SET next = %s, next_space = %s, spaces = %s, lexical = %s WHERE id = %s"
 
     def __init__(self, number: int) -> None:
@@ -142,6 +144,14 @@ class StateTable:
     def lock(self, connection: psycopg.Connection) -> CollectionRow:
         """Take the next change number, and with it the turn to write until the transaction ends."""
         return _state(connection.execute(self._LOCK, (self.number,)).fetchone())
+
+    def analysis(self, connection: psycopg.Connection) -> int:
+        """Return the version of the analysis that made the lexical index."""
+        found = connection.execute(self._ANALYSIS, (self.number,)).fetchone()
+        return int(found[0]) if found else 0
+
+    def set_analysis(self, connection: psycopg.Connection, version: int) -> None:
+        connection.execute(self._ANALYZED, (version, self.number))
 
     def save(self, connection: psycopg.Connection, state: CollectionRow) -> None:
         """Save all but the change number."""

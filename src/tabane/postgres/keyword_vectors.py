@@ -21,7 +21,9 @@ from tabane.postgres.collection_state import LexicalState
 from tabane.search.analysis import GAP
 
 _DIMENSIONS = 0x7FFFFFFF
-_HIRAGANA = re.compile(r"[ぁ-ゖゝゞー]{2}")  # pairs that are scored; the others are only for substrings
+_HIRAGANA = re.compile(
+    r"[ぁ-ゖゝゞ-]{2}"
+)  # that are scored (ー is a dash); the others are only for substrings
 
 Rarities = Mapping[TermMatch, float]
 

@@ -76,12 +76,17 @@ class _SpaceCodes(dict[str, int]):
         self._only_cjk = space.startswith(f"{PAIRS}_")  # no other pairs are searched for
 
     def __missing__(self, token: str) -> int:
-        if token == GAP or (self._only_cjk and (token.isascii() or not is_cjk(token))):
+        if token == GAP or (self._only_cjk and not _is_pair_of_cjk(token)):
             code = _LEFT_OUT
         else:
             code = self._keys.setdefault(spelling.token_key(self._space, token), len(self._keys))
         self[token] = code
         return code
+
+
+def _is_pair_of_cjk(pair: str) -> bool:
+    """Return whether a pair may stand in a word of CJK, where ー is spelt as a dash."""
+    return is_cjk(pair) or (pair[0] == "-" and (pair == "--" or is_cjk(pair[1:])))
 
 
 def _firsts(*columns: Array) -> Array:

@@ -70,6 +70,11 @@ class PostingTable:
 
     # Writing
 
+    def clear(self, connection: psycopg.Connection) -> None:
+        """Remove everything. Searches that have begun still find it."""
+        for table in self.tables:
+            connection.execute(sql.SQL("DELETE FROM {}").format(table))
+
     def add(
         self, connection: psycopg.Connection, state: LexicalState, records: Sequence[tuple[int, Record]]
     ) -> LexicalState:

@@ -116,6 +116,16 @@ class RecordColumns:
         update = sql.SQL("UPDATE {} SET {} WHERE row = %s").format(self.table, assign)
         connection.execute(update, [*cells.values(), stored.row])
 
+    def respell(self, connection: psycopg.Connection, stored: Sequence[StoredRecord]) -> None:
+        """Fill the columns of records whose texts are spelt another way than when they were written."""
+        columns = sql.SQL(", ").join(map(sql.Identifier, ("row", *self.texts.values())))
+        query = sql.SQL("SELECT {} FROM {} WHERE row = ANY(%s)").format(columns, self.table)
+        found = {row: spelt for row, *spelt in connection.execute(query, ([each.row for each in stored],))}
+        for each in stored:
+            derived = self._derived(each.record)
+            if [derived[column] for column in self.texts.values()] != found[each.row]:
+                self._refill(connection, each)
+
     def after(self, connection: psycopg.Connection, row: int, most: int) -> list[StoredRecord]:
         """Return up to ``most`` records behind a row."""
         query = sql.SQL("SELECT {} FROM {} r WHERE r.row > %s ORDER BY r.row LIMIT %s")

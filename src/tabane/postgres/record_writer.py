@@ -5,6 +5,7 @@ A record that is replaced gets a new row number, so a row is never another recor
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,12 +15,17 @@ import psycopg
 from psycopg import sql
 
 from tabane.engines.request_checks import check_room_for_space, unlike_space
+from tabane.engines.text_spaces import VERSION
 from tabane.postgres.change_log import ChangeLog
-from tabane.postgres.collection_state import EPOCH, CollectionRow, StateTable, StoredSpace
+from tabane.postgres.collection_state import EPOCH, CollectionRow, LexicalState, StateTable, StoredSpace
 from tabane.postgres.posting_table import PostingTable
 from tabane.postgres.record_table import RecordColumns, digest_of, record_digest
 from tabane.postgres.vector_table import VectorTable
 from tabane.search.records import EmbeddingSpace, Record, Shape
+
+log = logging.getLogger(__name__)
+
+_ANALYZED = 5_000  # records that are analyzed together
 
 
 @dataclass(slots=True)
@@ -247,6 +253,22 @@ class RecordWriter:
             connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
 
     # Maintenance of the lexical index
+
+    def renew_analysis(self, connection: psycopg.Connection) -> None:
+        """Analyze all texts again if an earlier version of Tabane did, which takes a minute for 100,000."""
+        if self._states.analysis(connection) >= VERSION:
+            return
+        state = self._states.lock(connection)
+        log.info("the keyword index of %s is renewed", self._shape.name)
+        self._postings.clear(connection)
+        lexical, after = LexicalState(), 0
+        while stored := self._records.after(connection, after, _ANALYZED):
+            self._records.respell(connection, stored)
+            numbered = [(each.row, each.record) for each in stored]
+            lexical, after = self._postings.add_many(connection, lexical, numbered), stored[-1].row
+        self._states.save(connection, replace(state, lexical=lexical))
+        self._states.set_analysis(connection, VERSION)
+        self._log.forget_keywords(connection)
 
     def tidy(self, connection: psycopg.Connection) -> CollectionWrite:
         """Join parts of the lexical index, and remove entries of deleted records, if there are many."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tabane.engines.unit_vectors import Array
-from tabane.search.analysis import normalise
+from tabane.search.substrings import substring_spelling
 
 _NULL_INSIDE = "\U0002fffe"  # no character: it stands for the null character where order does not matter
 _LONGEST_TOKEN = 200  # characters: longer ones would not fit into an index
@@ -34,7 +34,7 @@ def given(text: str) -> str:
 
 def spelt(text: str) -> str:
     """Return a text in the case and width in which substrings are compared."""
-    return normalise(text).replace("\0", _NULL_INSIDE)
+    return substring_spelling(text).replace("\0", _NULL_INSIDE)
 
 
 def token_key(space: str, token: str) -> str:

@@ -11,7 +11,7 @@ import psycopg
 
 from tabane.engines.input_checks import ALONE
 from tabane.engines.query_plans import LexicalPlanner
-from tabane.engines.text_spaces import RecordAnalyzer
+from tabane.engines.text_spaces import VERSION, RecordAnalyzer
 from tabane.postgres import index_sets
 from tabane.postgres.collection import PostgresCollection
 from tabane.postgres.collection_state import CollectionRow, StateTable
@@ -32,7 +32,7 @@ from tabane.search.records import Shape
 T = TypeVar("T")
 
 _FIND = "SELECT id FROM collection WHERE domain = %s AND name = %s"
-_ADD = "INSERT INTO collection (domain, name) VALUES (%s, %s) RETURNING id"
+_ADD = "INSERT INTO collection (domain, name, analysis) VALUES (%s, %s, %s) RETURNING id"
 
 
 class PostgresStore:
@@ -122,11 +122,13 @@ class PostgresStore:
         def opening(connection: psycopg.Connection) -> tuple[CollectionTables, CollectionRow]:
             lock(connection, self.database.schema)
             found = connection.execute(_FIND, (self._domain, shape.name)).fetchone()
-            found = found or connection.execute(_ADD, (self._domain, shape.name)).fetchone()
+            found = found or connection.execute(_ADD, (self._domain, shape.name, VERSION)).fetchone()
             assert found is not None
             tables = self._tables(found[0], shape)
             tables.records.create(connection, indexed=indexed)
             tables.postings.create(connection)
+            if indexed:
+                tables.writer.renew_analysis(connection)
             return tables, tables.states.read(connection)
 
         return await self.write(opening)

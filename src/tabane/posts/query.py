@@ -19,6 +19,7 @@ from msgspec import Struct
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.posts.post import SPACES
+from tabane.search.analysis import normalise
 from tabane.search.engine import Combination, VectorQuery
 from tabane.search.filters import And, Contains, Filter, Not
 
@@ -123,13 +124,10 @@ class PostTerms(Struct, frozen=True):
         return bool(self.includes or self.excludes)
 
     def filter(self, source: str) -> Filter:
-        """Return the filter for records whose text ``source`` matches. Case and width are ignored."""
-        return And(
-            (
-                *(Contains(term, (source,)) for term in self.includes),
-                *(Not(Contains(term, (source,))) for term in self.excludes),
-            )
-        )
+        """Return the filter for records whose text ``source`` matches, as substrings are compared."""
+        includes = (Contains(term, (source,)) for term in self.includes if normalise(term))
+        excludes = (Not(Contains(term, (source,))) for term in self.excludes if normalise(term))
+        return And((*includes, *excludes))
 
 
 class PostQuery(Struct, frozen=True):

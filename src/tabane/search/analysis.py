@@ -5,6 +5,9 @@ overlapping bigrams, except those of hiragana only (particles and endings). Name
 ``_ - . /`` and at changes of case, and are kept whole as well, so that ``readFile``, ``read_file`` and
 "read file" match.
 
+All comparisons begin with :func:`plain`: hyphens, quotation marks, waves and middle dots have one form each,
+and invisible characters do not count.
+
 Tokens consist of letters, digits, ``#`` and ``+``. They contain no space, so an index can join them with
 spaces. :data:`GAP` is not a token: it marks the position of a bigram that was left out.
 """
@@ -26,6 +29,26 @@ _CJK = _HIRAGANA + _KATAKANA + _HAN + "\uac00-\ud7a3"
 
 GAP = "_"
 
+# Characters that keyboards, programs and systems use for one another, by the one that all become.
+_ALIKE = {
+    "-": "\u2010\u2011\u2012\u2013\u2014\u2015\u2043\u207b\u208b\u2212\u02d7\u058a\u2e3a\u2e3b\u2500\u2501"
+    "\ufe31\ufe32\ufe58\ufe63\uff0d",
+    "~": "\u301c\uff5e\u223c\u223e\u2053\u3030\u02dc",
+    "'": "\u2018\u2019\u201a\u201b\u02b9\u02bb\u02bc\u2032\u00b4\uff07",
+    '"': "\u201c\u201d\u201e\u201f\u2033\u02ba\u301d\u301e\u301f\uff02",
+    "・": "\u00b7\u0387\u2022\u2027\u2219\u22c5\uff65",
+}
+_FORM = {mark: form for form, marks in _ALIKE.items() for mark in marks}
+_MARKS = re.compile(f"[{''.join(_FORM)}]")
+# Also variation selectors and tags. A joiner is part of an emoji, and means nothing to a search elsewhere.
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]+|\u200d(?![\u2190-\u2bff\U0001f000-\U0001faff])"
+)
+# A dash inside a kana word is its long-vowel mark (サ−バ−), and such a mark elsewhere is a dash (2020ー2021).
+_LONG_VOWEL = lazy_pattern(rf"-(?:(?<=[{_KATAKANA}]-)(?![^\W{_CJK}]|-)|(?<=[{_HIRAGANA}]-)(?=[{_HIRAGANA}]))")
+_DASH = lazy_pattern(rf"ー(?<![{_HIRAGANA}{_KATAKANA}]ー)")
+
 # A run of CJK, C++ and C#, or a word with the separators of names in code and hyphenated words.
 _RUNS = lazy_pattern(rf"[{_CJK}]+|[Cc]\+\+|\b[CcFf]#|[^\W_{_CJK}]+(?:[-_./'’][^\W_{_CJK}]+)*")
 _CJK_START = lazy_pattern(rf"[{_CJK}]")
@@ -37,6 +60,8 @@ _HIRAGANA_IN = lazy_pattern(rf"[{_HIRAGANA}]")
 _UNITS = lazy_pattern(rf"[{_HAN}]{{2}}|(?<![{_KATAKANA}])[ァ-ヺ][{_KATAKANA}]+")
 # サーバー and サーバ are one word: the final mark of a katakana word of four or more is removed.
 _FINAL_PROLONGATION = lazy_pattern(rf"(?<=[ァ-ヺ][{_KATAKANA}]{{2}})ー(?![{_KATAKANA}])")
+# The reading in a word: 食(た)べる, 短《たん》槍《そう》. Words are those without it; pairs find the reading.
+_READING = lazy_pattern(rf"[(《](?<=[{_HAN}][(《])[{_HIRAGANA}ー・ ]{{1,20}}[)》](?=[{_HAN}{_HIRAGANA}])")
 _PART = re.compile(r"[^\W_]+")
 # getHTTPResponse → get HTTP Response; digits stay with what they follow.
 _HUMP = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -69,8 +94,30 @@ _ONE_WORD = frozenset(_BRANDS.split())
 
 
 def normalise(text: str) -> str:
-    """Return the text in NFKC (one width), with case folded. Latin accents are kept."""
-    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    """Return the text in one form, with case folded. Accents are kept."""
+    return text.lower() if text.isascii() else with_long_vowels(plain(text)).casefold()
+
+
+def plain(text: str) -> str:
+    """Return the text in NFKC (one width), with one form of similar marks, without invisible characters.
+
+    >>> plain("９時～17時"), plain("Wi‑Fi’s")
+    ('9時~17時', "Wi-Fi's")
+    """
+    if text.isascii():
+        return text
+    text = _MARKS.sub(lambda mark: _FORM[mark.group()], visible(text))
+    return unicodedata.normalize("NFKC", text)
+
+
+def visible(text: str) -> str:
+    """Return the text without the characters that do not count in a search, because nobody sees them."""
+    return text if text.isascii() else _INVISIBLE.sub("", text)
+
+
+def with_long_vowels(text: str) -> str:
+    """Return a plain text with ー for dashes in kana words, and a hyphen for ー elsewhere; as long as it."""
+    return _DASH.sub("-", _LONG_VOWEL.sub("ー", text))
 
 
 def tokens(text: str) -> list[str]:
@@ -112,9 +159,15 @@ def placed_runs(text: str) -> Iterator[tuple[int, str]]:
     return ((run.start(), run.group()) for run in _RUNS.finditer(text))
 
 
-def final_marks(text: str) -> set[int]:
-    """Return the positions of the marks that the spelling leaves out, such as the last of サーバー."""
-    return {mark.start() for mark in _FINAL_PROLONGATION.finditer(text)}
+def left_out(text: str) -> set[int]:
+    """Return the positions that words are cut without: readings in words, and the last mark of サーバー."""
+    spans = (found.span() for pattern in (_READING, _FINAL_PROLONGATION) for found in pattern.finditer(text))
+    return {at for span in spans for at in range(*span)}
+
+
+def without_readings(text: str) -> str:
+    """Return a plain text without the readings in its words."""
+    return _READING.sub("", text)
 
 
 def units(text: str) -> list[str]:
@@ -137,7 +190,7 @@ def identifier_tokens(name: str) -> list[str]:
     A name of one part gives only that part. Parts in Japanese are cut like running text.
     """
     found: list[str] = []
-    parts = _parts(unicodedata.normalize("NFKC", name))
+    parts = _parts(with_long_vowels(plain(name)))
     for part in parts:
         found.extend(tokens(part) if _CJK_START.search(part) else [stem(part)])
     if len(parts) > 1:
@@ -231,10 +284,10 @@ def _word(run: str) -> tuple[str, ...]:
 
 
 def _spelling(text: str) -> str:
-    """Return the text in the width and kana forms that tokens are cut from."""
+    """Return the text in the form that tokens are cut from."""
     if text.isascii():
         return text
-    return _FINAL_PROLONGATION.sub("", unicodedata.normalize("NFKC", text))
+    return _FINAL_PROLONGATION.sub("", without_readings(with_long_vowels(plain(text))))
 
 
 def is_cjk(token: str) -> bool:
@@ -251,7 +304,7 @@ def _joined(run: str) -> list[str]:
     """Return the tokens of a possessive, a hyphenated word, or a name in code."""
     if run[-1] in "+#":
         return [run.lower()]
-    word, _, ending = run.replace("’", "'").rpartition("'")
+    word, _, ending = run.rpartition("'")
     if word and len(ending) <= 2:
         run = word
     return identifier_tokens(run)

@@ -12,8 +12,8 @@ from msgspec import Struct, structs
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.search.analysis import normalise
 from tabane.search.records import Field, Kind, Record, Scalar, Shape, checked_scalar, encodable
+from tabane.search.substrings import substring_spelling
 
 DEEPEST = 32
 MOST_VALUES = 100_000  # values and conditions of one filter together
@@ -106,14 +106,14 @@ def matches(where: Filter, record: Record) -> bool:
             return any(matches(each, record) for each in of)
         case Contains(text, fields):
             names = record.texts if fields is None else fields
-            return contains((record.texts.get(name, "") for name in names), normalise(text))
+            return contains((record.texts.get(name, "") for name in names), substring_spelling(text))
         case _:
             return any(_holds(where, value) for value in values_of(record, where.field))
 
 
 def contains(texts: Iterable[str], needle: str) -> bool:
     """Return whether one of the texts contains the needle, which is already normalized."""
-    return any(needle in normalise(text) for text in texts)
+    return any(needle in substring_spelling(text) for text in texts)
 
 
 def values_of(record: Record, field: str) -> tuple[Scalar, ...]:
@@ -207,7 +207,7 @@ def _fitted(where: Filter, shape: Shape) -> Filter:
 
 
 def _fitted_contains(where: Contains, shape: Shape) -> Contains:
-    if not normalise(encodable(where.text, "contains")) or len(where.text) > LONGEST_NEEDLE:
+    if not substring_spelling(encodable(where.text, "contains")) or len(where.text) > LONGEST_NEEDLE:
         message = say(
             "the text to contain must have 1 to {most} {most:character|characters}", most=LONGEST_NEEDLE
         )

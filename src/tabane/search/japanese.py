@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-from tabane.search.analysis import is_cjk, normalise
+from tabane.search.analysis import is_cjk, normalise, plain, without_readings
 
 _EMPTY = ("助詞", "助動詞", "補助記号", "記号", "空白")
 _LONGEST = 8_000  # characters at once: Sudachi refuses more than 49,149 bytes
@@ -53,7 +53,11 @@ class Sudachi:
             return []
         with self._lock:
             tokenizer = self._loaded()
-            return [word for part in _parts(text) for word in _normalised(tokenizer.tokenize(part))]
+            return [
+                word
+                for part in _parts(without_readings(plain(text)))
+                for word in _normalised(tokenizer.tokenize(part))
+            ]
 
     def _loaded(self) -> Any:
         if self._tokenizer is None:

@@ -11,7 +11,7 @@ import re
 
 from msgspec import structs
 
-from tabane.search.analysis import normalise
+from tabane.search.analysis import normalise, visible
 from tabane.search.engine import LexicalQuery, Mode
 from tabane.search.filters import LONGEST_NEEDLE, And, Contains, Filter, Not
 from tabane.search.function_words import content
@@ -29,7 +29,7 @@ _ALONE = re.compile(r"(?:^|[\s\-－−])$")
 
 def typed(text: str, mode: Mode = Mode.ANY) -> LexicalQuery:
     """Parse a typed text into a query. ``mode`` says how its words are combined."""
-    text = text[:LONGEST]
+    text = visible(text[:LONGEST])
     prefix = _STAR.search(text) is not None
     text = _STAR.sub("", text)
     if mode is Mode.PHRASE:

@@ -15,7 +15,17 @@ from itertools import islice
 
 from msgspec import Struct
 
-from tabane.search.analysis import GAP, final_marks, is_cjk, normalise, placed_runs, positioned
+from tabane.search.analysis import (
+    GAP,
+    is_cjk,
+    left_out,
+    normalise,
+    placed_runs,
+    plain,
+    positioned,
+    with_long_vowels,
+)
+from tabane.search.substrings import substring_spelling
 from tabane.text.lazy_patterns import lazy_pattern
 
 LONGEST_TEXT = 200_000  # characters that are searched
@@ -77,14 +87,13 @@ class SoughtWords(Struct, frozen=True):
         """
         typed = list(words)
         tokens = dict.fromkeys(token for word in typed for token in positioned(word) if token != GAP)
-        inside = [normalise(part) for part in parts]
-        inside += [token for token in tokens if len(token) == 1 and is_cjk(token)]
+        inside = [*parts, *(token for token in tokens if len(token) == 1 and is_cjk(token))]
         inside += [run for word in typed for run in _HIRAGANA.findall(normalise(word))]
         last = _LAST_WORD.search(normalise(typed[0])) if unfinished and typed else None
         return cls(
             {token: number for number, token in enumerate(tokens)},
             last.group() if last else "",
-            tuple(part for part in dict.fromkeys(inside) if part)[:MOST_MARKS],
+            tuple(part for part in dict.fromkeys(map(substring_spelling, inside)) if part)[:MOST_MARKS],
         )
 
     def number(self, token: str) -> int | None:
@@ -107,6 +116,7 @@ def _spans(text: str, sought: SoughtWords) -> list[tuple[int, int, int]]:
                 found.append((places[first], places[last + 1], number))
     lowered = folded.lower()
     if sought.parts and len(lowered) == len(folded):
+        lowered = lowered.replace("ー", "-")
         for number, part in enumerate(sought.parts, len(sought.tokens)):
             found += [
                 (places[each.start()], places[each.end()], number)
@@ -128,21 +138,22 @@ def _folded(text: str) -> tuple[str, Sequence[int]]:
     """Return the text in the spelling of tokens, and the original position of each of its characters."""
     if text.isascii():
         return text, range(len(text) + 1)
-    folded, places = _normalised(text)
-    dropped = final_marks(folded)
+    folded, places = _plain(text)
+    folded = with_long_vowels(folded)
+    dropped = left_out(folded)
     if not dropped:
         return folded, places
     kept = [at for at in range(len(folded)) if at not in dropped]
     return "".join(folded[at] for at in kept), [*(places[at] for at in kept), len(text)]
 
 
-def _normalised(text: str) -> tuple[str, Sequence[int]]:
-    if unicodedata.is_normalized("NFKC", text):
+def _plain(text: str) -> tuple[str, Sequence[int]]:
+    if plain(text) == text:
         return text, range(len(text) + 1)
     pieces: list[str] = []
     places: list[int] = []
     for start, end in _clusters(text):
-        piece = unicodedata.normalize("NFKC", text[start:end])
+        piece = plain(text[start:end])
         pieces.append(piece)
         places.extend([start] * len(piece))
     places.append(len(text))

@@ -2,8 +2,8 @@
 
 Each character of a text begins exactly one token: the pair with the next character. The last character is a
 token of its own. So a substring of two or more characters is a phrase of pairs, and a single character is the
-beginning of a token. Both are exact, and the text need not be checked. Texts are compared in one case and
-width (:func:`~tabane.search.analysis.normalise`). Hiragana and katakana remain different.
+beginning of a token. Both are exact, and the text need not be checked. Texts are compared in one spelling
+(:func:`substring_spelling`). Hiragana and katakana remain different.
 """
 
 from __future__ import annotations
@@ -27,9 +27,17 @@ _MISTAKE = re.compile("[\ufdd0-\ufdef\U0001fffe]")
 _OTHERS = re.compile("[\\s\ufdd0-\ufdee\U0001fffe]")
 
 
+def substring_spelling(text: str) -> str:
+    """Return the text as substrings are compared: in one case and width, with one form of all dashes.
+
+    A part of a text does not show whether ー is a dash or belongs to a word, so it is a dash everywhere.
+    """
+    return normalise(text).replace("ー", "-")
+
+
 def substring_tokens(text: str) -> list[str]:
     """Return the tokens of a text in order, one for each character of the normalized text."""
-    spelt = _spelt(normalise(text))
+    spelt = _spelt(substring_spelling(text))
     return [*map(add, spelt, spelt[1:]), spelt[-1]] if spelt else []
 
 
@@ -38,18 +46,18 @@ def needle_tokens(needle: str) -> list[str]:
 
     For a needle of one character: the beginning of a token. See :func:`is_single`, :func:`is_whole`.
     """
-    spelt = _spelt(normalise(needle)[: MOST_PAIRS + 1])
+    spelt = _spelt(substring_spelling(needle)[: MOST_PAIRS + 1])
     return list(map(add, spelt, spelt[1:])) if len(spelt) > 1 else [spelt]
 
 
 def is_single(needle: str) -> bool:
     """Return whether the needle is one character, and its token therefore the beginning of others."""
-    return len(normalise(needle)) == 1
+    return len(substring_spelling(needle)) == 1
 
 
 def is_whole(needle: str) -> bool:
     """Return whether the tokens cover the whole needle. If not, the text must be checked."""
-    return len(normalise(needle)) <= MOST_PAIRS + 1 and not _MISTAKE.search(needle)
+    return len(substring_spelling(needle)) <= MOST_PAIRS + 1 and not _MISTAKE.search(needle)
 
 
 def _spelt(text: str) -> str:

@@ -15,8 +15,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from tabane.search.analysis import normalise
 from tabane.search.filters import Contains, contains
+from tabane.search.substrings import substring_spelling
 from tabane.store.columns import Array, Columns, ColumnSnapshot, Mask, Slots
 from tabane.store.read_thread import give_way
 from tabane.store.truth import Truth
@@ -42,8 +42,8 @@ def slots_containing(
     within: Mask,
 ) -> list[int]:
     """Return the slots among ``within`` whose texts contain what is wanted."""
-    includes = [(each, normalise(each.text)) for each in wanted.includes]
-    excludes = [(each, normalise(each.text)) for each in wanted.excludes]
+    includes = [(each, substring_spelling(each.text)) for each in wanted.includes]
+    excludes = [(each, substring_spelling(each.text)) for each in wanted.excludes]
     found = []
     for first, last in _stretches(np.flatnonzero(within)):
         rows = truth.texts_between(connection, first + snapshot.origin, last + snapshot.origin)

@@ -13,6 +13,7 @@ import pytest
 
 from tabane.errors import BadArguments
 from tabane.posts.importing.import_report import RejectedRow
+from tabane.posts.importing.plan import plan
 from tabane.posts.importing.x_archive import XArchive
 from tabane.posts.post import BOOKMARK, LIKE, Post
 from tests.posts.importing.archives import write_zip
@@ -80,6 +81,70 @@ def test_older_archives_name_lists_otherwise_wrap_nothing_and_are_in_a_folder(tm
     (data := tmp_path / "new" / "data").mkdir(parents=True)
     (tmp_path / "tweet.js").rename(data / "tweets.js")
     assert read(tmp_path / "new") == [found]
+
+
+GRAILBIRD = {
+    "data/js/user_details.js": 'var user_details =  {\n  "screen_name" : "Alice",\n  "id" : "7"\n}',
+    "data/js/payload_details.js": 'var payload_details =  {"tweets" : 3}',
+    "data/js/tweet_index.js": 'var tweet_index =  [ {"file_name" : "data/js/tweets/2012_12.js"} ]',
+    "data/js/tweets/2012_11.js": """Grailbird.data.tweets_2012_11 =
+ [ {
+  "source" : "web", "id_str" : "264000000000000001", "id" : 264000000000000001,
+  "entities" : {"urls" : [ {"url" : "http:\\/\\/t.co\\/a", "expanded_url" : "http:\\/\\/example.com\\/tea"} ],
+    "media" : [ {"url" : "http:\\/\\/t.co\\/p",
+      "expanded_url" : "http:\\/\\/twitter.com\\/Alice\\/status\\/1\\/photo\\/1"} ]},
+  "text" : "雪 &amp; tea http:\\/\\/t.co\\/a http:\\/\\/t.co\\/p", "created_at" : "2012-11-01 03:04:05 +0000",
+  "user" : {"screen_name" : "Alice", "id" : 7}
+} ]""",
+    "data/js/tweets/2010_09.js": """Grailbird.data.tweets_2010_09 =
+ [ {"id_str" : "25000000001", "text" : "RT @bob: the kettle of the third shelf is…",
+    "created_at" : "2010-09-05 00:00:00 +0000", "user" : {"screen_name" : "Alice"},
+    "retweeted_status" : {"id_str" : "24000000001",
+      "text" : "the kettle of the third shelf is warm http:\\/\\/t.co\\/k",
+      "user" : {"screen_name" : "bob"},
+      "entities" : {"urls" : [ {"url" : "http:\\/\\/t.co\\/k",
+        "expanded_url" : "http:\\/\\/example.com\\/k"} ]}}},
+   {"id_str" : "oops", "text" : "bad"} ]""",
+}
+
+
+@pytest.mark.parametrize("top", ["", "12345_abcdef/"])
+def test_archives_of_2012_to_2018_have_a_list_for_each_month(tmp_path: Path, top: str) -> None:
+    with zipfile.ZipFile(tmp_path / "old.zip", "w") as file:
+        for name, content in GRAILBIRD.items():
+            file.writestr(top + name, content)
+            (tmp_path / "old" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "old" / name).write_text(content)
+    found = read(tmp_path / "old.zip")
+    assert [each for each in found if isinstance(each, Post)] == [
+        Post(
+            post_id=25000000001,
+            content="RT @bob: the kettle of the third shelf is warm http://example.com/k",
+            timestamp="2010-09-05 00:00:00",
+            at=1283644800,
+            url="https://x.com/Alice/status/25000000001",
+            user="Alice",
+        ),
+        Post(
+            post_id=264000000000000001,
+            content="雪 & tea http://example.com/tea http://twitter.com/Alice/status/1/photo/1",
+            timestamp="2012-11-01 03:04:05",
+            at=1351739045,
+            url="https://x.com/Alice/status/264000000000000001",
+            user="Alice",
+        ),
+    ]
+    assert [each.reason.template for each in found if isinstance(each, RejectedRow)] == [
+        "“{text}” is not a post_id"
+    ]
+    for folder in ("old", "old/data"):
+        assert plan([str(tmp_path / folder)]).archives == (str(tmp_path / folder),)
+        unpacked = read(tmp_path / folder)
+        assert [each for each in unpacked if isinstance(each, Post)] == [
+            each for each in found if isinstance(each, Post)
+        ]
+    (tmp_path / "old/data/js/user_details.js").unlink()
+    assert {each.user for each in read(tmp_path / "old") if isinstance(each, Post)} == {"Alice"}
 
 
 def test_lists_in_parts_are_all_read_and_what_is_deleted_is_not(tmp_path: Path) -> None:

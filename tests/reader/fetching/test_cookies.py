@@ -12,7 +12,7 @@ from tabane.reader.cookies.imported_cookies import CookieJar, ImportedCookie
 from tabane.reader.fetching import PageFetcher
 from tabane.reader.fetching.interface import FetchedResource, SentCookies
 from tabane.reader.guard import target
-from tests.reader.site import Site, running
+from tests.reader.site import Answer, Asked, Site, running
 
 HOSTS = ("docs.test", "www.docs.test", "other.test", "localhost")
 
@@ -165,3 +165,77 @@ async def test_cookies_count_as_sent_when_the_request_fails(site: Site) -> None:
         await fetcher.with_cookies(cookies).fetch(at)
     await fetcher.close()
     assert cookies.sent
+
+
+def set_cookies(site: Site, path: str, to: str, *cookies: str) -> None:
+    """A redirect that sets cookies, each in a header of its own."""
+    site.ask(path, lambda _: Answer(302, headers={"Location": to}, cookies=cookies))
+
+
+def follow(site: Site, url: str) -> list[tuple[str, str | None]]:
+    read(site, jar_of(site), url)
+    return [(where, cookie) for where, _, cookie in sent(site)]
+
+
+def test_a_cookie_set_by_a_redirect_is_sent_back_in_the_same_read_alone(site: Site) -> None:
+    def page(asked: Asked) -> Answer:
+        if "seen=1" in asked.headers.get("cookie", ""):
+            return Answer(body=b"<p>Read</p>")
+        return Answer(302, headers={"Location": "/a"}, cookies=("seen=1; Path=/; HttpOnly",))
+
+    site.ask("/a", page)
+    for _ in range(2):
+        site.asked.clear()
+        assert follow(site, site.url("/a", "docs.test")) == [("docs.test/a", None), ("docs.test/a", "seen=1")]
+
+
+@pytest.mark.parametrize(
+    ("cookie", "host", "path", "back"),
+    [
+        ("a=1", "docs.test", "/x/b", "a=1"),  # of the folder of /x/a
+        ("a=1", "docs.test", "/y", None),
+        ("a=1; Path=/", "docs.test", "/y", "a=1"),
+        ("a=1; Path=/y", "docs.test", "/yes", None),
+        ("a=1; Path=/", "www.docs.test", "/y", None),
+        ("a=1; Path=/; Domain=docs.test", "www.docs.test", "/y", "a=1"),
+        ("a=1; Path=/; Domain=.docs.test", "docs.test", "/y", "a=1"),
+        ("a=1; Path=/; Domain=other.test", "other.test", "/y", None),
+        ("a=1; Path=/; Domain=test", "other.test", "/y", None),
+        ("a=1; Path=/; Domain=www.docs.test", "www.docs.test", "/y", None),
+        ("a=1; Path=/; Secure", "docs.test", "/y", None),
+        ("a=1; Path=/; Max-Age=0", "docs.test", "/y", None),
+        ("a=1; Path=/; Max-Age=60; Expires=Thu, 01 Jan 1970 00:00:00 GMT", "docs.test", "/y", "a=1"),
+        ("a=1; Path=/; Expires=Thu, 01 Jan 1970 00:00:00 GMT", "docs.test", "/y", None),
+        ("a=b=c; path=/", "docs.test", "/y", "a=b=c"),
+        ("nameless; Path=/", "docs.test", "/y", None),
+        ("a=" + "x" * 9000 + "; Path=/", "docs.test", "/y", None),
+    ],
+)
+def test_a_set_cookie_goes_where_a_browser_sends_it(
+    site: Site, cookie: str, host: str, path: str, back: str | None
+) -> None:
+    set_cookies(site, "/x/a", site.url(path, host), cookie)
+    site.put(path, "<p>B</p>")
+    assert follow(site, site.url("/x/a", "docs.test"))[-1] == (host + path, back)
+
+
+def test_several_cookies_with_commas_are_kept_apart_and_the_last_of_a_name_counts(site: Site) -> None:
+    dated = "a=1; Path=/; Expires=Fri, 01 Jan 2100 00:00:00 GMT"
+    set_cookies(site, "/a", "/b", dated, "b=2; Path=/", "a=3; Path=/")
+    set_cookies(site, "/b", "/c", "b=; Path=/; Max-Age=-1")
+    site.put("/c", "<p>C</p>")
+    assert [cookie for _, cookie in follow(site, site.url("/a", "docs.test"))] == [None, "b=2; a=3", "a=3"]
+
+
+def test_an_imported_cookie_is_replaced_by_that_which_its_site_sets(site: Site) -> None:
+    set_cookies(site, "/a", "/b", "sid=new; Path=/")
+    site.put("/b", "<p>B</p>")
+    read(site, jar_of(site, sid(), ImportedCookie("other", "1", "docs.test")), site.secure("/a", "docs.test"))
+    assert [cookie for _, _, cookie in sent(site)] == ["sid=secret; other=1", "other=1; sid=new"]
+
+
+def test_a_site_that_sets_other_cookies_for_ever_ends(site: Site) -> None:
+    turns = iter(range(1000))
+    site.ask("/a", lambda _: Answer(302, headers={"Location": "/a"}, cookies=(f"n={next(turns)}; Path=/",)))
+    with pytest.raises(ReadError, match="more than 10 times"):
+        read(site, jar_of(site), site.url("/a", "docs.test"))

@@ -236,6 +236,32 @@ def test_each_hop_and_each_host_has_its_own(site: Site) -> None:
     assert site.paths == ["/robots.txt", "/a", "/robots.txt"]
 
 
+def test_of_a_host_that_is_not_there_that_is_said_and_nothing_of_robots(site: Site) -> None:
+    policy = site.policy(robots=True, allowed=("closed.test:9", f"127.0.0.1:{site.port}"))
+
+    async def said(url: str) -> ReadError:
+        fetcher = PageFetcher(lambda: policy, resolve=site.names, sleep=_no_sleep)
+        try:
+            with pytest.raises(ReadError) as caught:
+                await fetcher.fetch(url)
+            return caught.value
+        finally:
+            await fetcher.close()
+
+    for url, cause in (("http://nowhere.invalid/a", "dns"), ("http://closed.test:9/", "connect")):
+        error = asyncio.run(said(url))
+        assert error.cause == cause, error
+        assert "robots" not in str(error)
+    site.redirect("/robots.txt", "http://nowhere.invalid/robots.txt")
+    site.put("/a", "")
+    error = asyncio.run(said(site.url("/a")))
+    assert (error.cause, "nowhere.invalid" in str(error)) == ("robots", True)
+
+
+async def _no_sleep(seconds: float) -> None:
+    """Wait for nothing."""
+
+
 async def test_many_reads_at_once_ask_for_it_once(site: Site) -> None:
     site.put("/a", "")
     site.put("/robots.txt", "User-agent: *\nDisallow: /b", "text/plain")

@@ -239,6 +239,11 @@ def test_charts_are_tables_of_their_data() -> None:
 
 def test_ruby_and_symbols() -> None:
     ruby = f"<w:r><w:ruby><w:rt>{run('かんじ')}</w:rt><w:rubyBase>{run('漢字')}</w:rubyBase></w:ruby></w:r>"
+    two = "".join(
+        f"<w:r><w:ruby><w:rt>{run(rt)}</w:rt><w:rubyBase>{run(base)}</w:rubyBase></w:ruby></w:r>"
+        for base, rt in (("短", "たん"), ("槍", "そう"))
+    )
+    assert read(word(par(run("彼は"), two, run("を")))).markdown == "彼は短槍(たんそう)を"
     sign = '<w:r><w:sym w:font="Wingdings" w:char="F0FE"/></w:r>'
     assert read(word(par(sign, run(" "), ruby))).markdown == "☑ 漢字(かんじ)"
 

@@ -80,6 +80,32 @@ class LexicalContract(EngineContract):
             assert (await found(collection, "ログ"))[0] == "k003"
             assert (await found(collection, "東京都"))[0] == "k000"
 
+    async def test_a_phrase_is_found_however_its_marks_are_written(self) -> None:
+        async with self.holding([text for text, _ in SPELT]) as collection:
+            for number, (text, needle) in enumerate(SPELT[:-2]):
+                if any(mark in needle for mark in '"❤'):
+                    continue  # of these, words are only what stands beside them
+                for query in (needle, LexicalQuery("", phrases=(needle,)), LexicalQuery("", phrases=(text,))):
+                    assert f"k{number:03}" in await found(collection, query), query
+                excluding = LexicalQuery("の ok of it the", exclude=(needle,))
+                assert f"k{number:03}" not in await found(collection, excluding), needle
+
+    async def test_a_reading_in_a_word_does_not_divide_it(self) -> None:
+        texts = [
+            "毎朝パンを食(た)べる人",
+            "短《たん》槍《そう》を持つ",
+            "東京（とうきょう）都へ",
+            "会議(あした)",
+            "f(x)の値",
+        ]
+        async with self.holding(texts) as collection:
+            assert await found(collection, LexicalQuery("", phrases=("食べる",))) == ["k000"]
+            assert await found(collection, LexicalQuery("", phrases=("短槍を",))) == ["k001"]
+            assert await found(collection, LexicalQuery("東京都へ", Mode.ALL)) == ["k002"]
+            assert await found(collection, "とうきょう") == ["k002"]
+            assert await found(collection, "たん") == ["k001"]
+            assert await found(collection, LexicalQuery("", phrases=("会議",))) == ["k003"]
+
     async def test_spellings_of_a_word_are_one(self) -> None:
         async with self.holding(
             ["サーバの話", "データの話", "searching abc", "本当にありがとうございました"]
@@ -180,8 +206,43 @@ class LexicalContract(EngineContract):
             ]
 
 
+# A text, and what it must be found by, written otherwise: waves, quotes, dashes, dots, what nobody sees.
+SPELT = [
+    ("営業 9時〜17時 です", "9時～17時"),
+    ("受付 10日～12日", "10日〜12日"),
+    ("It’s the owner‘s kettle", "it's the owner's"),
+    ("call “Marlow” today", '"marlow"'),
+    ("the Wi‑Fi of room 3", "wi-fi of"),
+    ("pages 10–20 of it", "10−20"),
+    ("電話は090ー1234ー5678", "090-1234-5678"),
+    ("サ−バ－の設定", "サーバーの"),
+    ("ﾃﾞｰﾀとコ‐ヒ‐", "データとコーヒー"),
+    ("ジョン・ドウ", "ジョン･ドウ"),
+    ("葛\U000e0100城の駅で", "葛城の駅"),
+    ("辻本さんの店", "辻\U000e0101本さん"),
+    ("❤\ufe0f ありがとう", "❤ あり"),
+    ("dis\u00adcov\u200ber\ufeffy ends", "discovery ends"),
+    ("\u202bتجربة\u202c ok", "تجربة ok"),
+    ("らーめんの味", "ら−めん"),
+    ("👨‍👩‍👧 family", "👨‍👩‍👧 fam"),
+    ("京\u2060都と奈\u200d良", "京都と奈良"),
+]
+
+
 class SubstringContract(EngineContract):
     """Capability SUBSTRING."""
+
+    async def test_marks_that_look_alike_are_one_and_unseen_ones_do_not_count(self) -> None:
+        async with self.empty() as collection:
+            await collection.upsert(bodies([text for text, _ in SPELT]))
+            for number, (text, needle) in enumerate(SPELT):
+                for part in (text, needle, needle[1:]):
+                    page = await collection.select(Contains(part))
+                    assert f"k{number:03}" in [stored.record.key for stored in page.records], part
+            rest = await collection.select(Not(Contains("9時～17時")))
+            assert len(rest.records) == len(SPELT) - 1
+            assert await collection.count(Contains("デタ")) == 0
+            assert await collection.count(Contains("090 1234")) == 0
 
     @pytest.mark.parametrize(
         ("needle", "keys"),

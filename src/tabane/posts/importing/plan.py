@@ -15,6 +15,7 @@ from importlib import resources
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.posts.importing.vector_folder import METADATA, VectorMetadata, metadata, metadata_path
+from tabane.posts.importing.x_archive import has_lists
 from tabane.posts.post import SPACES
 
 PLACES = {"content": "embeddings", "reasoning": "batch/reasoning", "summary": "batch/summary"}
@@ -25,7 +26,6 @@ SAMPLE = ("twilog.csv", "results.jsonl")
 
 _CSV = "twilog.csv"
 _RESULTS = "batch/results.jsonl"
-_LISTS = ("tweets.js", "tweet.js", "like.js")
 
 
 def sample_files() -> list[str]:
@@ -137,7 +137,7 @@ def _add(found: _FoundFiles, path: str) -> None:
         found.archives.append(path)
     elif name.endswith(".safetensors") or name in METADATA:
         raise BadArguments(say("{path} is part of a folder of vectors. Give the folder.", path=path), "files")
-    elif name.endswith(".js") or start.lstrip().startswith(b"window."):
+    elif name.endswith(".js") or start.lstrip().startswith((b"window.", b"Grailbird.")):
         raise BadArguments(
             say(
                 "{path} is part of an archive of X. Give the zip, or the folder it was unpacked to.",
@@ -155,7 +155,7 @@ def _add_folder(found: _FoundFiles, path: str) -> None:
     if metadata_path(path):
         found.folder(_space(path), path)
         return
-    lists = any(os.path.isfile(os.path.join(path, part, name)) for part in ("", "data") for name in _LISTS)
+    lists = has_lists(path)
     if lists:
         found.archives.append(path)
     if not _add_setup(found, path) and not lists:

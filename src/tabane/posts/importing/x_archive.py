@@ -1,6 +1,7 @@
 """Reader of X's own archive: posts and likes from the zip, or from the folder where it was unpacked.
 
-Files are scripts that assign a list: ``window.YTD.tweets.part0 = [{"tweet": {…}}, …]``. They are unpacked
+Files are scripts that assign a list: ``window.YTD.tweets.part0 = [{"tweet": {…}}, …]``. In archives of 2012
+to 2018 each month has one: ``Grailbird.data.tweets_2013_05 = [{…}, …]``. They are unpacked
 and read entry by entry, because the list may be too long for memory. Nothing is written to the disk. A list
 that unpacks to far more than posts can is rejected on the way.
 """
@@ -127,7 +128,11 @@ _ACCOUNT = 1_048_576
 
 _LISTS = re.compile(
     r"(?:^|/)(?:data/)?(account|note-tweet|tweets?|community-tweet|likes?|liked-tweets|bookmarks?)(?:-part\d+)?\.js$"
+    r"|(?:^|/)(?:data/)?js/(user_details|tweets/\d{4}_\d\d)\.js$"  # until 2018
 )
+_FOLDERS = ("", "data/", "js/", "js/tweets/", "data/js/", "data/js/tweets/")
+_OBJECT = re.compile(rb"\s*;?\s*(?:var\s+)?[\w.]+\s*=\s*(\{.*\})\s*;?\s*", re.DOTALL)
+_OWNERS = ("account", "user_details")
 _LOG_TYPES = {"like": LIKE, "likes": LIKE, "liked-tweets": LIKE, "bookmark": BOOKMARK, "bookmarks": BOOKMARK}
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
@@ -179,7 +184,7 @@ class XArchive:
         yield from self._account()
         for kind, name, packed in self._lists:
             before = self.done
-            if kind != "account":
+            if kind not in _OWNERS:
                 yield from self._list(kind, name, packed)
             self.done = before + packed
 
@@ -191,28 +196,27 @@ class XArchive:
 
     def _found(self) -> list[tuple[str, str, int]]:
         """Return kind, name and packed size of the lists. Lists that others need come first."""
-        found = [(match[1], name, packed) for name, packed in self._names() if (match := _LISTS.search(name))]
-        if not any(kind not in ("account", "note-tweet") for kind, _, _ in found):
+        found = [
+            (match[1] or match[2], name, packed)
+            for name, packed in self._names()
+            if (match := _LISTS.search(name))
+        ]
+        order = (*_OWNERS, "note-tweet")
+        if all(kind in order for kind, _, _ in found):
             raise BadArguments(
                 say(
-                    "{path} is not an archive of X: it has no data/tweets.js and no data/like.js.",
+                    "{path} is not an archive of X: it has no data/tweets.js, no data/like.js and no "
+                    "data/js/tweets/YEAR_MONTH.js.",
                     path=self.path,
                 ),
                 "files",
             )
-        order = ("account", "note-tweet")
         return sorted(found, key=lambda each: (each[0] not in order, each[0] in _LOG_TYPES, each[1]))
 
     def _names(self) -> list[tuple[str, int]]:
         if self._zip is not None:
             return [(each.filename, max(each.compress_size, 1)) for each in self._zip.infolist()]
-        folders = [part for part in ("", "data/") if os.path.isdir(os.path.join(self.path, part))]
-        return [
-            (part + entry.name, max(entry.stat().st_size, 1))
-            for part in folders
-            for entry in os.scandir(os.path.join(self.path, part))
-            if entry.is_file()
-        ]
+        return [(name, max(size, 1)) for name, size in _files_of(self.path)]
 
     def _open(self, name: str) -> IO[bytes]:
         if self._zip is not None:
@@ -243,7 +247,10 @@ class XArchive:
 
     def _account(self) -> Iterator[RejectedRow]:
         for kind, name, packed in self._lists:
-            if kind == "account":
+            if kind == "user_details":
+                with self._open(name) as file:
+                    self.user = self.user or _user_of_details(file.read(_ACCOUNT))
+            elif kind == "account":
                 for line, value in self._entries(name, packed):
                     self.user = self.user or x_posts.user_of_account(value)
                     if isinstance(value, UnusableRow):
@@ -265,6 +272,28 @@ class XArchive:
 
     def _bad(self, name: str, line: int, unfit: UnusableRow) -> RejectedRow:
         return RejectedRow(f"{self.path}:{name}", line, unfit.reason, unfit.post_id)
+
+
+def _files_of(folder: str) -> Iterator[tuple[str, int]]:
+    """Yield name and size of each file where lists may be."""
+    for part in _FOLDERS:
+        if os.path.isdir(os.path.join(folder, part)):
+            for entry in os.scandir(os.path.join(folder, part)):
+                if entry.is_file():
+                    yield part + entry.name, entry.stat().st_size
+
+
+def has_lists(folder: str) -> bool:
+    """Return whether the folder is an archive: it has a list of posts, likes or bookmarks."""
+    found = (match[1] or match[2] for name, _ in _files_of(folder) if (match := _LISTS.search(name)))
+    return any(kind not in (*_OWNERS, "note-tweet") for kind in found)
+
+
+def _user_of_details(script: bytes) -> str:
+    """Return the owner's name from user_details.js of archives until 2018; empty if it has none."""
+    assigned = _OBJECT.fullmatch(script.removeprefix(b"\xef\xbb\xbf"))
+    details = _value(assigned[1]) if assigned else None
+    return x_posts.user_of_account(details)
 
 
 def _opened(path: str) -> zipfile.ZipFile:

@@ -72,10 +72,15 @@ def posted(entry: Any, log_type: int, user: str, notes: LongPosts, zone: tzinfo)
     at = timestamp_of_x(created) if created else timestamp_of_id(number)
     if at is None and created:
         raise UnusableRow(say("“{text}” is not a time", text=created[:40]), number)
-    text = unescaped(_whole(tweet.get("full_text")) or _whole(tweet.get("text")))
+    text = _text_of(tweet)
     long = notes.of(number, at, text)
-    entities = [_dict(tweet.get(name)) for name in ("entities", "extended_entities")]
+    original = _dict(tweet.get("retweeted_status"))  # in archives until 2018, where the text is a part of its
+    author = user_of_account(original.get("user"))
+    if author and _text_of(original):
+        text = f"RT @{author}: {_text_of(original)}"
+    entities = [_dict(of.get(name)) for of in (tweet, original) for name in ("entities", "extended_entities")]
     lists = [each.get(kind) for each in entities for kind in ("urls", "media")]
+    user = user or user_of_account(tweet.get("user"))
     return Post(
         post_id=number,
         content=long or _expanded(text, lists, ("url",), ("expanded_url",)),
@@ -110,13 +115,18 @@ def liked(entry: Any, log_type: int, zone: tzinfo) -> Post:
 def user_of_account(entry: Any) -> str:
     """Return the owner's name, empty if the entry has none."""
     try:
-        name = _text(_inner(entry, "account").get("username"))
+        owner = _inner(entry, "account")
     except UnusableRow:
         return ""
+    name = _text(owner.get("username")) or _text(owner.get("screen_name"))
     return name if re.fullmatch(r"\w{1,50}", name, re.ASCII) else ""
 
 
 _CORES = ("core", "noteTweetResults", "noteTweetContents")
+
+
+def _text_of(tweet: dict[str, Any]) -> str:
+    return unescaped(_whole(tweet.get("full_text")) or _whole(tweet.get("text")))
 
 
 def _shown(at: float | None, zone: tzinfo) -> str:

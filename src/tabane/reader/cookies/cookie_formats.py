@@ -158,12 +158,13 @@ def _cookie(
     name: str, value: str, domain: str, path: str, host_only: bool, expires: float | None
 ) -> ImportedCookie | None:
     host = domain_of(domain) if len(domain) <= 300 else None
-    if host is None or not _may_be_sent(name, value) or expires != expires:
+    if host is None or not may_be_sent(name, value) or expires != expires:
         return None
     return ImportedCookie(name, value, host, path if path.startswith("/") else "/", host_only, expires)
 
 
-def _may_be_sent(name: str, value: str) -> bool:
+def may_be_sent(name: str, value: str) -> bool:
+    """Return whether a name and a value can be in the header Cookie."""
     if not name or len(name) + len(value) > LONGEST_COOKIE or not _NAMES.issuperset(name):
         return False
     return all(_in_value(character) for character in value)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader import bot_walls
+from tabane.reader.cookies.set_cookies import SetCookies
 from tabane.reader.fetching.fetch_errors import TransientFetchError, refusal, walled
 from tabane.reader.fetching.interface import FetchedResource, Policy, SentCookies
 from tabane.reader.fetching.network import GuardedHttpClient, RequestTurns, StreamedResponse
@@ -55,8 +56,9 @@ class RedirectChain:
     ``judge`` is called before each hop: may robots read it? ``cut``: a body longer than ``limit`` is cut
     there, without an error. ``phase`` names the current step, for the error of a timeout.
 
-    ``cookies`` are imported ones. They are sent until a hop leads to where they do not belong, and not again
-    after it: another host must not send the reader back with them.
+    Cookies that a hop sets are sent to later ones. ``cookies`` are imported: they are sent until a hop leads to
+    where they do not belong, and not again after it, because another host must not send the reader back with
+    them.
     """
 
     def __init__(
@@ -70,6 +72,8 @@ class RedirectChain:
     ) -> None:
         self._ground, self._judge, self._cut, self._sent = ground, judge, cut, cookies
         self._limit = ground.policy.max_bytes if limit is None else limit
+        self._set = SetCookies()
+        self._seen: set[tuple[str, str]] = set()
         self.phase: Message = say("the reader")
 
     async def go(self, url: str, headers: Mapping[str, str], accept: str | None) -> FetchedResource:
@@ -80,7 +84,9 @@ class RedirectChain:
             if self._judge is not None:
                 self.phase = say("the robots.txt of {host}", host=at.authority)
                 await self._judge(at)
-            answer = await self._tried(at, self._said(begin, at, headers, accept) | self._cookies(at))
+            cookies = self._cookies(at)
+            self._seen.add((at.url, cookies.get("Cookie", "")))
+            answer = await self._tried(at, self._said(begin, at, headers, accept) | cookies)
             if isinstance(answer, FetchedResource):
                 return answer
             at = self._ground.guard.joined(at, answer.location)
@@ -88,8 +94,8 @@ class RedirectChain:
             self._end(way)
 
     def _end(self, way: list[str]) -> None:
-        """End a chain that goes in a circle, or on and on."""
-        if way[-1] in way[:-1]:
+        """End a chain that goes in a circle, which no cookie was set in, or on and on."""
+        if (way[-1], self._cookies(target(way[-1])).get("Cookie", "")) in self._seen:
             round_ = way[way.index(way[-1]) :]
             raise ReadError(
                 say(
@@ -123,11 +129,14 @@ class RedirectChain:
         return own
 
     def _cookies(self, at: Target) -> dict[str, str]:
-        """Return the header with the imported cookies for a request, if there are any."""
+        """Return the header with the cookies for a request: imported ones, and those that a hop has set."""
         if self._sent is not None and not self._sent.jar.covers(at):
             self._sent = None
         value = self._sent.header(at, self._ground.wall()) if self._sent is not None else None
-        return {} if value is None else {"Cookie": value}
+        fresh = self._set.pairs(at)
+        pairs = [each for each in (value or "").split("; ") if each and each.partition("=")[0] not in fresh]
+        pairs += [f"{name}={text}" for name, text in fresh.items()]
+        return {"Cookie": "; ".join(pairs)} if pairs else {}
 
     async def _tried(self, at: Target, headers: Mapping[str, str]) -> FetchedResource | RedirectLocation:
         """Return one hop, with the retries that it is worth."""
@@ -185,6 +194,7 @@ class RedirectChain:
                 "redirect", status=response.status,
             )  # fmt: skip
         await _drained(response)
+        self._set.take(at, response.headers.get("set-cookie", ""), self._ground.wall())
         return RedirectLocation(location)
 
 

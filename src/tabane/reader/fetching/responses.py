@@ -16,17 +16,17 @@ from tabane.messages import Message, say
 from tabane.wire.retry_after import retry_after
 
 _SPENT = frozenset({"content-encoding", "content-length", "transfer-encoding", "set-cookie", "set-cookie2"})
-"""Headers that are wrong for a decompressed body, and cookies, which are not supported here."""
+"""Headers that are wrong for a decompressed body, and cookies, which nobody else needs."""
 
 _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+*-]{1,127}")  # RFC 6838, 4.2
 
 
 def lowered(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return headers by lower-case name; repeated ones are joined by commas (RFC 9110, 5.3)."""
+    """Return headers by lower-case name; repeated ones are joined by commas, cookies by lines (RFC 9110)."""
     found: dict[str, list[str]] = {}
     for name, value in raw:
         found.setdefault(name.decode("ascii", "replace").lower(), []).append(_text(value).strip())
-    return {name: ", ".join(values) for name, values in found.items()}
+    return {name: ("\n" if name == "set-cookie" else ", ").join(values) for name, values in found.items()}
 
 
 def kept(headers: Mapping[str, str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from string import ascii_letters, digits
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
@@ -27,6 +27,9 @@ KEPT = 3_600.0
 
 RETRIED = 60.0
 """Seconds before a robots.txt that could not be fetched is requested again."""
+
+_AWAY = frozenset({"dns", "connect", "refused"})
+"""Causes of errors of a host of which no page can be fetched either."""
 
 _HOSTS = 1_000
 _CHARACTERS = 4_000_000
@@ -127,13 +130,17 @@ def _octet(found: re.Match[str]) -> str:
 
 @dataclass(slots=True)
 class _HostRobots:
-    """The rules of one host. ``why`` is set if they could not be read: then no page may be read."""
+    """The rules of one host. ``why`` is set if they could not be read: then no page may be read.
+
+    ``away`` is the error if nobody answers there, or the host does not exist: it is that of the page too.
+    """
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     until: float = -1.0
     rules: RobotsRules = field(default_factory=RobotsRules)
     size: int = 0
     why: Message | None = None
+    away: ReadError | None = None
 
 
 class RobotsCache:
@@ -155,6 +162,8 @@ class RobotsCache:
     async def judge(self, target: Target) -> None:
         """Raise ReadError, cause ``robots``, if the host asks not to be read there."""
         known = await self._known(target.origin)
+        if known.away is not None:
+            raise ReadError(known.away.message, known.away.cause)
         if known.why is not None:
             raise ReadError(
                 say(
@@ -189,7 +198,7 @@ class RobotsCache:
         return known
 
     async def _ask(self, origin: str, known: _HostRobots) -> None:
-        known.rules, known.why, known.size, kept = RobotsRules(), None, 0, KEPT
+        known.rules, known.why, known.away, known.size, kept = RobotsRules(), None, None, 0, KEPT
         try:
             async with asyncio.timeout(self._timeout):
                 fetched = await self._get(origin + "/robots.txt")
@@ -198,7 +207,9 @@ class RobotsCache:
         except TimeoutError:
             known.why, kept = say("it took too long."), RETRIED
         except ReadError as error:
-            if not _means_none(error):
+            if error.cause in _AWAY and (urlsplit(origin).hostname or "") in str(error):
+                known.away, kept = error, RETRIED
+            elif not _means_none(error):
                 known.why, kept = error.message, RETRIED
         known.until = self._clock() + kept
 

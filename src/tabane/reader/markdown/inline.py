@@ -204,8 +204,46 @@ class InlineConverter:
             return
         found.append(AtomicSpan(f"{sign}{text}" if re.fullmatch(r"\w+", text) else f"{sign}({text})"))
 
+    def _ruby(self, element: HtmlElement, found: list[Piece]) -> None:
+        """Return the words of a ruby and of those right behind it, as one word: then their readings."""
+        before = element.getprevious()
+        if before is not None and before.tag == "ruby" and not before.tail:
+            return  # it was written with the one before
+        base: list[Piece] = []
+        readings: list[list[str]] = []
+        ruby: HtmlElement | None = element
+        while ruby is not None and ruby.tag == "ruby":
+            self._annotated(ruby, base, readings)
+            ruby = None if ruby.tail else ruby.getnext()
+        found.extend(_unspaced(piece) if isinstance(piece, str) else piece for piece in base)
+        for texts in readings:
+            if any(texts):
+                apart = " " if re.search(r"[a-zA-Z]", "".join(texts)) else ""
+                found.append(f"({apart.join(filter(None, texts))})")
+
+    def _annotated(self, element: HtmlElement, base: list[Piece], readings: list[list[str]]) -> None:
+        """Add the base text of a part of a ruby, and its readings: a list for each level of them."""
+        if self._depth >= _DEEP:
+            base.append(text_of(element))
+            return
+        self._depth += 1
+        level = 1 if element.find("ruby") is not None else 0
+        base.append(element.text or "")
+        for child in element:
+            if child.tag in ("rt", "rtc"):
+                parts = child.findall("rt") if child.tag == "rtc" else []
+                readings.extend([] for _ in range(level + 1 - len(readings)))
+                readings[level] += [self.line(each, plain=True) for each in parts or [child]]
+                level += child.tag == "rtc"
+            elif child.tag in ("ruby", "rb", "rbc", "span"):
+                self._annotated(child, base, readings)
+            else:
+                self.add(child, base)
+            base.append(child.tail or "")
+        self._depth -= 1
+
     def _reading(self, element: HtmlElement, found: list[Piece]) -> None:
-        """Return ruby text: the reading after its base text."""
+        """Return ruby text outside of a ruby: the reading after its base text."""
         inside = self.pieces(element)
         if not blank(inside):
             found.extend(["(", *inside, ")"])
@@ -256,6 +294,7 @@ _WRITING: Mapping[str, Callable[[InlineConverter, HtmlElement, list[Piece]], Non
     "br": InlineConverter._break,
     "sup": InlineConverter._raised,
     "sub": InlineConverter._lowered,
+    "ruby": InlineConverter._ruby,
     "rt": InlineConverter._reading,
     "q": InlineConverter._quoted,
     "input": InlineConverter._box,
@@ -269,6 +308,11 @@ def _unread(text: str | None) -> str:
     """Return the text that an attribute gives for a picture or a player, in one line and not too long."""
     words = " ".join((text or "").split())
     return words if len(words) <= _MOST_WORDS else f"{words[: _MOST_WORDS - 1].rstrip()}…"
+
+
+def _unspaced(text: str) -> str:
+    """Return base text of a ruby without the white space of its source, if it is not of words in Latin."""
+    return text if re.search(r"[a-zA-Z]", text) else "".join(text.split())
 
 
 def _edges(pieces: list[Piece]) -> tuple[str, str]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from tabane.errors import StoreError
-from tabane.search.analysis import normalise
 from tabane.search.filters import Contains, contains
 from tabane.search.records import Record, Shape
+from tabane.search.substrings import substring_spelling
 from tabane.store import failures
 from tabane.store.read_thread import give_way
 
@@ -69,7 +69,7 @@ class TruthReader:
 
     def holding(self, connection: sqlite3.Connection, rows: Sequence[int], condition: Contains) -> list[int]:
         """Return the rows whose texts contain the condition's text, by reading the texts."""
-        needle = normalise(condition.text)
+        needle = substring_spelling(condition.text)
         found: list[int] = []
         for number, row in enumerate(rows):
             if not number % _LOOKED_AT:
