@@ -3,8 +3,8 @@
 [sys.executable, REPLAYED, FILE]
 [sys.executable, REPLAYED, "-", JSON]
 
-The file, or the JSON itself, has an object: ``tools`` are definitions as the server lists them, and ``results`` are texts by the
-name of a tool. A tool without a recorded result answers ``ok``.
+The file, or the JSON itself, has an object: ``tools`` are definitions as the server lists them, and
+``results`` are texts by the name of a tool. A tool without a recorded result answers ``ok``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Web sites of an ordinary day: every host answers through an HTTP proxy on loopback, so no name is looked up."""
+"""Web sites of an ordinary day: an HTTP proxy on loopback answers for every host, so no name is resolved."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 _PAGES = tomllib.loads((Path(__file__).parent / "sites.toml").read_text(encoding="utf-8"))
-_FRAME = '<!doctype html><html lang="{lang}"><head><title>{title}</title></head><body><main>{body}</main></body></html>'
+_FRAME = '<!doctype html><html lang="{lang}"><title>{title}</title><body><main>{body}</main></body></html>'
 
 
 class Sites:
@@ -71,6 +71,8 @@ def _written(page: dict[str, Any]) -> bytes:
     if "raw" in page:
         return str(page["raw"]).encode()
     paragraphs = "".join(f"<p>{text}</p>" for text in page["text"])
-    links = "".join(f'<p><a href="{target}">{label}</a></p>' for label, target in page.get("links", {}).items())
+    links = "".join(
+        f'<p><a href="{target}">{label}</a></p>' for label, target in page.get("links", {}).items()
+    )
     body = f"<h1>{page['title']}</h1>{paragraphs * page.get('times', 1)}{links}"
     return _FRAME.format(lang=page.get("lang", "en"), title=page["title"], body=body).encode()

@@ -26,7 +26,13 @@ from tests.harness.user import Assistant, assistant
 
 FOLDER = Path(__file__).parent
 REPLAYED = FOLDER.parents[1] / "servers" / "replayed.py"
-NEVER = ("Traceback (most recent call last)", "KeyError", "Internal error", "a person has to approve", "tabane approve")
+NEVER = (
+    "Traceback (most recent call last)",
+    "KeyError",
+    "Internal error",
+    "a person has to approve",
+    "tabane approve",
+)
 """What nobody is to see on an ordinary day, unless the step says it with ``allows``."""
 SLOW = 20.0
 """Seconds; a step that takes longer has waited for something. The wait for an approval is 45 s."""
@@ -68,7 +74,10 @@ class Day:
             "TABANE_READER_PROXY": sites.proxy,
         }
         self.kept: dict[str, str] = {
-            "home": str(folder), "python": sys.executable, "child": self.home.child()["args"][0], "replayed": str(REPLAYED),
+            "home": str(folder),
+            "python": sys.executable,
+            "child": self.home.child()["args"][0],
+            "replayed": str(REPLAYED),
         }
         self.home.write_servers({name: _stock()[name] for name in session.get("servers", [])})
         self._open: contextlib.ExitStack = contextlib.ExitStack()
@@ -79,7 +88,7 @@ class Day:
         self.home.run("stop")
 
     def do(self, step: Step) -> None:
-        """Do a step, again until it shows what it must if it has ``until``; raise AssertionError if it does not."""
+        """Do a step: with ``until``, again until it shows what it must. Raise AssertionError if it does not."""
         step = self._filled(step)
         (kind,) = [name for name in STEPS if name in step]
         deadline = time.monotonic() + (LONG if step.get("until") else 0)
@@ -200,7 +209,11 @@ class _OverHttp(Assistant):
             "accept": "application/json, text/event-stream",
         }
         self._count = 0
-        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "day", "version": "1"}}
+        hello = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "day", "version": "1"},
+        }
         self.ask("initialize", **hello)
         self._send({"method": "notifications/initialized"})
 
@@ -258,7 +271,11 @@ def _stock() -> dict[str, dict[str, Any]]:
 
 
 def _replayed(name: str, row: dict[str, Any]) -> dict[str, Any]:
-    return {"command": sys.executable, "args": [str(REPLAYED), "-", json.dumps(row)], **row.get("definition", {})}
+    return {
+        "command": sys.executable,
+        "args": [str(REPLAYED), "-", json.dumps(row)],
+        **row.get("definition", {}),
+    }
 
 
 @contextlib.contextmanager
