@@ -27,6 +27,7 @@ LONGEST_ADDRESS = 4_000
 _PRINTED = "!#$%&'()*+,-./:;=?@[]_~|"
 _ADDRESS = re.compile(r"(?:https?://|\bwww\.)[^\s\"'<>\\^`{}\x00-\x1f\u3000]+", re.IGNORECASE)
 _PARTS = re.compile(r"(https?)://([^/?#\\@\s]+)([^#]*)(?:#.*)?", re.IGNORECASE | re.DOTALL)
+_HOST = re.compile(r"[a-z0-9_.-]+(?::\d+)?|\[[0-9a-f:.]+\](?::\d+)?")
 _TRAILING = ".,;:!?*_~|)]」』）】〉》。、，．…"
 _PRINTABLE = re.compile(r"[\x21-\x7e]*")
 _ESCAPES = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
@@ -38,7 +39,10 @@ _NAMED_HOST = re.compile(r"//([^/?#\s\"'<>\\)]+)|\b((?:[\w-]+\.)+[a-z]{2,24})(?=
 
 def unescaped(text: str) -> str:
     """Return JSON with the escapes of its strings resolved, for looking at its words."""
-    return _ESCAPES.sub(_character, text) if "\\" in text else text
+    if "\\" not in text:
+        return text
+    text = _ESCAPES.sub(_character, text)
+    return _ESCAPES.sub(_character, text) if "\\/" in text or "\\u" in text else text  # JSON in a text
 
 
 def _character(found: re.Match[str]) -> str:
@@ -88,6 +92,8 @@ def plain_address(text: str) -> str:
             host = host.encode("idna").decode()
         except UnicodeError:
             return ""
+    if _HOST.fullmatch(host) is None:
+        return ""
     host = host.removesuffix(":443" if scheme == "https" else ":80")
     if not rest.startswith("/"):
         rest = f"/{rest}"
@@ -111,8 +117,9 @@ def _known_sites() -> frozenset[str]:
 
 
 def host_of(address: str) -> str:
-    """Return host and port."""
-    return urlsplit(address).netloc
+    """Return host and port; empty if it is no address."""
+    found = _PARTS.fullmatch(address)
+    return found[2].lower() if found is not None else ""
 
 
 def site_of(host: str) -> str:
@@ -297,6 +304,8 @@ class PrivateWords:
         if any(self._unspaced_in(each, 3) for each in chosen) or self._unspaced_in(path, 5):
             return True
         tokens = _WORD.findall(path)
+        if any(self._private(token) for token in tokens if not token.isalpha() and not token.isdigit()):
+            return True
         if any(self._glued(token) for each in (path, *values) for token in _WORD.findall(each)):
             return True
         together = any(

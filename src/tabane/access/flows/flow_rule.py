@@ -125,7 +125,9 @@ class FlowRule:
             for address in fetch.addresses:  # a person has seen it
                 trail.addresses.know(address)
         if given and not poisoned:
-            trail.addresses.hear(unescaped(given.decode("utf-8", "replace")))
+            trail.addresses.hear(
+                unescaped(given.decode("utf-8", "replace")), asks=bool(labels.bits & READ_LABELS)
+            )
         elif given and fetch is None:
             trail.addresses.write(unescaped(given.decode("utf-8", "replace")))
             if not labels.bits & READ_LABELS and len(self._written) < MOST_WRITTEN:

@@ -35,6 +35,7 @@ LONGEST_PRIVATE = 1 << 18
 """Characters of private texts that a trail keeps, in memory alone. Of longer ones, the end."""
 
 LONGEST_SAID = 1 << 14
+LONGEST_QUESTION = 1_000
 
 MOST_ELSEWHERE = 12
 """Addresses of other sites than the one that linked them, and made-up ones, that a trail may read."""
@@ -90,10 +91,15 @@ class TrailAddresses:
         """Note an address that carries nothing away, because nothing untrusted can have asked for it."""
         _put(self._own, hash(plain_address(address) or address), None, MOST_OWN)
 
-    def hear(self, text: str) -> None:
-        """Note what was said before anything untrusted was read."""
+    def hear(self, text: str, *, asks: bool) -> None:
+        """Note what was said before anything untrusted was read. ``asks``: it looks for something.
+
+        The words of a question are its user's, so an address may repeat them. A text that is saved is not.
+        """
         for address in addresses_in(text):
             self.know(address)
+        if not asks or len(text) > LONGEST_QUESTION:
+            return
         self._said = (self._said + " " + text)[-LONGEST_SAID:]
         self._judge = None
 
@@ -214,9 +220,8 @@ class TrailAddresses:
         key = hash(address)
         if trusted:
             self.know(address)
-        elif price == "elsewhere" and key not in self._linked and not is_known_site(host_of(address)):
-            if shreds := shreds_of(AddressParts.of(address)):
-                self._shreds.append(shreds)  # at most MOST_ELSEWHERE
+        elif price == "elsewhere" and key not in self._linked:
+            self._shreds += filter(None, (shreds_of(AddressParts.of(address)),))  # at most MOST_ELSEWHERE
         if price:
             self._used[price] += 1
         _put(self._read, key, None, MOST_OWN)
