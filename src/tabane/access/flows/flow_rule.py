@@ -143,7 +143,7 @@ class FlowRule:
         if bits & PRIVATE or (fetch is not None and source in trail.private):
             addresses.keep(text)
             self._make_room()
-        if "http" not in text and "www." not in text:
+        if not ("://" in text or "www." in text or "](" in text or "\\/" in text):
             return
         if bits & UNTRUSTED:
             addresses.link(unescaped(text), fetch.addresses[0] if fetch and fetch.addresses else "")
