@@ -3,7 +3,7 @@
     python -m benchmarks.access.flows [--write]
 
 The tasks and attacks are those of tests/access/flows/quality. Their tools have no annotations, so all labels
-are guessed from names and descriptions.
+are guessed from names and descriptions. The sessions that read pages are those of tests/access/flows/reading.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from pathlib import Path
 
 from benchmarks.report import machine, publish, table
 from tests.access.flows.quality.replay import Replayed, read_suites, replay
+from tests.access.flows.reading.sessions import read_sessions, stopped
 
-from tabane.access.flows.flow_rule import FlowRule
+from tabane.access.flows.flow_rule import FlowRule, trail_key
 from tabane.access.flows.label_inference import inferred_labels
 from tabane.access.flows.tool_facts import DescribedTool
 from tabane.access.flows.trails import Trails
@@ -60,6 +61,11 @@ def main(arguments: Sequence[str]) -> None:
             "or deletes after it has read such a result: the policy is meant to ask about it, because its "
             "labels are those of an attack. Both sets were written by the author of the policy, so expect "
             "less of tools that others describe.",
+            table(["sessions that read", "sessions", "stopped", "steps", "steps that wait"], _reading()),
+            "An ordinary session searches notes, posts or mail, reads pages, follows links and saves notes. "
+            "The other ones try to carry private data out by addresses, and each has to be stopped. With "
+            "0.13.0, 96 of the first 99 ordinary sessions were stopped, at 221 of their steps, each after up "
+            "to 45 s.",
             table(["one call, on the event loop", "fastest batch", "median batch"], _costs(options.batches)),
         ],
         write=options.write,
@@ -75,6 +81,16 @@ def _row(name: str, found: Replayed) -> list[str]:
     ]  # fmt: skip
 
 
+def _reading() -> list[list[str]]:
+    rows = []
+    for file, name in (("ordinary.toml", "ordinary"), ("carrying.toml", "carrying data out")):
+        sessions = read_sessions(file)
+        held = [numbers for _, numbers in stopped(sessions)]
+        steps = sum(len(session.steps) for session in sessions)
+        rows.append([name, f"{len(sessions)}", f"{len(held)}", f"{steps}", f"{sum(map(len, held))}"])
+    return rows
+
+
 def _costs(batches: int) -> list[list[str]]:
     with tempfile.TemporaryDirectory(prefix="tabane-benchmark-") as folder:
         file = TrailFile(Path(folder))
@@ -87,17 +103,25 @@ def _costs(batches: int) -> list[list[str]]:
         plain, reading, sending = (
             CallTarget(f"mail__{name}", "mail") for name in ("frobnicate", "read_inbox", "send_email")
         )
+        page = CallTarget("read_url_content", source="pages")
+        made_up = b'{"url":"https://example.org/guide/sourdough"}'
         ways: list[tuple[str, Callable[[], object]]] = [
             ("a tool without labels", _call(rule, caller, plain)),
             ("a tool that reads", _call(rule, caller, reading)),
             ("the verdict on a call that is asked about", lambda: rule.verdict(caller, sending, b"{}")),
+            ("a result of 16 KiB with 40 links", lambda: rule.answered(caller, reading, b"{}", RESULT)),
+            ("the verdict on a made-up address", lambda: rule.view(trail_key(caller), page, made_up)),
             ("the labels of a tool, once", lambda: inferred_labels(SENDING)),
         ]
-        rows = [[name, *_times(call, batches)] for name, call in ways]
+        rows = [
+            [name, *_times(call, batches if index < 3 else batches // 20)]
+            for index, (name, call) in enumerate(ways)
+        ]
         file.close()
         return rows
 
 
+RESULT = b"".join(b"See https://s%d.example/page/%d. %s" % (n, n, b"word " * 70) for n in range(40))
 SENDING = DescribedTool("send_email", "", "Sends an email with this text to people.", ("to", "body"))
 
 

@@ -28,6 +28,13 @@ def definition_remark(row: Mapping[str, Any]) -> Message | None:
     """Return what waits at a server, in a few words and with the command; None if nothing does."""
     found = row.get("definition_changes") or {}
     waiting, held = found.get("waiting", 0), found.get("held", 0)
+    if held and found.get("suspicious"):
+        return say(
+            "{held} {held:definition looks|definitions look} like an attack and {held:is|are} held back. "
+            "See: tabane servers diff {name!c}",
+            held=held,
+            name=row["name"],
+        )
     if held:
         return say(
             "{held} {held:definition is|definitions are} held back. See: tabane servers diff {name!c}",

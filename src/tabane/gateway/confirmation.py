@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 from fnmatch import translate
 
+from msgspec import Raw
+
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.tool import Tool
 from tabane.messages import say
@@ -58,5 +60,5 @@ class ConfirmRule:
         reason = say("{server!n} wants each call of this tool to be confirmed.", server=target.server)
         return CallVerdict("ask", RULE, reason)
 
-    def answered(self, caller: Caller, target: CallTarget) -> None:
+    def answered(self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw) -> None:
         return None

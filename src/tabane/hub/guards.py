@@ -38,6 +38,11 @@ class ShownArguments(Protocol):
         """Note that an approval was asked for, or changed."""
         ...
 
+    @property
+    def is_watched(self) -> bool:
+        """Return whether the web page is open somewhere."""
+        ...
+
 
 class ScriptRegistry(Protocol):
     """The scripts that run now."""
@@ -154,8 +159,10 @@ class HubGuards:
     def shown(self, arguments: bytes) -> tuple[bytes, int]:
         return self._shown.without_secrets(arguments)
 
-    def wait(self) -> float:
-        return self._settings().approval_wait
+    def wait(self, caller: Caller) -> float:
+        """Return for how many seconds a call waits for a person: not at all if nobody would notice it."""
+        watching = self._watches is not None and self._watches.has(caller.session)
+        return self._settings().approval_wait if watching or self._shown.is_watched else 0.0
 
     def script(self, caller: Caller) -> RunningScript | None:
         """Return the script that makes a call; None if none does."""

@@ -199,11 +199,12 @@ class Settings:
         ),
     )
     poisoned_definitions: Literal["warn", "hold"] = option.choice(
-        "warn",
+        "hold",
         ("warn", "hold"),
         say(
-            "What happens if the definition of a tool, prompt, skill or resource looks like an attack: warn "
-            "tells about it, hold also holds it back until you accept it, if the finding is severe."
+            "What happens if the definition of a tool, prompt, skill or resource looks like an attack: hold "
+            "tells about it, and holds it back until you accept it, if the finding is severe. warn only "
+            "tells about it."
         ),
     )
     approval_wait: float = option.seconds(
@@ -212,7 +213,9 @@ class Settings:
         600,
         say(
             "How long a call that a person has to approve waits for that, before its caller gets an error "
-            "that says what to do. 0: not at all. A client that can ask its user waits for the answer."
+            "that says what to do. 0: not at all. It waits only if somebody can answer: while the web page "
+            "is open, or if the program says what it waits for. A client that can ask its user waits for "
+            "the answer."
         ),
     )
     flow_policy: Literal["off", "ask", "strict"] = option.choice(

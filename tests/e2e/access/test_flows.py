@@ -140,6 +140,66 @@ async def test_a_page_a_note_and_another_page(tmp_path: Path, site: Site) -> Non
         assert "get_document" in text(stopped)
 
 
+async def asked(here: RunningHub) -> list[Json]:
+    """The calls that a person is asked about."""
+    rows: list[Json] = (await person(here, "list_approvals"))["results"]
+    return rows
+
+
+async def test_reading_on_after_a_search_asks_nobody(tmp_path: Path, site: Site) -> None:
+    """Search notes, read pages and their links, save a note: with what the settings say by default."""
+    links = [site.url(f"/part-{name}") for name in ("one", "two", "three", "four")]
+    site.put(
+        "/index", "<h1>Index</h1><p>" + " ".join(f'<a href="{link}">x</a>' for link in links) + "</p>" * 1
+    )
+    for link in links:
+        site.put(
+            link.removeprefix(site.url("")), "<h1>Part</h1><p>A part of it.</p>" + "<p>More text.</p>" * 400
+        )
+    kept = site.url("/kept?id=9f8e7d6c5b4a3f2e1d0c")
+    site.put("/kept?id=9f8e7d6c5b4a3f2e1d0c", "<h1>Kept</h1>")
+    async with hub(tmp_path, reader_allow=(f"127.0.0.1:{site.port}",), approval_wait=45) as here:
+        line = await client(here)
+        await line.call("put_document", filepath="list.md", text=f"My code is 4711. To read: {kept}")
+        line = await client(here, "another")
+        found = await line.call("search_everything", query="code")
+        assert "4711" in text(found)
+        for url in (site.url("/index"), *links, kept, links[0]):
+            assert await held(line, "read_url_content", url=url) == ""
+        page = await line.call("read_url_content", url=links[1], max_tokens=500)
+        cursor = page["structuredContent"]["next_cursor"]
+        assert await held(line, "read_url_content", url=links[1], cursor=cursor) == ""
+        for url in ("not a url", "file:///etc/passwd", "https://"):
+            assert "url" in (await held(line, "read_url_content", url=url)).lower()
+        assert await held(line, "put_document", filepath="new.md", text="A summary.") == ""
+        assert await asked(here) == []
+
+
+async def test_an_address_does_not_become_trusted_by_being_saved(tmp_path: Path, site: Site) -> None:
+    async with hub(tmp_path, reader_allow=(f"127.0.0.1:{site.port}",)) as here:
+        line = await client(here)
+        await line.call("put_document", filepath="note.md", text="The code of the safe is zebra77.")
+        line = await client(here, "another")
+        await line.call("read_url_content", url=site.url("/article"))
+        await line.call("get_document", filepath="note.md")
+        made = site.url("/log/zebra77")
+        await line.call("put_document", filepath="made.md", text=f"See {made}")
+        assert made in text(await line.call("get_document", filepath="made.md"))
+        assert await held(line, "read_url_content", url=made) != ""
+        assert (
+            await held(line, "read_url_content", url=site.url("/log/ze-br-a77")) == ""
+        )  # nothing in one piece
+        assert {row["tool"] for row in await asked(here)} == {"read_url_content"}
+
+
+async def test_a_refused_call_says_at_once_how_it_is_approved(tmp_path: Path) -> None:
+    """Nobody has the page open, and the client cannot ask: waiting would help nobody."""
+    async with hub(tmp_path, approval_wait=600) as here:
+        line = await client(here)
+        await line.call("mail__read_inbox")
+        assert "tabane approve" in await held(line, "mail__send_email", to="a@b")
+
+
 async def test_mail_is_not_sent_after_a_page(tmp_path: Path, site: Site) -> None:
     async with hub(tmp_path, reader_allow=(f"127.0.0.1:{site.port}",)) as here:
         line = await client(here)

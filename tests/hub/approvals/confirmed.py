@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tabane.operations import Caller, Face
+from tabane.operations import LOCAL, Caller, Face
 from tests.harness.patience import until
 from tests.harness.running_hub import Json, RunningHub, child, running_hub, text
 
@@ -22,7 +23,25 @@ async def confirming(folder: Path, *arguments: str, **settings: Any) -> AsyncIte
     servers = {"up": child(*arguments, confirm=["cou*"])}
     async with running_hub(folder, servers, **{"approval_wait": 0, **settings}) as here:
         await here.hub.door.invoke(PERSON, "list_tools", b'{"server": "up"}')
-        yield here
+        async with open_page(here):
+            yield here
+
+
+@asynccontextmanager
+async def open_page(here: RunningHub) -> AsyncIterator[None]:
+    """A person has the web page open, so that calls may wait for their decision."""
+
+    async def look() -> None:
+        async for _ in here.hub.audit.live.follow(None, LOCAL):
+            pass
+
+    looking = asyncio.ensure_future(look())
+    await until(lambda: here.hub.audit.live.is_watched, "the page is open")
+    try:
+        yield
+    finally:
+        looking.cancel()
+        await asyncio.wait([looking])
 
 
 async def person(here: RunningHub, operation: str, **params: Any) -> Any:

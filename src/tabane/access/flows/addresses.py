@@ -25,9 +25,13 @@ LONGEST_TEXT = 1 << 18
 LONGEST_ADDRESS = 4_000
 
 _PRINTED = "!#$%&'()*+,-./:;=?@[]_~|"
-_ADDRESS = re.compile(r"(?:https?://|\bwww\.)[^\s\"'<>\\^`{}\x00-\x1f\u3000]+", re.IGNORECASE)
+_REST = r"[^\s\"'<>\\^`{}\x00-\x1f\u3000]+"
+_ADDRESS = re.compile("://" + _REST)
+_WITHOUT_SCHEME = re.compile(r"www\." + _REST)
 _PARTS = re.compile(r"(https?)://([^/?#\\@\s]+)([^#]*)(?:#.*)?", re.IGNORECASE | re.DOTALL)
+_HOST = re.compile(r"[a-z0-9_.-]+(?::\d+)?|\[[0-9a-f:.]+\](?::\d+)?")
 _TRAILING = ".,;:!?*_~|)]」』）】〉》。、，．…"
+_SENT = re.compile(r"[A-Za-z0-9!$%&'()*+,\-./:;=?@\[\]_~|]*")
 _PRINTABLE = re.compile(r"[\x21-\x7e]*")
 _ESCAPES = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
 _NAMED_HOST = re.compile(r"//([^/?#\s\"'<>\\)]+)|\b((?:[\w-]+\.)+[a-z]{2,24})(?=/)", re.IGNORECASE)
@@ -38,7 +42,10 @@ _NAMED_HOST = re.compile(r"//([^/?#\s\"'<>\\)]+)|\b((?:[\w-]+\.)+[a-z]{2,24})(?=
 
 def unescaped(text: str) -> str:
     """Return JSON with the escapes of its strings resolved, for looking at its words."""
-    return _ESCAPES.sub(_character, text) if "\\" in text else text
+    if "\\" not in text:
+        return text
+    text = _ESCAPES.sub(_character, text)
+    return _ESCAPES.sub(_character, text) if "\\/" in text or "\\u" in text else text  # JSON in a text
 
 
 def _character(found: re.Match[str]) -> str:
@@ -49,31 +56,40 @@ def _character(found: re.Match[str]) -> str:
 
 def addresses_in(text: str) -> Iterator[str]:
     """Yield the addresses of a text, in each reading that its punctuation allows."""
-    for count, found in enumerate(_ADDRESS.finditer(text)):
-        if count >= MOST_FOUND:
-            return
-        written = found[0] if found[0][:4].lower() == "http" else f"https://{found[0]}"
+    for written in itertools.islice(_written_in(text), MOST_FOUND):
         for reading in _readings(written):
             if address := plain_address(reading):
                 yield address
 
 
+def _written_in(text: str) -> Iterator[str]:
+    for found in _ADDRESS.finditer(text):
+        scheme = text[max(found.start() - 5, 0) : found.start()].lower()
+        if scheme.endswith(("http", "https")):
+            yield ("https" if scheme == "https" else "http") + found[0]
+    for found in _WITHOUT_SCHEME.finditer(text):
+        if text[max(found.start() - 1, 0) : found.start()] not in "/.@" or found.start() == 0:
+            yield f"https://{found[0]}"
+
+
 def _readings(written: str) -> Iterator[str]:
     """Yield what may be meant: the text around an address may touch it."""
     kept = written[:LONGEST_ADDRESS]
-    told = dict.fromkeys((kept, kept.rstrip(_TRAILING), _balanced(kept), _balanced(kept).rstrip(_TRAILING)))
-    for each in tuple(told):
-        told.setdefault(_PRINTABLE.match(each)[0].rstrip(_TRAILING))  # type: ignore[index]
-    yield from told
+    whole = _balanced(kept) if ")" in kept else kept
+    told = {kept: None, whole: None, kept.rstrip(_TRAILING): None, whole.rstrip(_TRAILING): None}
+    if not kept.isascii():
+        for each in tuple(told):
+            told[each[: _PRINTABLE.match(each).end()].rstrip(_TRAILING)] = None  # type: ignore[union-attr]
+    return iter(told)
 
 
 def _balanced(text: str) -> str:
     """Return a text up to the first bracket that nothing in it opens."""
     depth = 0
-    for place, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
+    for found in re.finditer(r"[()]", text):
+        depth += 1 if found[0] == "(" else -1
         if depth < 0:
-            return text[:place]
+            return text[: found.start()]
     return text
 
 
@@ -82,16 +98,18 @@ def plain_address(text: str) -> str:
     found = _PARTS.fullmatch(text)
     if found is None:
         return ""
-    scheme, host, rest = found[1].lower(), found[2].lower().rstrip("."), found[3]
+    scheme, host, rest = found[1].lower(), re.sub(r"\.+(?=:\d*$|$)", "", found[2].lower()), found[3]
     if not host.isascii():
         try:
             host = host.encode("idna").decode()
         except UnicodeError:
             return ""
+    if _HOST.fullmatch(host) is None:
+        return ""
     host = host.removesuffix(":443" if scheme == "https" else ":80")
     if not rest.startswith("/"):
         rest = f"/{rest}"
-    return f"{scheme}://{host}{quote(rest, safe=_PRINTED)}"
+    return f"{scheme}://{host}{rest if _SENT.fullmatch(rest) else quote(rest, safe=_PRINTED)}"
 
 
 def hosts_in(text: str) -> set[str]:
@@ -111,10 +129,12 @@ def _known_sites() -> frozenset[str]:
 
 
 def host_of(address: str) -> str:
-    """Return host and port."""
-    return urlsplit(address).netloc
+    """Return host and port; empty if it is no address."""
+    found = _PARTS.fullmatch(address)
+    return found[2].lower() if found is not None else ""
 
 
+@functools.lru_cache(maxsize=1024)
 def site_of(host: str) -> str:
     """Return the domain that one owner has, as far as it can be told; an IP address is its own."""
     labels = host.partition(":")[0].split(".")
@@ -297,8 +317,13 @@ class PrivateWords:
         if any(self._unspaced_in(each, 3) for each in chosen) or self._unspaced_in(path, 5):
             return True
         tokens = _WORD.findall(path)
-        if any(self._glued(token) for each in (path, *values) for token in _WORD.findall(each)):
+        if any(self._private(token) for token in tokens if not token.isalpha() and not token.isdigit()):
             return True
+        for part in (*path.split("/"), *values):
+            pieces = _WORD.findall(part)
+            joined = "".join(pieces)
+            if any(map(self._glued, pieces)) or (len(pieces) > 1 and self._private(joined)):
+                return True
         together = any(
             pair in self._pairs and self._private(pair[0]) and self._private(pair[1])
             for pair in itertools.pairwise(tokens)

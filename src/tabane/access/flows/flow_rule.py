@@ -125,7 +125,9 @@ class FlowRule:
             for address in fetch.addresses:  # a person has seen it
                 trail.addresses.know(address)
         if given and not poisoned:
-            trail.addresses.hear(unescaped(given.decode("utf-8", "replace")))
+            trail.addresses.hear(
+                unescaped(given.decode("utf-8", "replace")), asks=bool(labels.bits & READ_LABELS)
+            )
         elif given and fetch is None:
             trail.addresses.write(unescaped(given.decode("utf-8", "replace")))
             if not labels.bits & READ_LABELS and len(self._written) < MOST_WRITTEN:
@@ -141,7 +143,7 @@ class FlowRule:
         if bits & PRIVATE or (fetch is not None and source in trail.private):
             addresses.keep(text)
             self._make_room()
-        if "http" not in text and "www." not in text:
+        if not ("://" in text or "www." in text or "](" in text or "\\/" in text):
             return
         if bits & UNTRUSTED:
             addresses.link(unescaped(text), fetch.addresses[0] if fetch and fetch.addresses else "")

@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Iterator
 from typing import Literal, TypeVar
-from urllib.parse import unquote
+from urllib.parse import unquote, urljoin
 
 from tabane.access.flows.addresses import (
     LONGEST_ADDRESS,
@@ -30,11 +30,13 @@ from tabane.access.flows.addresses import (
 MOST_OWN = 512
 MOST_LINKED = 2_000
 MOST_HOSTS = 512
+MOST_RELATIVE = 300
 MOST_FAMILIES = 128
 LONGEST_PRIVATE = 1 << 18
 """Characters of private texts that a trail keeps, in memory alone. Of longer ones, the end."""
 
 LONGEST_SAID = 1 << 14
+LONGEST_QUESTION = 1_000
 
 MOST_ELSEWHERE = 12
 """Addresses of other sites than the one that linked them, and made-up ones, that a trail may read."""
@@ -54,6 +56,7 @@ Price = Literal["", "elsewhere", "within", "letter", "number"]
 _BOUNDS = {
     "elsewhere": MOST_ELSEWHERE, "within": MOST_WITHIN, "letter": MOST_LETTERS, "number": MOST_NUMBERS,
 }  # fmt: skip
+_RELATIVE = re.compile(r"\]\(((?![a-z+]+:|//|#)[^\s()\\\"]{1,500})[)#]")
 _Value = TypeVar("_Value")
 _SHORT = re.compile(r"(?<![^\W_])(?:\d{2,3}|[^\W_])(?![^\W_])")
 _KEYS = re.compile(r"""\\?"[A-Za-z_]{1,24}\\?"\s*:|\b[01]\.\d{3,}""")
@@ -90,10 +93,15 @@ class TrailAddresses:
         """Note an address that carries nothing away, because nothing untrusted can have asked for it."""
         _put(self._own, hash(plain_address(address) or address), None, MOST_OWN)
 
-    def hear(self, text: str) -> None:
-        """Note what was said before anything untrusted was read."""
+    def hear(self, text: str, *, asks: bool) -> None:
+        """Note what was said before anything untrusted was read. ``asks``: it looks for something.
+
+        The words of a question are its user's, so an address may repeat them. A text that is saved is not.
+        """
         for address in addresses_in(text):
             self.know(address)
+        if not asks or len(text) > LONGEST_QUESTION:
+            return
         self._said = (self._said + " " + text)[-LONGEST_SAID:]
         self._judge = None
 
@@ -113,11 +121,13 @@ class TrailAddresses:
         """Note the addresses of an untrusted text, which is a page if its address is given."""
         home = site_of(host_of(page)) if page else ""
         for address in addresses_in(text):
-            host = host_of(address)
             if self._wrote(address):
                 continue
-            _put(self._linked, hash(address), site_of(host) == home, MOST_LINKED)
-            _put(self._named, hash(site_of(host)), None, MOST_HOSTS)
+            site = site_of(host_of(address))
+            _put(self._linked, hash(address), site == home, MOST_LINKED)
+            _put(self._named, hash(site), None, MOST_HOSTS)
+        for found in itertools.islice(_RELATIVE.finditer(text), MOST_RELATIVE) if page else ():
+            _put(self._linked, hash(plain_address(urljoin(page, found[1]))), True, MOST_LINKED)
 
     def keep(self, text: str) -> None:
         """Keep a private result (JSON), to see whether an address holds words of it."""
@@ -136,6 +146,8 @@ class TrailAddresses:
         self._private, self._judge, self.whole = "", None, False
 
     def _wrote(self, address: str) -> bool:
+        if not self._hosts:
+            return False
         host = host_of(address)
         return len(self._hosts) >= MOST_HOSTS or host in self._hosts or host.partition(":")[0] in self._hosts
 
@@ -214,9 +226,8 @@ class TrailAddresses:
         key = hash(address)
         if trusted:
             self.know(address)
-        elif price == "elsewhere" and key not in self._linked and not is_known_site(host_of(address)):
-            if shreds := shreds_of(AddressParts.of(address)):
-                self._shreds.append(shreds)  # at most MOST_ELSEWHERE
+        elif price == "elsewhere" and key not in self._linked:
+            self._shreds += filter(None, (shreds_of(AddressParts.of(address)),))  # at most MOST_ELSEWHERE
         if price:
             self._used[price] += 1
         _put(self._read, key, None, MOST_OWN)

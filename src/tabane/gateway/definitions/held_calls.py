@@ -21,8 +21,12 @@ class HeldCalls:
         self._review, self._policy, self._server = review, policy, server
 
     def waits(self) -> bool:
-        """Return whether calls wait until the server has listed: its definitions may have changed."""
-        return any(self._policy(self._server))
+        """Return whether calls wait until the server has listed: its definitions may have changed.
+
+        They do not if only what looks like an attack is held back: whoever calls has read the definition that
+        is known, not what the server lists now.
+        """
+        return self._policy(self._server).changes
 
     def refusal(self, call: Call) -> TabaneError | None:
         """Return why a call may not be sent; None if it may."""

@@ -232,14 +232,14 @@ class DefinitionReview:
 
     def refusal(self, server: str, kind: Kind, name: str) -> DefinitionHeld | None:
         """Return the error for who asks for a definition that is held back; None if it is not."""
-        from tabane.gateway.definitions.changes import DefinitionHeld
-
         pins, policy, key = self._pins.get(server), self._policy(server), DefinitionKey(kind, name)
         if pins is None or key not in pins.by_key:
             return None
         for digest in self._shown.of_key(server, key):
             pin = pins.get(key, digest)
             if pin is not None and policy.holds(pin):
+                from tabane.gateway.definitions.changes import DefinitionHeld
+
                 return DefinitionHeld(server, kind, name, self._change(server, key, pin).why)
         return None
 

@@ -231,7 +231,7 @@ class Upstream:
     def _held_back(self, call: Call) -> bool:
         """Return whether a call that has waited is refused, because of what the server has listed."""
         check = self.held_calls
-        refusal = check.refusal(call) if check is not None and check.waits() else None
+        refusal = check.refusal(call) if check is not None else None
         if refusal is not None:
             call.answer(UpstreamReply(failure=refusal))
         return refusal is not None

@@ -38,6 +38,10 @@ class ConnectionWatches:
         finally:
             del self._open[session]
 
+    def has(self, session: str) -> bool:
+        """Return whether a connection is told what its calls wait for."""
+        return session in self._open
+
     def tell(self, session: str, approval: Approval) -> bool:
         """Tell a connection what its call waits for. Return whether a person is asked there."""
         asked, asks = self._open.get(session, (None, False))

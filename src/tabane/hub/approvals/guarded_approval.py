@@ -43,8 +43,8 @@ class ApprovalParts(Protocol):
         """Return arguments without secrets; only the beginning, and their size, if they are long."""
         ...
 
-    def wait(self) -> float:
-        """Return for how many seconds a call waits for a person before its caller gets an error."""
+    def wait(self, caller: Caller) -> float:
+        """Return for how many seconds a call waits for a person: not at all if nobody would notice it."""
         ...
 
     def tell(self, caller: Caller, approval: Approval) -> bool:
@@ -103,8 +103,9 @@ class GuardedApproval:
         return asked
 
     async def _told(self, desk: ApprovalDesk, asked: Approval) -> Approval:
+        wait = self._parts.wait(self._caller)
         here = self._parts.tell(self._caller, asked)
-        return await desk.decided(asked.id, LIFE if here else self._parts.wait())
+        return await desk.decided(asked.id, LIFE if here else wait)
 
     def give_back(self) -> None:
         if self._used is not None:

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from pathlib import Path
 
 import msgspec
+from msgspec import Raw
 
 from tabane.access.passphrase import matches, record_of
 from tabane.errors import Forbidden, PassphraseRequired, RateLimited, StoreError
@@ -126,5 +127,5 @@ class PassphraseRule:
             )
         )
 
-    def answered(self, caller: Caller, target: CallTarget) -> None:
+    def answered(self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw) -> None:
         return None

@@ -47,8 +47,8 @@ class HubApprovals(Protocol):
         """Return where approvals are asked for."""
         ...
 
-    def wait(self) -> float:
-        """Return for how many seconds a call waits for a person before its caller gets an error."""
+    def wait(self, caller: Caller) -> float:
+        """Return for how many seconds a call waits for a person: not at all if nobody would notice it."""
         ...
 
     def through_client(self, caller: Caller) -> bool:
@@ -103,14 +103,14 @@ class ApprovalRequests:
             return None
         approval = (await self._hub.desk().approvals()).find(error.approval)
         if not self._hub.through_client(self._session.caller):
-            await self._waited(key, kept, error, self._hub.wait())
+            await self._waited(key, kept, error, self._hub.wait(self._session.caller))
             return None
         if self._session.era is Era.MODERN and "form" in self._session.features:
             return self._requests.asking(kept, self._question(approval), about)
         try:
             await self._ask(key, kept, error, approval)
         except CannotAsk:
-            await self._waited(key, kept, error, self._hub.wait())
+            await self._waited(key, kept, error, self._hub.wait(self._session.caller))
         return None
 
     async def ask_within(self, key: bytes, id: str) -> bool:

@@ -78,7 +78,16 @@ def definitions(installation: Installation) -> Iterator[DoctorFinding]:
         found = (row or {}).get("definition_changes") or {}
         what = {"server": server.name, "held": found.get("held"), "waiting": found.get("waiting")}
         look = say("Look at them: tabane servers diff {server!c}", server=server.name)
-        if found.get("suspicious"):
+        if found.get("suspicious") and found.get("held"):
+            yield warning(
+                say(
+                    "{held} {held:definition|definitions} of {server!n} {held:looks|look} like an attack and "
+                    "{held:is|are} held back",
+                    **what,
+                ),
+                look,
+            )
+        elif found.get("suspicious"):
             yield warning(say("Definitions of {server!n} look like an attack", **what), look)
         elif found.get("held"):
             yield note(

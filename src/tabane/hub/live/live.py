@@ -95,6 +95,11 @@ class HubLive:
         if self._recording is not None:
             self._recording.approvals_changed()
 
+    @property
+    def is_watched(self) -> bool:
+        """Return whether the web page is open somewhere."""
+        return self._recording is not None and self._recording.feed.followers > 0
+
     def without_secrets(self, arguments: bytes) -> tuple[bytes, int]:
         """Return arguments without secrets; only the beginning, and their size, if they are long."""
         from tabane.audit.redaction import ArgumentRedactor

@@ -306,7 +306,13 @@ def _of_definitions(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
     held = sum(row["definition_changes"]["held"] for row in changed)
     suspicious = any(row["definition_changes"]["suspicious"] for row in changed)
     names = ", ".join(row["name"] for row in changed)
-    if held:
+    if held and suspicious:
+        text = say(
+            "{count} {count:definition|definitions} of servers {count:looks|look} like an attack and "
+            "{count:is|are} held back.",
+            count=held,
+        )
+    elif held:
         text = say("{count} {count:definition|definitions} of servers {count:is|are} held back.", count=held)
     else:
         text = say("{count} {count:definition|definitions} of servers changed.", count=waiting)
