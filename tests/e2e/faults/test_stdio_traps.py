@@ -198,9 +198,7 @@ async def test_an_upstream_sees_a_few_variables_of_the_hub_and_its_own(tmp_path:
 
 
 @pytest.mark.parametrize("client", get_args(Client))
-async def test_long_numbers_pass_and_half_characters_are_replaced(
-    tmp_path: Path, client: Client
-) -> None:
+async def test_long_numbers_pass_and_half_characters_are_replaced(tmp_path: Path, client: Client) -> None:
     async with running_hub(tmp_path, {"up": child()}) as here:
         line = await here.connect(client)
         numbers = "[1e400,123456789012345678901234567890,-0.0]"

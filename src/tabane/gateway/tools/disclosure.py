@@ -183,8 +183,8 @@ def _in_one_line(name: str) -> str:
 
 def _unfit(query: str, near: Sequence[str]) -> Message:
     return say(
-        "No tool fits “{query}”. The closest tools do something else: {names}. Search with other words; if "
-        "that finds nothing, tell the user that no tool does this.",
+        "No tool matches all of “{query}”. The closest tools: {names}. Read the likeliest with "
+        "describe_tools, or search with other words for what it should do.",
         query=shortened(one_line(query), _QUERY),
         names=", ".join(near),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 from collections.abc import Iterable
@@ -270,10 +271,11 @@ class ToolCallRequest(msgspec.Struct, frozen=True):
 
 
 def tool_call_request(params: Members, *, read_only: bool = False) -> ToolCallRequest:
-    """Return the call inside call_tool. Raises BadArguments that names what is missing.
+    """Return the call inside call_tool. Raises BadArguments that names what is missing, or does not belong.
 
     Arguments that are a string of JSON, as models sometimes send them, are decoded.
     """
+    caller = "call_readonly_tool" if read_only else "call_tool"
     try:
         given = fields(params.get("arguments", Raw(b"{}")))
     except InvalidJson:
@@ -281,7 +283,43 @@ def tool_call_request(params: Members, *, read_only: bool = False) -> ToolCallRe
     name = json_text(given.get("name"))
     if not name:
         raise BadArguments(say("name: the name of a tool is required, such as server__tool."), "name")
+    if strays := {key: value for key, value in given.items() if key not in ("name", "arguments")}:
+        raise _strays(caller, name, given, strays)
     return ToolCallRequest(name, {**params, "arguments": _arguments(given.get("arguments"))}, read_only)
+
+
+_MOST_REPEATED = 1_000
+
+
+def _strays(caller: str, name: str, given: Members, strays: Members) -> BadArguments:
+    """Return the error for members beside name and arguments: it repeats them where they belong."""
+    meant: Members = {}
+    with contextlib.suppress(BadArguments):
+        meant = fields(_arguments(given.get("arguments")))
+    for key, value in strays.items():
+        wraps = key.lower() in _WRAPPERS and bytes(memoryview(value)[:1]) in (b"{", b'"')
+        try:
+            meant |= fields(_arguments(value)) if wraps else {key: value}
+        except BadArguments:
+            meant[key] = value
+    call = join({"name": Raw(quote(name)), "arguments": Raw(join(meant))})
+    if len(call) > _MOST_REPEATED:
+        call = join({"name": Raw(quote(name))})[:-1] + b',"arguments":{...}}'
+    return BadArguments(
+        say(
+            "{caller} has only name and arguments, so nothing was called. All parameters of the tool belong "
+            "into arguments. Call {caller} again with: {call}",
+            caller=caller,
+            call=call.decode(),
+        ),
+        next(iter(strays)),
+    )
+
+
+_WRAPPERS = frozenset(
+    ("arguments", "args", "argument", "arg", "parameters", "params", "parameter", "input", "inputs", "kwargs")
+)
+"""Words for the arguments of a tool that models write instead."""
 
 
 def _arguments(raw: Raw | None) -> Raw:

@@ -177,12 +177,12 @@ class Connector:
         client = UpstreamHttpClient(server, self._environment, self._credentials(server))
         conversation = self._conversation(server, on_notice, on_closed)
 
-        def sse() -> SseTransport:
-            return SseTransport(server, conversation, client, self._loop, self._max_line)
+        def sse(posted: int = 0) -> SseTransport:
+            return SseTransport(server, conversation, client, self._loop, self._max_line, posted)
 
-        def on_legacy(call: Call, line: bytes, era: Era) -> None:
+        def on_legacy(call: Call, line: bytes, era: Era, status: int) -> None:
             """Continue with HTTP with SSE, since the server takes no requests by streamable HTTP."""
-            conversation.transport = sse()
+            conversation.transport = sse(status)
             conversation.transport.request(call, line, era)
 
         if server.transport == "sse":

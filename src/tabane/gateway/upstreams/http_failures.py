@@ -15,26 +15,38 @@ OTHER_KIND = frozenset({400, 404, 405})
 
 _NOT_OURS = frozenset({401, 402, 403, 407})
 _SHOWN = 200
+_READ = 4096
 
 
-def is_expired(status: int, error: bytes | None) -> bool:
+def is_expired(status: int, text: bytes, error: bytes | None) -> bool:
     """Return whether a request was refused because the server no longer knows its session.
 
-    The specification prescribes 404. Many servers answer 400, with the word "session" in the message.
+    The specification prescribes 404, and some servers answer 410. Many answer 400, and say "session" in the
+    text or the message of the error; those on the TypeScript SDK say "not initialized" after a restart.
     """
-    if error is None:
-        return status == 404
-    body = json.decode(error)
-    if status == 404:
-        return bool(body.get("code") != METHOD_NOT_FOUND)
-    return status == 400 and "session" in str(body.get("message", "")).lower()
+    if status == 404 and error is not None:
+        return bool(json.decode(error).get("code") != METHOD_NOT_FOUND)
+    return status in (404, 410) or (status == 400 and speaks_of_session(text))
 
 
-def refusal(server: str, status: int, text: str, method: bytes, *, named_http: bool) -> UpstreamError:
+def speaks_of_session(text: bytes) -> bool:
+    """Return whether the body of an error is about the session."""
+    said = text[:_READ].lower()
+    return b"session" in said or b"not initialized" in said
+
+
+def refusal(
+    server: str, status: int, text: str, method: bytes, *, named_http: bool, posted: int = 0
+) -> UpstreamError:
     """Return the error for a status without an answer. ``text`` is the server's own text, redacted.
 
-    ``named_http`` is whether the user configured the server as streamable HTTP, not the old kind.
+    ``named_http`` is whether the user configured the server as streamable HTTP, not the old kind. ``posted``
+    is the status of the first request, if the old kind was only tried after it.
     """
+    if posted and status in OTHER_KIND:
+        return UpstreamError(say(
+            "{server!n} does not accept requests at its URL (HTTP status {status}). Check the path of the "
+            "URL: it often ends in /mcp or /sse.", server=server, status=posted))  # fmt: skip
     if status in (401, 403):
         return UpstreamUnavailable(say(
             "{server!n} requires credentials, or does not accept those it was sent ({status}). Set its "

@@ -7,6 +7,7 @@ server cannot have acted on it, or if repeating it does no harm. It is answered 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from tabane.gateway.upstreams.http_failures import (
     is_expired,
     refusal,
     shown_text,
+    speaks_of_session,
 )
 from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable
 from tabane.gateway.upstreams.http_responses import (
@@ -66,8 +68,8 @@ LONGEST_AWAY = 5.0
 _NO_ANSWER = frozenset({202, 204})
 _RESUMPTIONS = 3
 
-OnLegacyServer = Callable[[Call, bytes, Era], None]
-"""Takes an ``initialize`` that only a server of the old kind (HTTP with SSE) can answer."""
+OnLegacyServer = Callable[[Call, bytes, Era, int], None]
+"""Takes an ``initialize`` that only a server of the old kind (HTTP with SSE) can answer, and the status."""
 
 
 @dataclass(slots=True)
@@ -319,8 +321,8 @@ class UpstreamHttpRequest:
         call, endpoint, status = self.call, self._endpoint, response.status
         text = await error_body(response)
         error = error_in(text)
-        if self.era is Era.LEGACY and used and call.method != b"initialize" and is_expired(status, error):
-            raise UpstreamSessionExpired(used)
+        if self.era is Era.LEGACY and used and call.method != b"initialize":
+            await self._check_session(status, text, error, used)
         if status in BUSY:
             raise ServerBusy(status, retry_after(response.headers.get("Retry-After"), time.time()))
         if error is not None and status not in (401, 403):
@@ -328,7 +330,7 @@ class UpstreamHttpRequest:
             if waits is not None:
                 await waits
         elif call.method == b"initialize" and status in OTHER_KIND and endpoint.on_legacy is not None:
-            endpoint.on_legacy(call, self.line, self.era)
+            endpoint.on_legacy(call, self.line, self.era, status)
         elif status in _NO_ANSWER:
             raise UpstreamError(say(
                 "{server!n} accepted {method} but does not answer it ({status}).",
@@ -336,6 +338,21 @@ class UpstreamHttpRequest:
         else:
             said = shown_text(text, endpoint.redact)
             raise refusal(endpoint.name, status, said, call.method, named_http=endpoint.on_legacy is None)
+
+    async def _check_session(self, status: int, text: bytes, error: bytes | None, used: str) -> None:
+        """Raise UpstreamSessionExpired if the server no longer knows the session and did not act on the call.
+
+        After a failure inside the server (500), it is asked whether it knows the session. If not, the session
+        is replaced, so that the next call works.
+        """
+        if is_expired(status, text, error):
+            raise UpstreamSessionExpired(used)
+        if status < 500 or status in BUSY or not await self._endpoint.session.is_lost(used):
+            return
+        if self.call.safe or speaks_of_session(text):
+            raise UpstreamSessionExpired(used)
+        with contextlib.suppress(HttpUnreachable):
+            await self._renew(used)
 
     # -- what goes wrong -------------------------------------------------------------------------
 

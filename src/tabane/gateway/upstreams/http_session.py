@@ -42,6 +42,8 @@ MOST_KEPT = 1024
 
 _ID = "Mcp-Session-Id"
 
+PING = b'{"jsonrpc":"2.0","id":"tabane-ping","method":"ping"}'
+
 
 class UpstreamSessionExpired(Exception):
     """A request was refused because the server does not know the session ``used``."""
@@ -124,6 +126,17 @@ class UpstreamHttpSession:
         elif method == b"resources/unsubscribe":
             self._kept.pop(bytes(params.get("uri", b"")), None)
 
+    async def is_lost(self, used: str) -> bool:
+        """Return whether the server refuses a ping in the session ``used``. False if it cannot be reached."""
+        if self.id != used:
+            return True
+        try:
+            response = await self._client.send("POST", {**POSTED, **self.headers()}, PING)
+        except (HttpUnreachable, HttpConnectionBroken, UpstreamError):
+            return False
+        response.release()
+        return response.status >= 400 and response.status not in BUSY
+
     # -- renewal ---------------------------------------------------------------------------------
 
     async def renew(self, used: str) -> None:
@@ -196,7 +209,7 @@ class UpstreamHttpSession:
             began = self._loop.time()
             try:
                 status = await self._read_stream(position)
-                if status == 404 and opened:
+                if status in (404, 410) and opened:
                     self._renewal()
                     return
                 if status != 200 and status not in BUSY:

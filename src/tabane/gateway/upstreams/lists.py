@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec import Raw, Struct, field
 
-from tabane.errors import UpstreamError
+from tabane.errors import UpstreamError, UpstreamTimeout
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.handshake import Peer, UpstreamRefused
 from tabane.gateway.upstreams.header_marks import without_invalid_marks
@@ -29,6 +29,9 @@ FRESH = 5.0
 
 LONGEST_REFRESH = 5.0
 """The longest delay, for a server that announces change after change."""
+
+DECLARED, UNDECLARED = 30.0, 5.0
+"""Seconds to wait for a page of a list, and for tools of a server that does not declare that it has any."""
 
 MOST_PAGES = 1000
 
@@ -290,9 +293,11 @@ async def list_all(
 ) -> ListedItems:
     """Return the items of a list, verbatim, following cursors; empty if the server does not have it.
 
-    A list that does not end, or that is larger than the budget, is cut. Raises UpstreamError.
+    Tools are asked for in any case, since some servers have them and do not declare it. A list that does not
+    end, or that is larger than the budget, is cut. Raises UpstreamError.
     """
-    if conversation.peer is None or not conversation.peer.has(wanted.capability):
+    peer = conversation.peer
+    if peer is None or not (peer.has(wanted.capability) or wanted.capability == "tools"):
         return ListedItems([])
     kept: list[Raw] = []
     seen: set[bytes] = set()
@@ -320,10 +325,17 @@ async def list_all(
 
 
 async def _page(conversation: Conversation, wanted: ListMethod, cursor: Raw | None) -> Members:
+    declared = conversation.peer is not None and conversation.peer.has(wanted.capability)
+    params: Members = {} if cursor is None else {"cursor": cursor}
+    timeout = DECLARED if declared else UNDECLARED
     try:
-        return await conversation.ask(wanted.method.encode(), {} if cursor is None else {"cursor": cursor})
+        return await conversation.ask(wanted.method.encode(), params, timeout)
     except UpstreamRefused as refusal:
-        if refusal.code == METHOD_NOT_FOUND and cursor is None:
+        if cursor is None and (refusal.code == METHOD_NOT_FOUND or not declared):
+            return {}
+        raise
+    except UpstreamTimeout:
+        if cursor is None and not declared:
             return {}
         raise
 

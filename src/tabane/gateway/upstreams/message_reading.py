@@ -42,7 +42,7 @@ def read_line(line: bytes) -> ParsedLine:
         return ParsedLine(None, fault)
 
 
-_a_number = re.compile(rb'"?([0-9]{1,18})(?:\\.0+)?"?').fullmatch
+_a_number = re.compile(rb"\"?([0-9]{1,18})(?:\.0{1,18})?\"?").fullmatch
 
 
 def number_in(raw: Raw) -> int | None:

@@ -25,8 +25,10 @@ from tabane.gateway.upstreams.http_failures import (
     busy,
     cannot_connect,
     failed_inside,
+    is_expired,
     refusal,
     shown_text,
+    speaks_of_session,
 )
 from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable
 from tabane.gateway.upstreams.http_responses import (
@@ -36,6 +38,7 @@ from tabane.gateway.upstreams.http_responses import (
     StreamPosition,
     after,
     error_body,
+    error_in,
     kind_of,
     one_line,
     read_events,
@@ -62,7 +65,10 @@ _RETRIES = (0.1, 0.4, 1.0)
 
 
 class SseTransport:
-    """Carries a conversation over one stream, and posts requests."""
+    """Carries a conversation over one stream, and posts requests.
+
+    ``posted`` is the status of a request by streamable HTTP that was tried before; 0 if none was.
+    """
 
     exact = mirrors_arguments = False
 
@@ -73,7 +79,9 @@ class SseTransport:
         client: UpstreamHttpClient,
         loop: asyncio.AbstractEventLoop,
         limit: int,
+        posted: int = 0,
     ) -> None:
+        self._tried = posted
         self.problem: Message | None = None
         self._name, self._conversation, self._client = server.name, conversation, client
         self._loop, self._limit = loop, limit
@@ -177,7 +185,13 @@ class SseTransport:
             try:
                 if response.status < 300:
                     return
-                text = shown_text(await error_body(response), self._redact)
+                body = await error_body(response)
+                if call.method != b"initialize" and self._is_lost(response.status, body):
+                    self._posted.discard(call.number)
+                    self.problem = say("its session was lost")
+                    self._break()
+                    return
+                text = shown_text(body, self._redact)
                 if response.status not in BUSY:
                     raise refusal(self._name, response.status, text, call.method, named_http=False)
                 import time
@@ -189,6 +203,10 @@ class SseTransport:
             finally:
                 response.release()
             await asyncio.sleep(delay)
+
+    def _is_lost(self, status: int, body: bytes) -> bool:
+        failed = status >= 500 and status not in BUSY
+        return is_expired(status, body, error_in(body)) or (failed and speaks_of_session(body))
 
     async def _send(self, line: bytes) -> UpstreamHttpResponse:
         endpoint = await asyncio.shield(self._endpoint)
@@ -218,8 +236,10 @@ class SseTransport:
         try:
             if response.status != 200:
                 text = shown_text(await error_body(response), self._redact)
-                raise refusal(self._name, response.status, text, b"", named_http=False)
+                raise refusal(self._name, response.status, text, b"", named_http=False, posted=self._tried)
             if kind_of(response) != EVENTS:
+                if self._tried:
+                    raise refusal(self._name, 405, "", b"", named_http=False, posted=self._tried)
                 return say("it answers with {kind}, which is not an event stream", kind=kind_of(response))
             await read_events(
                 response, self._limit, self._event, StreamPosition(), self._conversation.oversized
