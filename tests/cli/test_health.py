@@ -79,7 +79,7 @@ def test_a_server_that_was_never_started_is_checked_without_starting_it(tmp_path
         starts = {name for name in details if found[name]}
         assert starts == {"well", "by-path", "relative", "remote"}
         for name in starts:
-            assert (details[name]["remark"], details[name]["error"]) == ("not started yet", None)
+            assert (details[name]["remark"], details[name]["error"]) == ("starts on demand", None)
             assert details[name]["state"] == "idle", "nothing was started"
         for name, words in {
             "missing": "/nonexistent/server",

@@ -61,7 +61,7 @@ def test_a_sentence_quotes_the_name(tmp_path_factory: pytest.TempPathFactory) ->
     home = Home(tmp_path_factory.mktemp("home"))
     home.write_servers({"time": home.child()})
     with hub(home):
-        assert home.run("servers", "test", "time").succeeded.out.startswith('"time": ready')
+        assert home.run("servers", "test", "time").succeeded.out.startswith('"time": running')
         assert home.run("servers", "stop", "time").succeeded.out.startswith('"time": stopped')
         refused = home.run("tools", "call", "time__echo", "text=a")
         assert '"time" is stopped. Start it with: tabane servers start time' in refused.err

@@ -360,7 +360,7 @@ def test_a_server_is_started_stopped_and_restarted_by_hand(running: Home) -> Non
         return next(dict(row) for row in rows["results"] if row["name"] == "works")
 
     started = running.run("servers", "start", "works")
-    assert (started.status, started.out) == (0, f"works: ready, {seen()['tools']} tools\n")
+    assert (started.status, started.out) == (0, f"works: running, {seen()['tools']} tools\n")
     first = seen()
     assert first["state"] == "ready"
     assert first["pids"]
@@ -379,7 +379,7 @@ def test_a_test_lists_the_tools(running: Home) -> None:
     tested = running.run("servers", "test", "works")
     assert tested.status == 0
     lines = tested.out.splitlines()
-    assert lines[0] == f"works: ready, {len(lines) - 1} tools"
+    assert lines[0] == f"works: running, {len(lines) - 1} tools"
     assert "  works__echo(text?: string) [read-only]: Gives back its arguments." in lines
 
 

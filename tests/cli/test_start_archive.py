@@ -51,9 +51,46 @@ def test_the_folders_are_served_as_the_original_served_them(home: Home, flags: l
     started = home.run("start", *flags)
     assert started.status == 0, started.err
     assert "twilog.csv\tposts (CSV)\t5" in started.out
-    assert started.out.splitlines()[-1] == "The archive is ready."
+    assert started.out.splitlines()[-1] == "The archive is ready for searches by keywords."
+    assert "made with the model little" in started.err
+    assert "tabane models reembed --collection posts" in started.err
     assert counts(home) == {"total_posts": 5, "total_users": 3, "total_summaries": 4, "total_tags": 5}
     assert home.run("rpc", "check_init").json == {"status": "init_completed"}
+
+
+def test_vectors_of_a_model_that_is_not_here_are_told_and_searches_find_words(
+    tmp_path: Path, flags: list[str]
+) -> None:
+    home = with_model(tmp_path)
+    for folder in ("embeddings", "batch/reasoning", "batch/summary"):
+        meta = tmp_path / "archive" / folder / "meta.json"
+        if meta.exists():
+            meta.write_text(json.dumps({**json.loads(meta.read_text()), "model": "somebody/absent-model"}))
+    started = home.run("start", *flags).succeeded
+    try:
+        assert started.out.splitlines()[-1] == "The archive is ready for searches by keywords."
+        assert "tabane models pull somebody/absent-model" in started.err
+        told = home.run("doctor", "--quick")
+        assert "tabane models pull somebody/absent-model" in told.out
+        found = home.run("rpc", "search_similar", "--params", '{"query": "red house"}').succeeded
+        assert found.json[0]["post"]["post_id"] == 2
+        shown = home.run("posts", "search", "red house").succeeded
+        assert "Results match keywords only" in shown.err
+        asked = home.run("posts", "search", "red house", "--mode", "content")
+        assert asked.status == 1
+        assert "somebody/absent-model" in asked.err
+    finally:
+        home.run("stop")
+
+
+def test_an_archive_whose_model_is_here_is_ready(tmp_path: Path, flags: list[str]) -> None:
+    home = with_model(tmp_path)
+    home.run("start").succeeded  # noqa: B018
+    home.run("models", "test").succeeded  # noqa: B018
+    started = home.run("start", *flags).succeeded
+    assert started.out.splitlines()[-1] == "The archive is ready."
+    assert started.err.count("Warning") == 0
+    home.run("stop")
 
 
 @pytest.mark.heavy("real commands, a hub and servers")
@@ -64,7 +101,7 @@ def test_a_second_start_with_the_same_folders_imports_nothing(home: Home, flags:
     assert imports(home) == [{"unchanged_files": True}]
     assert home.run("stop").status == 0
     again = home.run("start", *flags)
-    assert again.out.splitlines()[-1] == "The archive is ready."
+    assert again.out.splitlines()[-1] == "The archive is ready for searches by keywords."
     assert "posts (CSV)" not in again.out
     assert imports(home) == [{"unchanged_files": True}]
     assert counts(home)["total_posts"] == 5
@@ -121,6 +158,8 @@ def test_progress_is_told_line_by_line_to_a_pipe_and_in_the_users_language(home:
             peer.send(answer(number, state))
             if state["status"] == "running":
                 assert peer.next()["method"] == "follow_job"
+        assert peer.next()["method"] == "model_status"
+        peer.send(answer(8, {"missing": []}))
         _, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 0, err
     assert [line for line in err.splitlines() if "進捗" in line] == [

@@ -475,7 +475,7 @@ def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
     path.write_text("{}")
     path.chmod(0o600)
     os.chown(path, 12345, -1)
-    with pytest.raises(ConfigurationError, match="chown"):
+    with pytest.raises(ConfigurationError, match="belongs to #12345"):
         read_configuration(path, Variables({}))
 
 

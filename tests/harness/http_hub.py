@@ -204,6 +204,9 @@ class RecordedProcess:
     def restart(self) -> None:
         raise NotImplementedError
 
+    async def try_port(self) -> None:
+        pass
+
     def keep(self) -> None:
         self.kept_on += 1
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.cli.options import hub_options, json_option, option
-from tabane.cli.output import FAILED, Command, TableState, Terminal, can_print, emit, examples, lang, text
+from tabane.cli.output import FAILED, Command, ServerState, Terminal, can_print, emit, examples, lang, text
 from tabane.cli.terminal_text import StyledText
 from tabane.errors import HubError
 from tabane.messages import say
@@ -256,7 +256,7 @@ def _time(ms: float | None) -> str:
 def _print_health(terminal: Terminal, details: Mapping[str, Any], healthy: Mapping[str, bool]) -> None:
     headers = [say("name"), say("answers"), say("state"), say("tools"), say("remark")]
     rows = (
-        (name, healthy.get(name), TableState(row["state"]), row["tools"], row["error"] or row.get("remark"))
+        (name, healthy.get(name), ServerState(row["state"]), row["tools"], row["error"] or row.get("remark"))
         for name, row in details.items()
     )
     terminal.table(headers, rows)

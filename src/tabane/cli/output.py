@@ -37,6 +37,7 @@ import msgspec
 from tabane.cli.terminal_text import StyledText
 from tabane.errors import CallerError, TabaneError
 from tabane.messages import Lang, Message, language, say
+from tabane.messages.server_states import words_of_state
 from tabane.text.control_characters import ascii_json, escaped_controls, without_controls
 
 if TYPE_CHECKING:
@@ -284,6 +285,8 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
+            if os.geteuid() == 0:
+                _refuse_foreign_home()
             return super().invoke(ctx)
         except TabaneError as error:
             terminal = ctx.find_object(Terminal)
@@ -291,6 +294,13 @@ class Command(click.Command):
                 terminal.print_json({"error": described(error)})
             (terminal or Terminal()).warn(error)
             raise click.exceptions.Exit(status_of(error)) from None
+
+
+def _refuse_foreign_home() -> None:
+    from tabane.hub.local.endpoint import home_of
+    from tabane.settings.files import refuse_foreign_home
+
+    refuse_foreign_home(home_of(os.environ), os.environ)
 
 
 class Group(click.Group):
@@ -351,7 +361,6 @@ class TableState(str):
 
 
 _STATES: dict[str, tuple[Message, str]] = {
-    "ready": (say("ready"), "green"),
     "running": (say("running"), "green"),
     "enabled": (say("enabled"), "green"),
     "done": (say("done"), "green"),
@@ -361,11 +370,8 @@ _STATES: dict[str, tuple[Message, str]] = {
     "ok": (say("ok"), "green"),
     "refused": (say("refused"), "red"),
     "limited": (say("limited"), "yellow"),
-    "downloading": (say("downloading"), "cyan"),
-    "starting": (say("starting"), "cyan"),
     "watching": (say("watching"), "green"),
     "away": (say("away"), "yellow"),
-    "idle": (say("idle"), "cyan"),
     "not loaded": (say("not loaded"), "yellow"),
     "waiting": (say("waiting"), "yellow"),
     "stopped": (say("stopped"), "yellow"),
@@ -376,9 +382,16 @@ _STATES: dict[str, tuple[Message, str]] = {
     "active": (say("active"), "green"),
     "expired": (say("expired"), "yellow"),
     "revoked": (say("revoked"), "red"),
-    "circuit open": (say("circuit open"), "red"),
-    "login required": (say("login required"), "yellow"),
 }
+
+
+class ServerState(TableState):
+    """The state of a server. Jobs have some states of the same name, which mean something else."""
+
+    __slots__ = ()
+
+
+_COLORS = {"ok": "green", "accent": "cyan", "warn": "yellow", "bad": "red", "": "dim"}
 
 
 def state_word(state: str) -> Message | str:
@@ -387,10 +400,14 @@ def state_word(state: str) -> Message | str:
 
 
 def _on_terminal(cell: object) -> str:
+    if isinstance(cell, ServerState):
+        return text(words_of_state(cell).words)
     return text(state_word(cell)) if isinstance(cell, TableState) else _plain(cell)
 
 
 def _style(cell: object) -> str:
+    if isinstance(cell, ServerState):
+        return _COLORS[words_of_state(cell).tone]
     return _STATES[cell][1] if isinstance(cell, TableState) and cell in _STATES else ""
 
 

@@ -12,7 +12,7 @@ from tabane.cli.definition_words import definition_remark
 from tabane.cli.log_files import show_server_log
 from tabane.cli.login_words import login_words
 from tabane.cli.options import hub_options, json_option, option
-from tabane.cli.output import Group, Shown, TableState, Terminal, examples, state_word
+from tabane.cli.output import Group, ServerState, Shown, Terminal, examples
 from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.servers_add import add
 from tabane.cli.servers_changes import accept, changes, diff, reject
@@ -25,6 +25,7 @@ from tabane.cli.servers_sandbox import sandbox, sandbox_words
 from tabane.cli.servers_scan import scan
 from tabane.gateway.servers.editing import enable_server, remove_server
 from tabane.messages import Message, say
+from tabane.messages.server_states import words_of_state
 
 
 @click.group("servers", cls=Group, help=say("List, add, change and control MCP servers."))
@@ -253,7 +254,7 @@ def _changed(terminal: Terminal, place: ServersFile, name: str, done: str, what:
 def _print_rows(terminal: Terminal, rows: Sequence[dict[str, Any]], book: ServersFileContent) -> None:
     headers = [say("name"), say("state"), say("tools"), say("command"), say("remark")]
     shown: list[tuple[object, ...]] = [
-        (row["name"], TableState(row["state"]), row.get("tools"), row["command"], _remark(book, row))
+        (row["name"], ServerState(row["state"]), row.get("tools"), row["command"], _remark(book, row))
         for row in rows
     ]
     sandboxes = [book.sandbox(row) for row in rows]
@@ -274,7 +275,7 @@ def _print_server(terminal: Terminal, found: dict[str, Any]) -> None:
     none["overridden"] = list(found.get("overrides") or ())
     none["definitions_text"] = definition_remark(found)
     none["sandbox_text"] = sandbox_words(found.get("sandbox"))
-    none |= {"state": TableState(found["state"]), "login_text": login_words(found.get("login"))}
+    none |= {"state": ServerState(found["state"]), "login_text": login_words(found.get("login"))}
     found = found | none
     shown = [(label, found.get(key)) for key, label in _LABELS.items()]
     terminal.pairs((label, value) for label, value in shown if value not in (None, "", [], {}))
@@ -288,7 +289,7 @@ def _print_test(terminal: Terminal, found: dict[str, Any]) -> None:
 
 
 def _state(found: dict[str, Any]) -> Message:
-    tools, state = found.get("tools"), state_word(found["state"])
+    tools, state = found.get("tools"), words_of_state(found["state"]).words
     count = len(tools) if isinstance(tools, list) else tools
     if count is None:
         return say("{name!n}: {state}", name=found["name"], state=state)

@@ -17,9 +17,11 @@ from tabane.cli.options import Decorated, combined, json_option, option
 from tabane.cli.output import INTERRUPTED, Command, Terminal, emit, examples, lang, text
 from tabane.errors import HubError
 from tabane.messages import Message, say
+from tabane.posts import COLLECTION
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
+    from tabane.hub.models.model_report import MissingModel
     from tabane.settings import Settings
     from tabane.settings.option import SettingOption
 
@@ -154,7 +156,9 @@ def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
         if not terminal.json:
             terminal.say(started(running, report))
         taken = wait_for_archive(terminal, client, archive, fresh=not running)
-    terminal.show(result | {"posts": taken}, lambda: _show_archive(terminal, taken))
+        missing = _missing_models(client)
+    shown = result | {"posts": taken, "models_missing": [row.model for row in missing]}
+    terminal.show(shown, lambda: _show_archive(terminal, taken, missing))
 
 
 def _reach(terminal: Terminal, settings: Settings) -> tuple[bool, HubClient]:
@@ -219,12 +223,26 @@ def _tell_of_version(terminal: Terminal, report: dict[str, Any]) -> None:
         )
 
 
-def _show_archive(terminal: Terminal, taken: dict[str, Any]) -> None:
+def _missing_models(client: HubClient) -> list[MissingModel]:
+    """Return the models that posts were embedded with, and that cannot be used."""
+    from tabane.hub.local.client import read_result
+    from tabane.hub.models.model_report import MissingModel
+
+    found = read_result(client.call("model_status").get("missing", []), list[MissingModel])
+    return [row for row in found if row.collection == COLLECTION]
+
+
+def _show_archive(terminal: Terminal, taken: dict[str, Any], missing: Sequence[MissingModel]) -> None:
     if "sources" in taken:
         from tabane.cli.posts.transfer import show_report
 
         show_report(terminal, taken)
-    terminal.say(say("The archive is ready."))
+    if not missing:
+        terminal.say(say("The archive is ready."))
+        return
+    terminal.say(say("The archive is ready for searches by keywords."))
+    for row in missing:
+        terminal.note(say("Warning: {text}", text=row.problem))
 
 
 def archive_of(settings: Settings) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The parameters of operations on documents. Null is the same as absent, for every one that may be left out.
 
-What is missing or mistyped is refused at the door; what a value says is judged by the operation, which
-answers with its JSON.
+What is missing or mistyped is answered with JSON, as what the operation itself refuses.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from tabane.documents import parameters as given
+from tabane.errors import TabaneError
 from tabane.messages import Lang, Message, say
 from tabane.operations import Face, Operation, Privilege
 
@@ -150,7 +151,7 @@ def _put(
 ) -> Operation:
     return Operation(
         name, description, params, handler, EVERYWHERE, Privilege.WRITE, text=_json,
-        structured=_itself, failed=_failed, annotations=marks, label=label,
+        structured=_itself, failed=_failed, refused=_refused, annotations=marks, label=label,
     )  # fmt: skip
 
 
@@ -172,7 +173,7 @@ def _find(
 ) -> Operation:
     return Operation(
         name, description, params, handler, faces, Privilege.READ, text=text, read_only=True,
-        structured=_itself, failed=_failed, alias_of=alias_of, label=label,
+        structured=_itself, failed=_failed, refused=_refused, alias_of=alias_of, label=label,
     )  # fmt: skip
 
 
@@ -180,6 +181,12 @@ def _failed(value: Any) -> bool:
     from tabane.documents.document_answers import failed
 
     return failed(value)
+
+
+def _refused(error: TabaneError, lang: Lang) -> Any:
+    from tabane.documents.document_answers import failure
+
+    return failure(error, lang)
 
 
 def _itself(value: Any, lang: Lang) -> Any:

@@ -19,6 +19,7 @@ from tabane.gateway.tools.overridden_tool import override_faults
 from tabane.gateway.upstreams.upstream import Upstream
 from tabane.gateway.upstreams.upstream_state import UpstreamState
 from tabane.messages import Lang, Message, say
+from tabane.messages.server_states import SERVER_STATES
 from tabane.operations import Caller
 
 if TYPE_CHECKING:
@@ -324,7 +325,7 @@ class ServerOperations:
         details = {row["name"]: row | {"remark": None} for row in await self._rows(caller)}
         for name in healthy.keys() & details.keys():
             if not self._gateway.health.tried(name) and not details[name]["error"]:
-                details[name]["remark"] = say("not started yet").render(caller.lang)
+                details[name]["remark"] = SERVER_STATES["idle"].words.render(caller.lang)
         return {**healthy, "details": details}
 
     async def start(self, caller: Caller, params: NameParams) -> dict[str, Any]:

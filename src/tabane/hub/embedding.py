@@ -116,6 +116,13 @@ class CollectionEmbedder:
         """Return how much of these spaces of a collection is embedded; None if all of it is."""
         return await self._lanes[name].missing(tuple(spaces))
 
+    async def own_models(self) -> list[tuple[str, Message, str]]:
+        """Return name, title and model of each collection that keeps the model of its vectors."""
+        lanes = self._lanes.items()
+        return [
+            (name, lane.called, model) for name, lane in lanes for model in sorted(await lane.own_models())
+        ]
+
     def table(self) -> list[Operation]:
         return [
             Operation(

@@ -83,6 +83,13 @@ class CollectionLane:
     def called(self) -> Message:
         return self._definition.title
 
+    async def own_models(self) -> set[str]:
+        """Return the models of its vectors, which it keeps until they are made again; none if it follows."""
+        if self._definition.follows or not self._stores.holds(self._definition.domain):
+            return set()
+        spaces = (await self._collection()).spaces
+        return {space.model for space in spaces if not space.name.endswith(NEXT)}
+
     def wake(self) -> None:
         self._news = True
         self._wakes += 1

@@ -75,6 +75,7 @@ class Hub:
         self.embedding = CollectionEmbedder(
             settings.home, self.stores, self.models, self.jobs, embedded, self._model_is_named
         )
+        self.models.collections = self.embedding.own_models
         self.posts = PostArchive(
             settings.home, self.stores, self.models, self.embedding, self.jobs,
             lambda: self.settings.posts_zone,

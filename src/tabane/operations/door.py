@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -164,13 +164,7 @@ class Door:
             UNMETERED if operation.relays else self._begin(caller, operation.target, bytes(params), request)
         )
         async with ended(opened):
-            given = decode_params(operation, params)
-            if opened.waits is not None:
-                await opened.waits
-            if operation.kind == "job":
-                value: Any = self._start(operation, caller, given)
-            else:
-                value = await cast("Call", operation.handler)(caller, given)
+            value = await self._answer(operation, caller, params, opened.waits)
             body = render(value)
             if opened.marks is not None:
                 opened.marks.answered(body)
@@ -181,6 +175,26 @@ class Door:
             if recorded is not None:
                 await recorded
         return body
+
+    async def _answer(
+        self,
+        operation: Operation,
+        caller: Caller,
+        params: bytes | msgspec.Raw,
+        approval: Awaitable[object] | None,
+    ) -> Any:
+        """Decode the parameters, wait for a person if one has to approve, and return the handler's result."""
+        try:
+            given = decode_params(operation, params)
+        except BadArguments as error:
+            if operation.refused is None:
+                raise
+            return operation.refused(error, caller.lang)
+        if approval is not None:
+            await approval
+        if operation.kind == "job":
+            return self._start(operation, caller, given)
+        return await cast("Call", operation.handler)(caller, given)
 
     def stream(
         self,

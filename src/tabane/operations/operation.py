@@ -41,7 +41,8 @@ class Operation(Struct, frozen=True, dict=True):
     result is a failure, if the operation returns failures as values. ``remark`` returns what the audit
     log says of a result, in a few words. ``failure`` is the text of an error for
     a reader, if it is not the error's own. ``content`` makes the blocks of a tool's result, if they are not
-    one block of text.
+    one block of text. ``refused`` makes the result of a call whose parameters do not fit; by default, that is
+    an error.
 
     ``alias_of`` names the operation that this one is an older name of. It can be called and described, but is
     in no list of tools. ``strict``: in revisions of MCP that allow it, arguments that do not fit are a
@@ -85,6 +86,7 @@ class Operation(Struct, frozen=True, dict=True):
     source: str = ""
     relays: bool = False
     remark: Callable[[Any], str] | None = None
+    refused: Callable[[TabaneError, Lang], Any] | None = None
 
     @cached_property
     def target(self) -> CallTarget:

@@ -42,13 +42,14 @@ from tabane.search.embedding.model_families import reads
 from tabane.search.engine import MOST_AT_ONCE, Collection, LexicalQuery, Order, VectorQuery
 from tabane.search.filters import LONGEST_NEEDLE, NOTHING, And, Equal, Filter, Not
 from tabane.search.hybrid import RankedRecord
-from tabane.search.meaning import HybridQuery, Incomplete, Meaning, english_only, hybrid_query, meaning_of
+from tabane.search.meaning import HybridQuery, Incomplete, Meaning, hybrid_query, meaning_of, words_alone
 from tabane.search.models import Models
 from tabane.search.pipeline import diversified, words_of
 from tabane.search.queries import marked_terms, sense, typed
 from tabane.search.records import encodable
 from tabane.search.source import HitCard, Keywords, Reference, SearchAnswer, SearchHit, SearchRequest
 
+_MOST = 0.5  # share of posts with a vector from which on vectors alone rank, whatever the query
 _WIDER = 5  # times as many posts, of which diverse ones are chosen
 
 Pair = tuple[int, float]
@@ -249,8 +250,8 @@ class PostSearch:
     ) -> tuple[HybridPosts | JoinedRanking, Message | None]:
         """Choose how posts are ranked. A requested mode is used, with a warning if it misleads.
 
-        Without a requested mode, vectors alone rank only if all posts have one, by a model that reads the
-        query.
+        Without a requested mode, vectors alone rank if all posts have one, and keywords if the model is
+        missing. A model that cannot read the query is worth a warning, and changes no scores.
         """
         if not meaning:
             return NewestPosts(where), None
@@ -263,7 +264,12 @@ class PostSearch:
         warning, fits = await self._doubt(collection, options.mode, meaning)
         if options.mode_is_default and not fits:
             return await self._both(collection, typed(meaning), where)
-        asked = await self._question(collection, options.mode, weights, meaning)
+        asked = await self._vectors(collection, options.mode, weights, meaning)
+        if isinstance(asked, NoModel):
+            if not options.mode_is_default:
+                raise _modelless(options.mode, asked.reason)
+            query = HybridQuery(typed(meaning), warning=words_alone(asked.reason).reason)
+            return HybridPosts(collection, self._models, query, where), query.warning
         return NearestPosts(asked, where), warning
 
     async def _doubt(self, collection: Collection, mode: Mode, meaning: str) -> tuple[Message | None, bool]:
@@ -273,14 +279,23 @@ class PostSearch:
         if not set(wanted) <= spaces.keys():
             return None, False
         unread = next((spaces[name] for name in wanted if not reads(spaces[name], meaning)), None)
-        if unread is not None:
-            return english_only(unread), False
         missing = await self._missing(wanted)
+        if unread is not None:
+            return _weak(unread), missing is None or missing.share >= _MOST
         return (None, True) if missing is None else (missing.state, False)
 
     async def _question(
         self, collection: Collection, mode: Mode, weights: tuple[float, ...] | None, meaning: str
     ) -> VectorQuery:
+        found = await self._vectors(collection, mode, weights, meaning)
+        if isinstance(found, NoModel):
+            raise _modelless(mode, found.reason)
+        return found
+
+    async def _vectors(
+        self, collection: Collection, mode: Mode, weights: tuple[float, ...] | None, meaning: str
+    ) -> VectorQuery | NoModel:
+        """Return the query as vectors, or why no model makes them. Raises BadArguments without vectors."""
         spaces = {space.name: space for space in collection.spaces}
         if not set(spaces_of(mode)) <= spaces.keys():
             raise _unavailable(mode, list(spaces))
@@ -288,7 +303,7 @@ class PostSearch:
         for name in spaces_of(mode):
             vector = await self._models.query(spaces[name].model, meaning)
             if not isinstance(vector, bytes):
-                raise _modelless(mode, vector.reason)
+                return vector
             vectors[name] = vector
         return vector_query(mode, weights, vectors)
 
@@ -309,6 +324,13 @@ class PostSearch:
             return Meaning(None, incomplete=missing) if missing else _no_vectors()
         found = await meaning_of(text, {name: spaces[name] for name in wanted}, self._models)
         return found if isinstance(found, NoModel) else found._replace(incomplete=missing)
+
+
+def _weak(model: str) -> Message:
+    return say(
+        "{model} reads English only, so these posts may not fit. Mode hybrid also looks for keywords.",
+        model=model.partition("#")[0],
+    )
 
 
 def _no_vectors() -> NoModel:

@@ -96,10 +96,10 @@ async def meaning_of(text: str, spaces: Mapping[str, str], models: Models) -> Me
     vectors: dict[str, bytes] = {}
     for name, model in spaces.items():
         if not reads(model, text):
-            return _words_alone(english_only(model))
+            return words_alone(english_only(model))
         vector = await models.query(model, text)
         if isinstance(vector, NoModel):
-            return _words_alone(vector.reason)
+            return words_alone(vector.reason)
         vectors[name] = vector
     baselines = {family.baseline for model in spaces.values() if (family := family_of(model))}
     baseline = baselines.pop() if len(baselines) == 1 else None
@@ -114,5 +114,6 @@ def english_only(model: str) -> Message:
     return say("{model} reads English only.", model=model.partition("#")[0])
 
 
-def _words_alone(reason: Message) -> NoModel:
+def words_alone(reason: Message) -> NoModel:
+    """Return the reason as a warning for results by keywords alone."""
     return NoModel(say("Results match keywords only: {reason}", reason=reason))

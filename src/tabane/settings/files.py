@@ -10,6 +10,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from tabane.errors import ConfigurationError
@@ -213,18 +214,58 @@ def _check_private(path: Pathlike, mode: int) -> None:
         )
 
 
-def _check_owner(path: Pathlike, status: os.stat_result) -> None:
-    if status.st_uid not in (0, os.geteuid()):
-        raise ConfigurationError(
-            say(
-                "{path} belongs to another user (uid {owner}), so it is not used. To make it "
-                "yours: chown {uid} {quoted}",
-                path=path,
-                quoted=_quoted(path),
-                owner=status.st_uid,
-                uid=os.geteuid(),
-            )
+def refuse_foreign_home(home: Pathlike, environ: Mapping[str, str]) -> None:
+    """Raise ConfigurationError if root would work in the home of another user.
+
+    What root writes there is root's, and the user could not use it any more. A home that does not exist yet
+    would be made in the folder ``~``, whose owner then counts.
+    """
+    if os.geteuid() != 0:
+        return
+    folder = home_folder(environ)
+    path = folder if not os.path.exists(home) and _is_within(home, folder) else home
+    with suppress(OSError):
+        _check_owner(path, os.stat(path))
+
+
+def _is_within(path: Pathlike, folder: str) -> bool:
+    return os.path.join(os.path.realpath(path), "").startswith(os.path.join(os.path.realpath(folder), ""))
+
+
+def _foreign_to_root(path: Pathlike, owner: int) -> ConfigurationError:
+    import pwd  # needed only for a refusal
+
+    try:
+        user = pwd.getpwuid(owner).pw_name
+    except KeyError:
+        user = f"#{owner}"
+    return ConfigurationError(
+        say(
+            "You are root, but {path} belongs to {user}. What root writes there would lock {user} out, so "
+            "nothing was done. Run the command as that user: sudo -u {quoted} tabane … For a hub of root, "
+            "set TABANE_HOME to a folder of root.",
+            path=path,
+            user=user,
+            quoted=_quoted(user),
         )
+    )
+
+
+def _check_owner(path: Pathlike, status: os.stat_result) -> None:
+    if status.st_uid in (0, os.geteuid()):
+        return
+    if os.geteuid() == 0:
+        raise _foreign_to_root(path, status.st_uid)
+    raise ConfigurationError(
+        say(
+            "{path} belongs to another user (uid {owner}), so it is not used. To make it "
+            "yours: chown {uid} {quoted}",
+            path=path,
+            quoted=_quoted(path),
+            owner=status.st_uid,
+            uid=os.geteuid(),
+        )
+    )
 
 
 def _quoted(path: Pathlike) -> str:

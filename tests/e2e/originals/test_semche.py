@@ -174,3 +174,34 @@ def test_without_a_model_documents_are_stored_and_found_by_their_words(tmp_path:
         assert [row["id"] for row in found["results"]] == ["/x.md"]
         assert found["warning"]
         assert found["query_vector_dimension"] is None
+
+
+REFUSED = [
+    ("put_document", {}),
+    ("put_document", {"filepath": "/a"}),
+    ("put_document", {"text": "a"}),
+    ("put_document", {"text": 3, "filepath": "/a"}),
+    ("put_document", {"text": None, "filepath": "/a"}),
+    ("put_document", {"text": "a", "filepath": "/a", "normalize": "yes"}),
+    ("put_document", {"text": "a", "filepath": "/a", "colour": "red"}),
+    ("put_documents", {"documents": "all"}),
+    ("delete_document", {}),
+    ("delete_document", {"filepath": ["/a"]}),
+    ("search", {}),
+    ("search_documents", {"query": "a", "top_k": "many"}),
+    ("search_documents", {"query": "a", "top_k": 0}),
+    ("get_document", {}),
+    ("get_documents_by_prefix", {"prefix": 1}),
+    ("list_documents", {"limit": -1}),
+]
+
+
+@pytest.mark.parametrize(("tool", "given"), REFUSED)
+def test_parameters_that_do_not_fit_are_answered_with_json(
+    client: Assistant, home: Home, tool: str, given: dict[str, Any]
+) -> None:
+    refused = answer(client, tool, **given)
+    assert (refused["status"], refused["error_type"]) == ("error", "ValidationError")
+    assert refused["message"]
+    over_rpc = home.json("rpc", tool, "--params", json.dumps(given))
+    assert over_rpc == answer(client, tool, **given)

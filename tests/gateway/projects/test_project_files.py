@@ -61,7 +61,7 @@ def test_a_link_that_leads_nowhere_is_refused(project: Path) -> None:
 def test_a_file_of_another_user_is_refused(project: Path) -> None:
     os.chown(project / ".mcp.json", 12345, 12345)
     if os.geteuid() == 0 and os.stat(project / ".mcp.json").st_uid == 12345:
-        assert "belongs to another user" in problem(project)
+        assert "belongs to #12345" in problem(project)
 
 
 def test_a_file_that_is_too_large_is_refused(project: Path) -> None:

@@ -45,6 +45,9 @@ class Process:
     def restart(self) -> None:
         raise NotImplementedError
 
+    async def try_port(self) -> None:
+        pass
+
     def keep(self) -> None:
         raise NotImplementedError
 

@@ -67,11 +67,11 @@ def test_the_list_is_filtered_paged_and_live(shared_web: WebBrowsers, accessibil
     expect(rows.locator("a")).to_have_attribute("href", "/servers/team/%E6%97%A5%E6%9C%AC%E8%AA%9E")
     page.get_by_role("searchbox").fill("waits live")
     row = page.locator("tr", has=page.get_by_role("link", name="waits", exact=True))
-    expect(row).to_contain_text("Not started")
+    expect(row).to_contain_text("starts on demand")
     assert accessibility.serious(page) == []
     # somebody else starts it
     assert shared_web.home.run("servers", "start", "waits").succeeded
-    expect(row).to_contain_text("Running")
+    expect(row).to_contain_text("running")
     expect(row).to_contain_text("86")
     page.get_by_role("button", name="Restart waits").click()
     expect(page.locator("#notices")).to_contain_text("waits is running with 86 tools.")
@@ -83,9 +83,9 @@ def test_a_server_is_stopped_started_and_its_error_is_shown(shared_web: WebBrows
     started(shared_web.home)
     page = shared_web.page("/servers/works")
     page.get_by_role("button", name="Stop").click()
-    expect(page.locator("h1")).to_contain_text("Stopped")
+    expect(page.locator("h1")).to_contain_text("stopped")
     page.get_by_role("button", name="Start").click()
-    expect(page.locator("h1")).to_contain_text("Running")
+    expect(page.locator("h1")).to_contain_text("running")
     show(page, "/servers/broken")
     shared_web.permit("502")
     page.get_by_role("button", name="Test").click()

@@ -19,7 +19,7 @@ from tabane.hub.doctor.installation import DoctorFinding, Fix, Installation, fau
 from tabane.hub.local import lock
 from tabane.hub.models import HubModels
 from tabane.hub.stores import FOLDER
-from tabane.messages import language, say
+from tabane.messages import Message, language, say
 from tabane.search.embedding.embedder import VectorCache
 
 LITTLE, TOO_LITTLE = 500 << 20, 50 << 20
@@ -243,6 +243,8 @@ def model(installation: Installation) -> Iterator[DoctorFinding]:
     told = installation.live.model if installation.live else _model_without_hub(installation)
     if told is None:
         return  # a hub of a version without models
+    for missing in told.get("missing", ()):
+        yield warning(Message(missing["problem"]))
     show = say("Details: tabane models show")
     if told["model"] == "none":
         yield note(say("Search matches keywords only: the setting model is none"))

@@ -7,10 +7,12 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from msgspec import Struct
+
 from tabane.errors import StoreError, TabaneError
 from tabane.hub.models.model_opener import HubReranker, ModelOpener
 from tabane.hub.models.model_speeds import TimedEmbedder
-from tabane.messages import Lang
+from tabane.messages import Lang, Message, say
 from tabane.search.embedding.embedder import CachedEmbedder, NoModel, VectorCache
 from tabane.settings import Settings
 
@@ -26,6 +28,34 @@ class SizedVectorCache(Protocol):
     def size(self) -> int:
         """Return the approximate number of bytes."""
         ...
+
+
+class MissingModel(Struct, frozen=True):
+    """A model that made the vectors of a collection and cannot be used. ``problem`` says what to do."""
+
+    collection: str
+    model: str
+    problem: str
+
+
+def missing_model(name: str, title: Message, model: str, why: Message | str, lang: Lang) -> MissingModel:
+    """Return the row. ``why`` is the id of a model that can be downloaded, or another reason."""
+    values = {"title": title, "name": name, "model": model.partition("#")[0]}
+    if isinstance(why, str):
+        problem = say(
+            "Vectors of {title} were made with the model {model}, which is not on this machine, so they are "
+            "searched by keywords only. Install the model: tabane models pull {model}, or embed them again "
+            "with another one: tabane models reembed --collection {name}",
+            **values,
+        )
+    else:
+        problem = say(
+            "Vectors of {title} were made with the model {model}, so they are searched by keywords only: "
+            "{reason} To embed them again with another model, run: tabane models reembed --collection {name}",
+            reason=why,
+            **values,
+        )
+    return MissingModel(name, values["model"], problem.render(lang))
 
 
 async def report(

@@ -19,6 +19,7 @@ from tabane.search.embedding.embedder import Embedder, Kind, NoModel, Take, Vect
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
+    from tabane.hub.models.model_report import MissingModel
     from tabane.hub.models.model_sources import MakeFinder
     from tabane.search.chunking.chunk import Measure
     from tabane.search.embedding.token_counting import TokenCounter
@@ -134,6 +135,8 @@ class HubModels:
         self._measuring = TokenMeasures(settings, environ, self._opening, errors, make_finder)
         self._questions = QueryVectors(self._embedded, QUESTIONS)
         self._last: str | NoModel | None = None  # last answer to a caller that needed the model
+        self.collections: Callable[[], Awaitable[Sequence[tuple[str, Message, str]]]] = _no_collections
+        """Returns name, title and model of the collections that keep the model of their vectors."""
 
     async def wanted(self) -> Embedder | NoModel:
         try:
@@ -199,7 +202,36 @@ class HubModels:
         """Return all that is known about the models, without downloading or starting any."""
         from tabane.hub.models.model_report import report
 
-        return await report(self._settings(), self._opening, self._judge, self._kept, lang)
+        found = await report(self._settings(), self._opening, self._judge, self._kept, lang)
+        rows = [await self._missing(*each, lang) for each in await self.collections()]
+        return found | {"missing": [row for row in rows if row is not None]}
+
+    async def _missing(self, name: str, title: Message, model: str, lang: Lang) -> MissingModel | None:
+        """Return what to do if the vectors of a collection cannot be compared with queries."""
+        from tabane.hub.models.model_report import missing_model
+
+        why = None if self._opening.shelf.get(model) else await self._absence(model)
+        return None if why is None else missing_model(name, title, model, why, lang)
+
+    async def _absence(self, model: str) -> Message | str | None:
+        """Return why a model is not here, or its id if it can be downloaded; None if it is here."""
+        records = await self._opening.records.all()
+        known = [name for name in records if model in (name, name.partition("#")[0])]
+        try:
+            sources = await self._opening.sources()
+            if known:
+                newest = max(known, key=lambda name: records[name].opened)
+                wanted, fetch = await sources.remembered(records[newest]), False
+            elif "#" in model:
+                return say("it is not recorded how that model was made.")
+            else:
+                wanted, fetch = await sources.of_id(model)
+            found = await sources.look(wanted)
+        except TabaneError as error:
+            return error.message
+        if isinstance(found, NoModel):
+            return found.reason
+        return found if isinstance(found, str) and not fetch else None
 
     async def prepare(self, name: str, progress: Progress) -> tuple[str, str | None]:
         """Return the value of the setting ``model`` for a name, and the fingerprint of that model.
@@ -291,6 +323,10 @@ class ModelHandle:
 
     async def close(self) -> None:
         return
+
+
+async def _no_collections() -> Sequence[tuple[str, Message, str]]:
+    return ()
 
 
 def _with_fix(model: str, reason: Message) -> NoModel:

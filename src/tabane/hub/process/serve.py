@@ -32,6 +32,7 @@ from tabane.hub.process.logs import HubLogs
 from tabane.hub.servers import hub_environment, read_servers
 from tabane.messages import say
 from tabane.settings import OPTIONS, Settings, load_settings
+from tabane.settings.files import refuse_foreign_home
 
 LOST_STATUS = 3
 """Exit status of a hub process that found another one serving."""
@@ -203,6 +204,7 @@ class _LaunchReport:
 def _detached(started_by: str, flags: Sequence[str], voice: _LaunchReport) -> int:
     home = flags_of(flags).get("home")
     endpoint = Endpoint(home_of(os.environ, str(home) if home else None), os.environ)
+    refuse_foreign_home(endpoint.home, os.environ)
     lock = take(endpoint, launch.LIMIT)
     if lock is None:
         voice.say(LaunchOutcome(LOST, {}))

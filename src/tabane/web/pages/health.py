@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from tabane.messages import say
+from tabane.messages.server_states import words_of_state
 from tabane.web.page import Fragment, Notice, PageRequest, PageRoute, WholePage
 
 FRESH = 900
@@ -57,7 +58,7 @@ async def servers(request: PageRequest) -> Fragment:
     found = await request.call("health_check")
     rows = [{**row, "healthy": found.get(name) is True} for name, row in found.get("details", {}).items()]
     rows.sort(key=lambda row: (row["healthy"], row["name"]))
-    return Fragment("health/servers.html", {"rows": rows})
+    return Fragment("health/servers.html", {"rows": rows, "state_words": words_of_state})
 
 
 async def restart(request: PageRequest) -> Notice:

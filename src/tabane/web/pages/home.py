@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from tabane.errors import TabaneError
 from tabane.messages import Message, say
+from tabane.messages.server_states import SERVER_STATES, state_of_row, words_of_state
 from tabane.web.page import Fragment, PageRequest, PageRoute, WholePage
 from tabane.web.pages.document_calls import document_url
 from tabane.web.pages.marked_text import TextPart, cut, text_parts
@@ -43,20 +44,6 @@ KINDS: Mapping[str, tuple[Message, str]] = {
     "docs": (say("Manual"), "info"),
 }
 """Groups of results in their order, and the icon of each."""
-
-STATES: Mapping[str, tuple[Message, str]] = {
-    "ready": (say("running"), "ok"),
-    "unable": (say("cannot start"), "bad"),
-    "downloading": (say("downloading"), "accent"),
-    "starting": (say("starting"), "accent"),
-    "waiting": (say("restarting"), "warn"),
-    "circuit open": (say("failing"), "bad"),
-    "login required": (say("login required"), "warn"),
-    "stopped": (say("stopped"), ""),
-    "disabled": (say("disabled"), ""),
-    "idle": (say("starts on demand"), ""),
-}
-"""States of servers, and the color of each."""
 
 
 class Attention(NamedTuple):
@@ -213,8 +200,8 @@ async def _state(request: PageRequest) -> dict[str, Any]:
         "servers": servers is not None,
         "rows": rows[:MOST_LISTED],
         "more": max(0, len(rows) - MOST_LISTED),
-        "counted": [(STATES[state], counted[state]) for state in STATES if counted[state]],
-        "states": STATES,
+        "counted": [(words, counted[state]) for state, words in SERVER_STATES.items() if counted[state]],
+        "states": words_of_state,
         "jobs": running,
         "attention": attention[:MOST_LISTED],
         "more_attention": max(0, len(attention) - MOST_LISTED),
@@ -238,16 +225,9 @@ def _today() -> str:
 
 def _by_trouble(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the servers, those that need attention first, then those that run."""
-    order = {state: place for place, state in enumerate(STATES)}
-    shown = [row | {"shown": _shown(row)} for row in rows]
-    return sorted(shown, key=lambda row: (row["healthy"], order[row["shown"]], row["name"]))
-
-
-def _shown(row: Mapping[str, Any]) -> str:
-    """Return the state of a server as it is shown."""
-    if row["state"] == "idle" and not row["healthy"]:
-        return "unable"
-    return row["state"] if row["state"] in STATES else "idle"
+    order = {state: place for place, state in enumerate(SERVER_STATES)}
+    shown = [row | {"shown": state_of_row(row)} for row in rows]
+    return sorted(shown, key=lambda row: (row["healthy"], order.get(row["shown"], 0), row["name"]))
 
 
 def _of_hub(status: Mapping[str, Any]) -> list[Attention]:

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 
 from tabane.errors import UnknownName
 from tabane.messages import Message, say
+from tabane.messages.server_states import state_of_row, words_of_state
 from tabane.web.page import Fragment, Json, Notice, PageRequest, PageRoute, Redirect, WholePage
 from tabane.web.pages import server_editing, server_logins
 from tabane.web.pages.server_tools import tool_detail, tools_of
@@ -16,18 +17,6 @@ from tabane.web.pages.server_tools import tool_detail, tools_of
 PER_PAGE = 100
 LOG_LINES = 500
 """Lines of stderr that a page begins with, and gets at once at most."""
-
-STATES: Mapping[str, tuple[Message, str]] = {
-    "ready": (say("Running"), "ok"),
-    "downloading": (say("Downloading"), "accent"),
-    "starting": (say("Starting"), "accent"),
-    "waiting": (say("Restarting soon"), "warn"),
-    "circuit open": (say("Paused after failures"), "bad"),
-    "login required": (say("Login required"), "warn"),
-    "stopped": (say("Stopped"), ""),
-    "idle": (say("Not started"), ""),
-    "disabled": (say("Disabled"), ""),
-}
 
 TROUBLE = frozenset({"waiting", "circuit open"})
 
@@ -97,11 +86,8 @@ def _matches(row: Mapping[str, Any], text: str) -> bool:
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a server as the templates have it: with its URL, and its state in words and color."""
-    label, kind = STATES.get(row["state"], (Message(row["state"]), ""))
-    faulty = row["state"] == "disabled" and not row["switched_off"]
-    if faulty:
-        label, kind = say("Cannot start"), "bad"
-    trouble = faulty or row["state"] in TROUBLE or bool(row["error"] and not row["switched_off"])
+    label, kind = words_of_state(state := state_of_row(row))
+    trouble = state == "unable" or row["state"] in TROUBLE or bool(row["error"] and not row["switched_off"])
     if trouble and row["state"] == "ready":
         kind = "warn"
     return {
