@@ -61,6 +61,10 @@ def doctor(terminal: Terminal, quick: bool, online: bool, fix: bool) -> None:
     report = CheckupPrinter(terminal, mending)
     for section in checkup.SECTIONS:
         report.take(section.name, section.title, checkup.findings(section, patient))
+    if not quick or online:
+        with terminal.working(say("Looking for the network")):
+            patient = checkup.with_network(patient, sites=online)
+        report.take(checkup.NETWORK.name, checkup.NETWORK.title, checkup.findings(checkup.NETWORK, patient))
     if not quick:
         with terminal.working(say("Asking the authorization server")):
             found = checkup.findings(checkup.AUTHORIZATION, patient)

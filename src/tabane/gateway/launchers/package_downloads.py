@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct, field, structs
 
 from tabane.errors import UpstreamUnavailable
+from tabane.gateway.launchers.network_probe import IMPATIENT, NetworkProbe
 from tabane.gateway.processes.child_environment import (
     child_environment,
     download_environment,
@@ -37,6 +38,9 @@ DOWNLOADS = 4
 
 LOOK = 0.2
 """Seconds between two looks at a lock that another holds, and at a cache entry that is in use."""
+
+OFFLINE = 6.0
+"""Seconds for a download if there is no network: some launchers know a registry that the probe does not."""
 
 SETTLE = 8.0
 """Seconds to wait until nothing uses an entry that is to be removed: npm's lock outlives npm by five."""
@@ -129,7 +133,9 @@ class PackageDownloads:
         environment: Mapping[str, str],
         limits: Callable[[], tuple[float, int]] = lambda: (600.0, DOWNLOADS),
         caged: Callable[[Server, Sequence[str], Mapping[str, str]], CagedStart] | None = None,
+        network: NetworkProbe | None = None,
     ) -> None:
+        self._network = network or NetworkProbe(environment)
         self._loop, self._processes, self._logs = loop, processes, logs
         self._environment, self._limits, self._caged = environment, limits, caged
         self._running = 0
@@ -147,7 +153,9 @@ class PackageDownloads:
                 return PreparedStart(server)
             there = await asyncio.to_thread(is_there, package)
             if there:
-                return self._prepared(server, package, fresh=False)
+                # What asks its registry at each start tries for minutes without a network.
+                asks = package.run.runner in ("npx", "uvx")
+                return self._prepared(server, package, fresh=asks and not await self._network.online())
             return await self._downloaded(server, package, on_progress)
         except OSError as error:
             # Without its journal a download is not protected, but the server may well start.
@@ -216,11 +224,17 @@ class PackageDownloads:
     async def _downloaded(
         self, server: Server, package: KeptPackage, on_progress: OnProgress
     ) -> PreparedStart:
+        from tabane.gateway.launchers.download_steps import download_command
         from tabane.gateway.launchers.kept_package import is_there
 
         progress = PackageProgress(package.run.package)
         on_progress(progress)
         patience, _ = self._limits()
+        online = await self._network.online()
+        if not online:
+            patience = min(patience, OFFLINE)
+            if download_command(package.run) is None:
+                return PreparedStart(structs.replace(server, env={**IMPATIENT, **server.env}))
         try:
             async with asyncio.timeout(patience), self._locked(package.journal):
                 if await asyncio.to_thread(is_there, package):
@@ -230,16 +244,20 @@ class PackageDownloads:
                 async with self._place():
                     progress.waits, progress.began = False, time.monotonic()
                     on_progress(progress)
-                    finished = await self._run_step(server, package, progress, on_progress)
+                    finished = await self._run_step(server, package, progress, on_progress, online)
                 if finished:
                     await asyncio.to_thread(package.journal.write, "done")
                     return self._prepared(server, package, fresh=True)
         except TimeoutError:
+            if not online:
+                raise _no_network(package) from None
             raise UpstreamUnavailable(say(
                 "{package} was not downloaded within {seconds:g} s. If your connection is slow, raise the "
                 "setting download_timeout. The launcher said: {line}",
                 package=package.run.package, seconds=patience, line=progress.line or "–",
             )) from None  # fmt: skip
+        if not online:
+            raise _no_network(package)
         return PreparedStart(server, downloads=True)
 
     @contextlib.asynccontextmanager
@@ -285,15 +303,26 @@ class PackageDownloads:
             await asyncio.sleep(LOOK)
 
     async def _run_step(
-        self, server: Server, package: KeptPackage, progress: PackageProgress, on_progress: OnProgress
+        self,
+        server: Server,
+        package: KeptPackage,
+        progress: PackageProgress,
+        on_progress: OnProgress,
+        online: bool,
     ) -> bool:
         """Download the package. Return whether that worked; False also if the launcher has no such step."""
         from tabane.gateway.launchers.download_steps import download_command, present_command
 
-        present = present_command(package.run)
+        present, command = present_command(package.run), download_command(package.run)
+        if not online:
+            package = structs.replace(package, private={**IMPATIENT, **package.private})
+            if command is not None and package.run.runner == "uvx":
+                # It may be in a cache that others have filled.
+                cached = structs.replace(package, private={**package.private, "UV_OFFLINE": "1"})
+                if await self._succeeds(server, cached, command):
+                    return True
         if present is not None and await self._succeeds(server, package, present):
             return True
-        command = download_command(package.run)
         return command is not None and await self._succeeds(server, package, command, progress, on_progress)
 
     async def _spawn(self, server: Server, package: KeptPackage, command: Sequence[str]) -> ChildProcess:
@@ -345,6 +374,14 @@ class PackageDownloads:
             await asyncio.shield(_end(child))
             drain.close()
             stderr.close()
+
+
+def _no_network(package: KeptPackage) -> UpstreamUnavailable:
+    return UpstreamUnavailable(say(
+        "{package} is not on this machine yet, and there is no network to download it. Behind a proxy, set "
+        "HTTPS_PROXY, then run: tabane restart",
+        package=package.run.package,
+    ))  # fmt: skip
 
 
 def _downloads(server: Server) -> bool:

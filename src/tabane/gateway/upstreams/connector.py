@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from tabane.errors import UpstreamUnavailable
 from tabane.gateway.launchers.caged_downloads import CagedDownloads
+from tabane.gateway.launchers.network_probe import NetworkProbe
 from tabane.gateway.launchers.package_downloads import PackageDownloads
 from tabane.gateway.processes.child_environment import (
     EnvironmentNames,
@@ -68,13 +69,16 @@ class Connector:
         chain: HubChain | None = None,
         credentials: Callable[[Server], RequestCredentials | None] = lambda server: None,
         cages: Callable[[], Cages] | None = None,
+        network: NetworkProbe | None = None,
     ) -> None:
         self.cages = ConnectedCages(cages, environment)
         self._extensions, self._chain, self._credentials = extensions, chain, credentials
         self._loop, self._batch, self._processes = loop, batch, processes
         self._logs, self._environment, self._max_line = logs, environment, max_line
         self.preparation = CagedDownloads(
-            PackageDownloads(loop, processes, logs, environment, downloads, self.cages.build_download),
+            PackageDownloads(
+                loop, processes, logs, environment, downloads, self.cages.build_download, network
+            ),
             self.cages.dressed,
         )
 

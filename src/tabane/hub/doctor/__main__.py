@@ -39,10 +39,13 @@ def main(arguments: list[str]) -> None:
         return
     sections = [*checkup.SECTIONS]
     if action == "full":
-        sections += [checkup.AUTHORIZATION, checkup.SERVERS]
-    if rest == ["online"]:
-        sections.append(checkup.SITES)
+        sections += [checkup.NETWORK, checkup.AUTHORIZATION, checkup.SERVERS]
+    sites = rest == ["online"]
+    if sites:
+        sections += [checkup.SITES] if action == "full" else [checkup.NETWORK, checkup.SITES]
     installation = look()
+    if checkup.NETWORK in sections:
+        installation = checkup.with_network(installation, sites=sites)
     for section in sections:
         title = section.title.render(spoken)
         _print({"begins": title, "sections": len(sections)})

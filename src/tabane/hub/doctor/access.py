@@ -141,7 +141,7 @@ def traces(installation: Installation) -> Iterator[DoctorFinding]:
 def authorization_server(installation: Installation) -> Iterator[DoctorFinding]:
     """Ask the authorization server for its keys."""
     settings = installation.settings
-    if not settings.oauth_issuer:
+    if not settings.oauth_issuer or not installation.online:
         return
     try:
         asyncio.run(_ask(installation))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tabane.errors import TabaneError
+from tabane.gateway.launchers.network_probe import is_online
 from tabane.hub.doctor import (
     access,
     assistants,
@@ -19,7 +20,7 @@ from tabane.hub.doctor import (
     server_starts,
     sites,
 )
-from tabane.hub.doctor.installation import DoctorFinding, Installation
+from tabane.hub.doctor.installation import DoctorFinding, Installation, fault
 from tabane.messages import Message, say
 
 Check = Callable[[Installation], Iterable[DoctorFinding]]
@@ -74,6 +75,29 @@ SECTIONS = (
     DoctorSection("assistants", say("Assistants"), (assistants.assistants,)),
 )
 """The checks that take no time."""
+
+
+def with_network(installation: Installation, *, sites: bool) -> Installation:
+    """Return the facts with whether there is a network, if what follows needs it. Blocks for some seconds.
+
+    ``sites``: the sites are checked, too.
+    """
+    if not (sites or installation.settings.oauth_issuer or server_starts.needs_network(installation)):
+        return installation
+    return replace(installation, online=is_online(installation.children))
+
+
+def network(installation: Installation) -> Iterator[DoctorFinding]:
+    """Report that there is no network."""
+    if not installation.online:
+        yield fault(
+            say("There is no network: no package registry answers. What needs it is not checked"),
+            say("Connect to the network, then run: tabane doctor. Behind a proxy, set HTTPS_PROXY"),
+        )
+
+
+NETWORK = DoctorSection("network", say("Network"), (network,))
+"""The finding about the network, after :func:`with_network`."""
 
 SERVERS = DoctorSection("servers", say("Servers"), (server_starts.running, server_starts.starts))
 """The checks that start servers."""

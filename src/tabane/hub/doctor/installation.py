@@ -83,7 +83,8 @@ class Installation:
     """All facts. If something could not be read, its problem says why.
 
     ``settings`` are the defaults if those of the user cannot be read. ``environ`` is that of this process;
-    ``children`` is the environment that servers are started with.
+    ``children`` is the environment that servers are started with. ``online`` is False if nobody answers on
+    the network: what needs it is not checked.
     """
 
     environ: Mapping[str, str]
@@ -95,6 +96,7 @@ class Installation:
     written: Mapping[str, Any] = field(default_factory=dict, repr=False)
     live: LiveHub | None = None
     hub_problem: Message | None = None
+    online: bool = True
 
     @property
     def children(self) -> Mapping[str, str]:

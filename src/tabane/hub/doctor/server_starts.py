@@ -12,14 +12,16 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tabane.errors import TabaneError, UpstreamError
 from tabane.gateway.launchers.failure_causes import cause_in
+from tabane.gateway.launchers.network_probe import NetworkProbe
 from tabane.gateway.launchers.npx_cache import in_use, npx_entry, remove
 from tabane.gateway.launchers.package_run import package_run
 from tabane.gateway.processes.child_environment import child_environment
 from tabane.gateway.processes.processes import ChildProcesses
-from tabane.gateway.servers.server import Server
+from tabane.gateway.servers.server import Server, is_loopback
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.upstream_state import UpstreamState
 from tabane.hub.cages import cages_of
@@ -36,6 +38,9 @@ LOGIN_REQUIRED = UpstreamState.LOGIN.value
 AT_ONCE = 8
 """Servers that are started at the same time."""
 
+OFFLINE = 7.0
+"""Seconds for the starts of servers that need the network, if there is none."""
+
 
 def to_start(installation: Installation) -> list[Server]:
     """Return the servers that a check-up would start: enabled, not running, and their command is found."""
@@ -45,6 +50,18 @@ def to_start(installation: Installation) -> list[Server]:
         if (server.transport != "stdio" or has_command(installation, server))
         and _row(installation, server) is None
     ]
+
+
+def needs_network(installation: Installation) -> bool:
+    """Return whether one of the servers that would be started needs the network."""
+    return any(map(_needs_network, to_start(installation)))
+
+
+def _needs_network(server: Server) -> bool:
+    """Return whether a server is at a URL elsewhere, or a package that may have to be downloaded."""
+    if server.transport == "stdio":
+        return package_run(server.command, server.args) is not None
+    return not is_loopback(urlsplit(server.url).hostname or "")
 
 
 def running(installation: Installation) -> Iterator[DoctorFinding]:
@@ -117,11 +134,23 @@ def starts(installation: Installation) -> list[DoctorFinding]:
     servers = to_start(installation)
     # What goes wrong is a finding; standard error belongs to the command.
     logging.getLogger("tabane").addHandler(logging.NullHandler())
-    return asyncio.run(_all(installation, servers)) if servers else []
+    if installation.online:
+        return asyncio.run(_all(installation, servers, None)) if servers else []
+    waiting = [server for server in servers if _needs_network(server)]
+    found = asyncio.run(_all(installation, waiting, OFFLINE))
+    works = [finding for finding in found if finding.level != "fault"]
+    lost = [s.name for s, finding in zip(waiting, found, strict=True) if finding.level == "fault"]
+    if lost:
+        works.append(note(say("Not started without the network: {names}", names=", ".join(lost))))
+    others = [server for server in servers if server not in waiting]
+    return works + asyncio.run(_all(installation, others, None))
 
 
-async def _all(installation: Installation, servers: Sequence[Server]) -> list[DoctorFinding]:
-    processes, places = ChildProcesses(), asyncio.Semaphore(AT_ONCE)
+async def _all(
+    installation: Installation, servers: Sequence[Server], limit: float | None
+) -> list[DoctorFinding]:
+    """Start servers, each for at most ``limit`` seconds. Return a finding for each."""
+    processes, places = ChildProcesses(), asyncio.Semaphore(len(servers) + 1 if limit else AT_ONCE)
     with tempfile.TemporaryDirectory(prefix="tabane-") as logs:
         connect = Connector(
             asyncio.get_running_loop(),
@@ -132,20 +161,29 @@ async def _all(installation: Installation, servers: Sequence[Server]) -> list[Do
             installation.settings.max_line,
             lambda: (installation.settings.download_timeout, installation.settings.downloads),
             cages=cages_of(installation.settings, installation.children),
+            network=NetworkProbe(installation.children, installation.online),
         )
         try:
-            return list(await asyncio.gather(*(_one(installation, s, connect, places) for s in servers)))
+            starts = (_one(installation, server, connect, places, limit) for server in servers)
+            return list(await asyncio.gather(*starts))
         finally:
             await processes.close()
 
 
 async def _one(
-    installation: Installation, server: Server, connect: Connector, places: asyncio.Semaphore
+    installation: Installation,
+    server: Server,
+    connect: Connector,
+    places: asyncio.Semaphore,
+    limit: float | None,
 ) -> DoctorFinding:
     async with places:
         began = time.monotonic()
         try:
-            found = await try_server(server.in_folder(here()), connect, limits_of(installation.settings))
+            async with asyncio.timeout(limit):
+                found = await try_server(server.in_folder(here()), connect, limits_of(installation.settings))
+        except TimeoutError:
+            return fault(say("{server!n} did not start in time.", server=server.name))
         except TabaneError as error:
             return await _failed(installation, server, error)
         seconds = time.monotonic() - began

@@ -27,8 +27,9 @@ def switched_off(installation: Installation) -> Iterator[DoctorFinding]:
 
 def online(installation: Installation) -> Iterator[DoctorFinding]:
     """Read a known page of each site over the network, and report what does not work."""
-    for check in asyncio.run(_checks(installation)):
-        yield _finding(check)
+    if installation.online:
+        for check in asyncio.run(_checks(installation)):
+            yield _finding(check)
 
 
 async def _checks(installation: Installation) -> list[SiteCheck]:

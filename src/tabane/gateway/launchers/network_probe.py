@@ -1,0 +1,103 @@
+"""Whether there is a network: one quick look at the package registries, or at the proxy before them.
+
+Without it, a launcher tries for minutes before it says that it reaches nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from functools import partial
+from urllib.parse import urlsplit
+
+from tabane.access.oauth.fetching import proxy_of
+
+WAIT = 3.0
+"""Seconds until a network that answers nothing counts as none."""
+
+VALID = 10.0
+"""Seconds for which an answer is used again."""
+
+REGISTRIES = ("https://registry.npmjs.org", "https://pypi.org")
+_NAMED = ("NPM_CONFIG_REGISTRY", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
+
+IMPATIENT = {
+    "npm_config_prefer_offline": "true",
+    "npm_config_fetch_retries": "0",
+    "npm_config_fetch_timeout": "4000",
+    "npm_config_update_notifier": "false",
+    "UV_HTTP_RETRIES": "0",
+    "UV_HTTP_TIMEOUT": "4",
+    "UV_HTTP_CONNECT_TIMEOUT": "4",
+}
+"""Variables with which launchers give up soon. A registry that the probe does not know may still answer."""
+
+
+class NetworkProbe:
+    """Looks for the network at most once in :data:`VALID` seconds. ``environment`` names proxies.
+
+    ``known`` is whether there is one, if somebody has looked already.
+    """
+
+    def __init__(self, environment: Mapping[str, str], known: bool | None = None) -> None:
+        self._environment, self._known = environment, known
+        self._looking: asyncio.Future[bool] | None = None
+        self._until = 0.0
+
+    async def online(self) -> bool:
+        """Return whether a registry, or a proxy before one, answers within :data:`WAIT` seconds."""
+        if self._known is not None:
+            return self._known
+        if self._looking is None or (self._looking.done() and time.monotonic() > self._until):
+            self._looking = asyncio.ensure_future(asyncio.to_thread(is_online, self._environment))
+            self._until = time.monotonic() + WAIT + VALID
+        return await asyncio.shield(self._looking)
+
+
+def is_online(environment: Mapping[str, str], wait: float = WAIT) -> bool:
+    """Return whether one of the registries answers. Blocks for at most ``wait`` seconds."""
+    named = [value for name, value in environment.items() if name.upper() in _NAMED and "://" in value]
+    addresses = dict.fromkeys((*named, *REGISTRIES))
+    found, left = threading.Event(), threading.Semaphore(0)
+
+    def look(address: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            if _answers(address, proxy_of(address, environment), wait):
+                found.set()
+        left.release()
+
+    # Not the threads of a pool: nothing ends the search for a name, and nobody waits for these.
+    for address in addresses:
+        threading.Thread(target=partial(look, address), daemon=True, name="network probe").start()
+    end = time.monotonic() + wait
+    for _ in addresses:
+        if not left.acquire(timeout=max(0.0, end - time.monotonic())) or found.is_set():
+            break
+    return found.is_set()
+
+
+def _answers(address: str, proxy: str | None, wait: float) -> bool:
+    """Return whether a server, or the proxy before it, says anything. Raises OSError and ValueError."""
+    target = urlsplit(address)
+    port = target.port or (443 if target.scheme == "https" else 80)
+    via = urlsplit(proxy if "://" in proxy else f"http://{proxy}") if proxy else None
+    host, at = (via.hostname, via.port or 80) if via else (target.hostname, port)
+    with socket.create_connection((host or "", at), wait) as connection:
+        connection.settimeout(wait)
+        if via is not None and via.scheme == "http":
+            line = f"{target.hostname}:{port}"
+            connection.sendall(f"CONNECT {line} HTTP/1.1\r\nHost: {line}\r\n\r\n".encode())
+            return bool(connection.recv(1))
+        if target.scheme != "https" or via is not None:
+            return True
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # Only whether somebody answers is asked: nothing is sent, and nothing is believed.
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with contextlib.suppress(ssl.SSLError):
+            context.wrap_socket(connection, server_hostname=target.hostname).close()
+    return True
