@@ -125,6 +125,8 @@ PARTS: tuple[Part, ...] = (
     Part("keys", Chapter.SAFETY, "benchmarks.access.keys", (), 12),
     Part("audit", Chapter.SAFETY, "benchmarks.access.audit_queries", (), 40),
     Part("neighbors", Chapter.SAFETY, "benchmarks.neighbors", (), 240, full=True),
+    Part("contents", Chapter.SAFETY, "benchmarks.neighbors.contents", (), 300, full=True),
+    Part("script_memory", Chapter.SAFETY, "benchmarks.script_memory", (), 240, full=True),
     Part(
         "search", Chapter.SEARCH, "benchmarks.search", (), 130, needs=(Need.PEERS,), makes_data=True,
         check=("--only", "tabane", "--only", "tantivy alone"), check_seconds=90,

@@ -7,7 +7,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -109,19 +109,27 @@ class Latency:
     longest: float
 
 
-async def measure(neighbors: Sequence[Neighbor], seconds: float) -> Latency:
-    """Let all of them call for that many seconds."""
+async def measure(
+    neighbors: Sequence[Neighbor],
+    seconds: float,
+    pause: float = PAUSE,
+    until: Coroutine[Any, Any, object] | None = None,
+) -> Latency:
+    """Let all of them call for that many seconds, or ``until`` something has ended."""
     times: list[float] = []
     end = time.perf_counter() + seconds
+    ended = asyncio.ensure_future(until) if until is not None else None
 
     async def work(neighbor: Neighbor) -> None:
-        while time.perf_counter() < end:
+        while time.perf_counter() < end and not (ended and ended.done()):
             begun = time.perf_counter()
             await neighbor.ask("tools/call", CALL)
             times.append(time.perf_counter() - begun)
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(pause)
 
     await asyncio.gather(*map(work, neighbors))
+    if ended is not None:
+        await ended
     if len(times) < 2:
         times *= 2
     cuts = statistics.quantiles(times, n=100, method="inclusive")

@@ -35,7 +35,8 @@ _USES = (
     "from tools import github\nawait github.search(X)",
     "from tools import github\nawait github.search(q=[X, X])",
     "from tools import github\nawait getattr(github, str(X)[:50])(q=X)",
-    "import asyncio\nfrom tools import github\nawait asyncio.gather(*[github.search(q=X) for _ in range(20)])",
+    "import asyncio\nfrom tools import github\n"
+    "await asyncio.gather(*[github.search(q=X) for _ in range(20)])",
     "assert X is None, X",
     "sorted([X, X])",
     "X == X",
@@ -82,7 +83,8 @@ WRITTEN = (
     "from tools import github\nawait github.search(q=[1] * 1_000_000)",
     "from tools import github\nawait github.search(**{'q' * 100_000: 1})",
     "from tools import github\nfor _ in range(300):\n    await github.search(q='x' * 100_000)",
-    "kept = []\nfrom tools import github\nfor _ in range(300):\n    kept.append(await github.search(q='x' * 100_000))\nlen(kept)",
+    "kept = []\nfrom tools import github\nfor _ in range(300):\n"
+    "    kept.append(await github.search(q='x' * 100_000))\nlen(kept)",
     "import re\nre.match('(a+)+$', 'a' * 40 + 'b')",
     "import re\nre.sub('a', 'b' * 1000, 'a' * 10**5)",
     "sorted([str(i % 1000) for i in range(10**6)])",

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
+import psutil
 import pytest
 
+from tabane.code.host_messages import HostFailed, decode_answer
 from tabane.code.limits import MIB, ScriptLimits
+from tabane.code.script_host import ScriptHost
+from tests.code.greedy_scripts import SHARED, WRITTEN, generated
 from tests.code.sandboxed import script_trial
 
 LIMITS = ScriptLimits(seconds=0.5, memory=16 * MIB, output=MIB, recursion=200, workers=1)
@@ -153,3 +160,44 @@ async def test_a_deeply_nested_value_harms_nobody() -> None:
             nested = [nested]
         await trial.run("given", inputs={"given": nested}, limits=LIMITS)
         assert (await trial.run("6 * 7", limits=LIMITS)).value == 42
+
+
+async def test_what_shares_its_parts_is_refused_before_it_is_written() -> None:
+    async with script_trial() as trial:
+        assert "the result has more than 1024 KiB" in (await trial.run(SHARED + "d", limits=LIMITS)).failure
+        asking = SHARED + "from tools import github\nawait github.search(q=d)"
+        assert "the limit is 2048 KiB" in (await trial.run(asking, limits=LIMITS)).failure
+        assert "more than 3,900 digits" in (await trial.run("10**5000", limits=LIMITS)).failure
+        assert trial.calls == []
+        assert (await trial.run("6 * 7", limits=LIMITS)).value == 42
+
+
+@pytest.mark.heavy("real sandboxes")
+async def test_no_script_takes_the_memory_or_the_time_of_its_hub() -> None:
+    own, most, longest = psutil.Process(), 0, 0.0
+
+    async def watch() -> None:
+        nonlocal most, longest
+        while True:
+            begun = time.thread_time()
+            await asyncio.sleep(0.01)
+            longest = max(longest, time.thread_time() - begun)
+            most = max(most, own.memory_info().rss)
+
+    async with script_trial() as trial:
+        await trial.run("1 + 1", limits=LIMITS)
+        before, watching = own.memory_info().rss, asyncio.ensure_future(watch())
+        for code in (*WRITTEN[::3], *generated(15)):
+            await trial.run(code, limits=LIMITS)
+            trial.calls.clear()
+            assert (await trial.run("6 * 7", limits=LIMITS)).value == 42, code
+        watching.cancel()
+        assert most - before <= 64 * MIB
+        assert longest < 0.5  # seconds of CPU time between two looks
+
+
+def test_an_internal_error_is_the_failure_of_its_script() -> None:
+    failed = decode_answer(ScriptHost().respond(b"no request", lambda text: None))
+    assert isinstance(failed, HostFailed)
+    assert failed.broken
+    assert "an internal error while the script ran: ValidationError" in failed.text

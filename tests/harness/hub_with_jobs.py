@@ -12,12 +12,15 @@ import contextlib
 import os
 import re
 import sys
+import threading
+from functools import partial
 
 from msgspec import Struct
 
 from tabane.errors import StoreFull
 from tabane.hub.local import lock as locks
 from tabane.hub.process.daemon import Daemon, LaunchOrigin, open_logs, prepare_home
+from tabane.hub.process.watchdog import end_within
 from tabane.messages import say
 from tabane.operations import Caller, Door, Face, Operation, OperationTable, Privilege, Progress
 from tabane.operations.job_turns import Turn
@@ -84,7 +87,14 @@ class Block(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def block(caller: Caller, params: Block) -> dict[str, int]:
-    """Block the event loop: by waiting, computing, or a regular expression that holds the interpreter."""
+    """Block the event loop: by waiting, computing, or a regular expression that holds the interpreter.
+
+    The two ways of a thread leave the loop: one waits forever, one holds the interpreter.
+    """
+    if "thread" in params.way:
+        work = partial(re.fullmatch, "(a|a)*b", "a" * 100) if "held" in params.way else threading.Event().wait
+        asyncio.get_running_loop().call_later(0.2, asyncio.get_running_loop().run_in_executor, None, work)
+        return {}
     if params.way == "waiting":
         read_end, write_end = os.pipe()
         os.read(read_end, 1)
@@ -117,7 +127,7 @@ async def serve(started_by: str) -> None:
         hub = Working(settings, os.environ, lock, LaunchOrigin(started_by, []), logs)
         hub.open()
         print("open", flush=True)
-        await hub.serve()
+        await hub.serve(end_within)
 
 
 if __name__ == "__main__":

@@ -99,6 +99,20 @@ def test_a_stuck_hub_ends_with_its_stacks_and_the_next_one_serves(
     told_of(user, hub)
 
 
+@pytest.mark.heavy("a hub that does not end in order")
+@pytest.mark.parametrize("way", ["a thread waits", "held by a thread"])
+def test_stop_ends_a_hub_whatever_its_threads_do(user: User, way: str) -> None:
+    user.environment["TABANE_STUCK_AFTER"] = "0"
+    hub = Supervised(user)
+    try:
+        assert block(user, way).wait(LIMIT) == 0
+        stopped = subprocess.run([sys.executable, "-m", "tabane", "stop"], env=user.environment, check=False)
+        assert stopped.returncode == 0
+        assert hub.process.wait(LIMIT) == (0 if way == "a thread waits" else -signal.SIGKILL)
+    finally:
+        hub.end()
+
+
 def told_of(user: User, hub: Supervised) -> None:
     """Check that log, status and checkup name the dump."""
     log = (user.tabane / "logs" / "hub.log").read_text()

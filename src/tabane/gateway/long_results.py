@@ -25,6 +25,7 @@ from tabane.gateway.result_parts import (
 from tabane.gateway.result_parts import omits_structure as leaves_structure_out
 from tabane.gateway.results.kept_document import KeptDocument
 from tabane.gateway.results.result_query import Aggregate, QueryAnswer, ResultQuery
+from tabane.gateway.time_slices import thread_slices
 from tabane.messages import Lang, say
 from tabane.operations import Caller, CallTarget
 from tabane.wire import json
@@ -123,11 +124,12 @@ class LongResults:
 
         ``value`` is the value of the result as JSON, if its text contains more than that.
         """
-        long = await asyncio.to_thread(read_long, result, tokens)
+        pause = thread_slices()
+        long = await asyncio.to_thread(read_long, result, tokens, pause)
         if long is None:
             return result
-        part = await asyncio.to_thread(part_at, long, PartStart())
-        document = await asyncio.to_thread(KeptDocument, long, self._folder, value)
+        part = await asyncio.to_thread(part_at, long, PartStart(), pause)
+        document = await asyncio.to_thread(KeptDocument, long, self._folder, value, pause)
         ending = self._keep_first(caller, long, document, part, origins)
         return Raw(await asyncio.to_thread(first_result, long, part, *ending))
 
@@ -167,8 +169,9 @@ class LongResults:
                     "The handle {handle} does not belong to a part. Use the handle at the end of the "
                     "previous part.",
                 handle=params.handle))  # fmt: skip
-        long = await asyncio.to_thread(kept.document.long)
-        part = await asyncio.to_thread(part_at, long, kept.begins[int(number) - 2])
+        pause = thread_slices()
+        long = await asyncio.to_thread(kept.document.long, pause)
+        part = await asyncio.to_thread(part_at, long, kept.begins[int(number) - 2], pause)
         return Raw(self._further(kept, long, part, key, int(number), caller.lang))
 
     def leave(self, session: str) -> None:

@@ -7,11 +7,13 @@ the text of the result.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from msgspec import Raw, Struct, structs
 
 from tabane.gateway.text_breaks import TextPosition, is_json, next_break, path
+from tabane.gateway.time_slices import Pause, no_pause
 from tabane.wire import json
 from tabane.wire.json import InvalidJson, Members
 
@@ -29,8 +31,8 @@ META = "io.github.tabane/part"
 """The member of ``_meta`` with the content of the note, for programs."""
 
 
-class TextBlock(Struct, frozen=True):
-    """A text block: its text as UTF-8, and its other members."""
+class TextBlock(Struct, frozen=True, gc=False):
+    """A text block: its text as UTF-8, and its other members. A result may have 100,000 of them."""
 
     members: Members
     text: bytes
@@ -40,18 +42,15 @@ class TextBlock(Struct, frozen=True):
 class LongResult(Struct, frozen=True):
     """A result whose text is longer than its budget. ``limit`` is the text of a part, in bytes.
 
-    ``members`` are those of the result; ``content`` has its blocks in order, text and others.
+    ``members`` are those of the result; ``content`` has its blocks in order, text and others. ``size`` is the
+    bytes of all text.
     """
 
     members: Members
     content: tuple[TextBlock | Raw, ...]
     limit: int
     budget: int
-
-    @property
-    def size(self) -> int:
-        """Return the bytes of all text."""
-        return sum(len(block.text) for block in self.content if isinstance(block, TextBlock))
+    size: int
 
     @property
     def footprint(self) -> int:
@@ -61,8 +60,36 @@ class LongResult(Struct, frozen=True):
     def to_keep(self) -> LongResult:
         """Return what the further parts need, without references to anything else."""
         members = {key: self.members[key].copy() for key in ("isError",) if key in self.members}
-        content = tuple(block if isinstance(block, TextBlock) else Raw(b"") for block in self.content)
+        content = tuple(block if isinstance(block, TextBlock) else _NO_TEXT for block in self.content)
         return structs.replace(self, members=members, content=content)
+
+    def without_texts(self, pause: Pause = no_pause) -> LongResult:
+        """Return it with empty text blocks, for which little memory is needed."""
+        content: list[TextBlock | Raw] = []
+        for block in self.content:
+            pause()
+            if isinstance(block, TextBlock):
+                plain = block.members is _PLAIN and not block.of_json
+                block = _EMPTY if plain else structs.replace(block, text=b"")
+            content.append(block)
+        return structs.replace(self, content=tuple(content))
+
+    def with_texts(self, texts: Iterator[bytes], pause: Pause = no_pause) -> LongResult:
+        """Return it with the texts of its blocks: the inverse of :meth:`without_texts`."""
+        content: list[TextBlock | Raw] = []
+        for block in self.content:
+            pause()
+            if isinstance(block, TextBlock):
+                block = TextBlock(block.members, next(texts), block.of_json)
+            content.append(block)
+        return structs.replace(self, content=tuple(content))
+
+
+_PLAIN: Members = {"type": Raw(b'"text"')}
+"""The members of nearly all text blocks, beside their text."""
+
+_EMPTY = TextBlock(_PLAIN, b"", False)
+_NO_TEXT = Raw(b"")
 
 
 class PartStart(NamedTuple):
@@ -81,26 +108,35 @@ class ResultPart(NamedTuple):
     last: bool
 
 
-def read_long(result: bytes | Raw, tokens: int) -> LongResult | None:
-    """Return a result whose text blocks exceed a budget; None for any other."""
+def read_long(result: bytes | Raw, tokens: int, pause: Pause = no_pause) -> LongResult | None:
+    """Return a result whose text blocks exceed a budget; None for any other.
+
+    ``pause`` is called between steps of few milliseconds, here and below, however many blocks there are.
+    """
     budget = tokens * BYTES_OF_TOKEN
     if len(result) <= budget:
         return None
     try:
         members = json.fields(result)
-        content = tuple(_block(raw) for raw in json.elements(members.get("content", Raw(b"[]"))))
+        content = []
+        for raw in json.elements(members.get("content", Raw(b"[]"))):
+            pause()
+            content.append(_block(raw))
     except InvalidJson:
         return None
-    long = LongResult(members, content, budget - ROOM_FOR_NOTE, budget)
-    return long if long.size > budget else None
+    size = sum(len(block.text) for block in content if isinstance(block, TextBlock))
+    if size <= budget:
+        return None
+    return LongResult(members, tuple(content), budget - ROOM_FOR_NOTE, budget, size)
 
 
-def part_at(long: LongResult, start: PartStart) -> ResultPart:
+def part_at(long: LongResult, start: PartStart, pause: Pause = no_pause) -> ResultPart:
     """Return the part that begins at a point. The first one holds all blocks that are not text."""
     room, given, first = long.limit, start.given, start == PartStart()
     blocks: list[bytes] = []
     full: PartStart | None = None
     for index in range(start.block, len(long.content)):
+        pause()
         block = long.content[index]
         if isinstance(block, Raw):
             if first:
@@ -156,7 +192,8 @@ def _block(raw: Raw) -> TextBlock | Raw:
     if text is None:
         return raw.copy()
     data = text.encode("utf-8", "surrogatepass")
-    others = {key: value.copy() for key, value in members.items() if key != "text"}
+    plain = len(members) == 2 and bytes(members["type"]) == b'"text"'
+    others = _PLAIN if plain else {key: value.copy() for key, value in members.items() if key != "text"}
     return TextBlock(others, data, is_json(data) if len(data) > SHORT else False)
 
 

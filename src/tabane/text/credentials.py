@@ -11,7 +11,7 @@ private keys, whose line ends are escaped; so what replaces a find leaves the JS
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -20,6 +20,14 @@ from tabane.text.lazy_patterns import lazy_pattern
 
 MOST_FINDS = 100
 """Credentials of one text that are listed. All are replaced."""
+
+LONGEST = 21_000
+"""Bytes of the longest form, with its ends."""
+
+WINDOW = 128 << 10
+"""Bytes of a text that are read at once. A regular expression holds the interpreter meanwhile."""
+
+_BEFORE = 400  # bytes before a secret that decide whether it is one
 
 SHORTEST_OWN = 8
 """Characters of a secret of the user's own that is recognized by its value."""
@@ -34,6 +42,9 @@ class FoundCredential(NamedTuple):
     start: int
     end: int
     kind: str
+
+    def moved(self, by: int) -> FoundCredential:
+        return FoundCredential(self.start + by, self.end + by, self.kind)
 
 
 class _Form(Struct, frozen=True):
@@ -53,7 +64,7 @@ _FORMS: tuple[_Form, ...] = (
     _token("github-token", (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_"), rb"gh[pousr]_[A-Za-z0-9]{36,251}"),
     _token("github-token", b"github_pat_", rb"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
     _token("gitlab-token", b"glpat-", rb"glpat-[\w-]{20,64}(?:\.[\w.]{4,20})?"),
-    _token("slack-token", (b"xox", b"xapp-"), rb"xox[abeprs]-[A-Za-z0-9-]{20,250}|xapp-[0-9]-[A-Z0-9]{8,}-[0-9]+-[a-f0-9]{32,}"),
+    _token("slack-token", (b"xox", b"xapp-"), rb"xox[abeprs]-[A-Za-z0-9-]{20,250}|xapp-[0-9]-[A-Z0-9]{8,64}-[0-9]{1,32}-[a-f0-9]{32,256}"),
     _token("aws-key", (b"AKIA", b"ASIA"), rb"(?:AKIA|ASIA)[A-Z2-7]{16}"),
     _token("google-key", b"AIza", rb"AIza[\w-]{35}"),
     _token("google-token", (b"ya29.", b"GOCSPX-"), rb"ya29\.[\w-]{40,1000}|GOCSPX-[\w-]{28}"),
@@ -72,7 +83,7 @@ _FORMS: tuple[_Form, ...] = (
     _token("groq-key", b"gsk_", rb"gsk_[A-Za-z0-9]{52}"),
     _token("age-key", b"AGE-SECRET-KEY-1", rb"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
     _token("tabane-key", b"tbn_", rb"tbn_[\w-]{24,100}"),
-    _token("jwt", b"eyJ", rb"eyJ[\w-]{10,2000}\.eyJ[\w-]{10,8000}\.[\w-]{20,2000}"),
+    _token("jwt", b"eyJ", rb"eyJ[\w-]{10,2000}+\.eyJ[\w-]{10,8000}+\.[\w-]{20,2000}+"),
     _Form(
         "private-key",
         (b"PRIVATE KEY-----",),
@@ -81,7 +92,7 @@ _FORMS: tuple[_Form, ...] = (
     _Form(
         "password-in-url",
         (b"@",),
-        lazy_pattern(rb'://[^\s/?#@:"\\<>{}$]{1,100}+:([^\s/?#@"\\<>{}$*]{3,200})@[\w.-]{2,}'),
+        lazy_pattern(rb'://[^\s/?#@:"\\<>{}$]{1,100}+:([^\s/?#@"\\<>{}$*]{3,200}+)@[\w.-]{2}'),
     ),
     _Form(
         "authorization-header",
@@ -117,26 +128,45 @@ class CredentialFinder:
 
     def __init__(self, own: Iterable[str] = ()) -> None:
         self._own = tuple(sorted(set(_written(own)), key=lambda value: (-len(value), value)))
+        self._longest = max(LONGEST, *map(len, self._own)) if self._own else LONGEST
 
-    def find(self, text: bytes) -> list[FoundCredential]:
-        """Return the credentials of a text, in their order, none within another."""
-        found = list(_by_form(text)) if _may_have_form(text) else []
-        if self._own:
-            found += self._by_value(text)
-        if not found:
-            return found
+    def find(self, text: bytes, pause: Callable[[], None] = lambda: None) -> list[FoundCredential]:
+        """Return the credentials of a text, in their order, none within another.
+
+        ``pause`` is called between steps of few milliseconds, however long the text is.
+        """
+        if len(text) <= WINDOW:
+            return _outermost(self._found(text, pause), [])
         kept: list[FoundCredential] = []
-        for one in sorted(found):
-            if not kept or one.start >= kept[-1].end:
-                kept.append(one)
+        for at in range(0, len(text), WINDOW):
+            before = max(at - _BEFORE, 0)
+            found = self._found(text[before : at + WINDOW + self._longest], pause)
+            inside = [one.moved(before) for one in found if at <= one.start + before < at + WINDOW]
+            _outermost(inside, kept)
+            pause()
         return kept
 
-    def _by_value(self, text: bytes) -> Iterator[FoundCredential]:
+    def _found(self, text: bytes, pause: Callable[[], None]) -> list[FoundCredential]:
+        found = list(_by_form(text, pause)) if _may_have_form(text) else []
+        if self._own:
+            found += self._by_value(text, pause)
+        return found
+
+    def _by_value(self, text: bytes, pause: Callable[[], None]) -> Iterator[FoundCredential]:
         for value in self._own:
+            pause()
             at = text.find(value)
             while at >= 0:
                 yield FoundCredential(at, at + len(value), "own-secret")
                 at = text.find(value, at + len(value))
+
+
+def _outermost(found: list[FoundCredential], kept: list[FoundCredential]) -> list[FoundCredential]:
+    """Add what was found to what is kept, without what lies within another. Return what is kept."""
+    for one in sorted(found):
+        if not kept or one.start >= kept[-1].end:
+            kept.append(one)
+    return kept
 
 
 def _may_have_form(text: bytes) -> bool:
@@ -147,12 +177,13 @@ def _may_have_form(text: bytes) -> bool:
     return _RUN in text.translate(_CLASSES)
 
 
-def _by_form(text: bytes) -> Iterator[FoundCredential]:
+def _by_form(text: bytes, pause: Callable[[], None]) -> Iterator[FoundCredential]:
     runs = text.translate(_CLASSES)
     tried: set[bytes] = set()
     for anchor, form in _BY_ANCHOR if _has_prefix(text, runs) else _WITHOUT_PREFIX:
         if anchor in text and form.expression.pattern not in tried:
             tried.add(form.expression.pattern)
+            pause()
             for found in form.expression.finditer(text):
                 if not _is_example(form.kind, found[1]):
                     yield FoundCredential(found.start(1), found.end(1), form.kind)
@@ -182,11 +213,14 @@ def _is_example(kind: str, value: bytes) -> bool:
     return _EXAMPLE.search(value) is not None or len(set(value[-24:])) < 8
 
 
-def without_credentials(text: bytes, found: Iterable[FoundCredential]) -> bytes:
+def without_credentials(
+    text: bytes, found: Iterable[FoundCredential], pause: Callable[[], None] = lambda: None
+) -> bytes:
     """Return a text with each credential replaced by its kind, as in ``[redacted:github-token]``."""
     parts: list[bytes] = []
     at = 0
     for one in found:
+        pause()
         parts += (text[at : one.start], b"[redacted:%b]" % one.kind.encode())
         at = one.end
     return b"".join((*parts, text[at:]))

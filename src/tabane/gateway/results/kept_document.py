@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from msgspec import Raw, structs
+from msgspec import Raw
 
 from tabane.gateway.result_parts import BYTES_OF_TOKEN, LongResult, TextBlock
 from tabane.gateway.results.document_outline import outline
 from tabane.gateway.results.kept_pieces import KeptPieces
 from tabane.gateway.text_breaks import is_json
+from tabane.gateway.time_slices import Pause, no_pause
 from tabane.wire import json
 
 _OF_BLOCK = 256
@@ -22,14 +23,16 @@ class KeptDocument:
     ``value`` is given if the text contains more than the value. ``folder`` is that of large results.
     """
 
-    def __init__(self, long: LongResult, folder: Path | None, value: bytes | None = None) -> None:
+    def __init__(
+        self, long: LongResult, folder: Path | None, value: bytes | None = None, pause: Pause = no_pause
+    ) -> None:
         texts = [block.text for block in long.content if isinstance(block, TextBlock)]
-        document, self.of_json = _value(long, texts) if value is None else (value, True)
+        document, self.of_json = _value(long, texts, pause) if value is None else (value, True)
         self.outline = outline(document, of_json=self.of_json)
         pieces = texts if document in texts else [*texts, document]
         self._document = pieces.index(document)
         self._pieces = KeptPieces(pieces, folder)
-        self._rest = _without_texts(long.to_keep())
+        self._rest = long.to_keep().without_texts(pause)
 
     @property
     def tokens(self) -> int:
@@ -48,14 +51,9 @@ class KeptDocument:
         """Return the value as JSON, or the text. Raises OSError."""
         return self._pieces.one(self._document)
 
-    def long(self) -> LongResult:
+    def long(self, pause: Pause = no_pause) -> LongResult:
         """Return what further parts need. Raises OSError."""
-        texts = iter(self._pieces.all())
-        content = tuple(
-            structs.replace(block, text=next(texts)) if isinstance(block, TextBlock) else block
-            for block in self._rest.content
-        )
-        return structs.replace(self._rest, content=content)
+        return self._rest.with_texts(iter(self._pieces.all(pause)), pause)
 
     def whole(self) -> bytes:
         """Return the value as the result of a tool. Raises OSError."""
@@ -66,18 +64,16 @@ class KeptDocument:
         return json.join({**members, "content": Raw(json.encode([{"type": "text", "text": text}]))})
 
 
-def _without_texts(long: LongResult) -> LongResult:
-    content = tuple(
-        structs.replace(block, text=b"") if isinstance(block, TextBlock) else block for block in long.content
-    )
-    return structs.replace(long, content=content)
-
-
-def _value(long: LongResult, texts: list[bytes]) -> tuple[bytes, bool]:
+def _value(long: LongResult, texts: list[bytes], pause: Pause) -> tuple[bytes, bool]:
     """Return the value of a result, and whether it is JSON. Several texts of JSON are a list."""
     structured = bytes(long.members.get("structuredContent", b"")).strip()
     if structured and structured != b"null":
         return (texts[0] if texts == [structured] else structured), True
-    if texts and all(is_json(text) for text in texts):
+    if texts and all(_is_json(text, pause) for text in texts):
         return (texts[0] if len(texts) == 1 else b"[" + b",".join(texts) + b"]"), True
     return (texts[0] if len(texts) == 1 else b"\n".join(texts)), False
+
+
+def _is_json(text: bytes, pause: Pause) -> bool:
+    pause()
+    return is_json(text)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 log = logging.getLogger(__name__)
 
 SPILL = 1 << 20
 """Bytes of a result above which it is on disk."""
+
+_WRITTEN_AT_ONCE = 4 << 20
 
 
 class KeptPieces:
@@ -38,12 +40,16 @@ class KeptPieces:
         self.on_disk = size if self._file is not None else 0
         self.in_memory = size - self.on_disk
 
-    def all(self) -> list[bytes]:
-        """Return all pieces. Raises OSError."""
+    def all(self, pause: Callable[[], None]) -> list[bytes]:
+        """Return all pieces. ``pause`` is called after each. Raises OSError."""
         if self._file is None:
             return list(self._pieces)
-        starts = [sum(self._sizes[:index]) for index in range(len(self._sizes))]
-        return [self._read(start, size) for start, size in zip(starts, self._sizes, strict=True)]
+        whole, at, found = self._read(0, sum(self._sizes)), 0, []
+        for size in self._sizes:
+            pause()
+            found.append(whole[at : at + size])
+            at += size
+        return found
 
     def one(self, index: int) -> bytes:
         """Return one piece. Raises OSError."""
@@ -67,8 +73,7 @@ def _written(pieces: Sequence[bytes], folder: Path) -> int:
     import tempfile  # most results stay in memory
 
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
-        for piece in pieces:
-            rest = memoryview(piece)
-            while rest:
-                rest = rest[file.write(rest) or 0 :]
+        rest = memoryview(b"".join(pieces))
+        while rest:
+            rest = rest[file.write(rest[:_WRITTEN_AT_ONCE]) or 0 :]
         return os.dup(file.fileno())

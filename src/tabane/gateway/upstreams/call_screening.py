@@ -6,14 +6,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Raw
 from msgspec.structs import replace
 
 from tabane.gateway.servers.server import Server
+from tabane.gateway.time_slices import Pause, no_pause, thread_slices
 from tabane.gateway.upstreams.call import Call, UpstreamReply
-from tabane.text.credentials import CredentialFinder, FoundCredential, kinds_of, without_credentials
+from tabane.text.credentials import CredentialFinder, kinds_of, without_credentials
 from tabane.wire.channel import Later, at_once
 from tabane.wire.json import text
 
@@ -72,9 +73,9 @@ class CallScreening:
             go(call)
             self._warn_later(server, call, "arguments", arguments)
         elif len(arguments) <= AT_ONCE:
-            self._sent(server, call, mode, self._finder.find(bytes(arguments)), go)
+            self._sent(server, call, mode, _look(self._finder, bytes(arguments)), go)
         else:
-            self._in_thread(arguments, lambda found: self._sent(server, call, mode, found, go))
+            self._in_thread(arguments, lambda seen: self._sent(server, call, mode, seen, go))
 
     def screen(self, server: Server, call: Call) -> None:
         """Screen the answer to a call, whoever takes it: a call that is parked gets another taker."""
@@ -87,15 +88,14 @@ class CallScreening:
         server: Server,
         call: Call,
         mode: CredentialMode,
-        found: list[FoundCredential],
+        seen: ScreenedText,
         go: Callable[[Call], None],
     ) -> None:
         if call.done:
             return
-        self._noted(server, call, "arguments", found, mode)
-        if found and mode == "redact":
-            given = bytes(call.params["arguments"])
-            call.params = {**call.params, "arguments": Raw(without_credentials(given, found))}
+        self._noted(server, call, "arguments", seen.kinds, mode)
+        if seen.redacted is not None and mode == "redact":
+            call.params = {**call.params, "arguments": Raw(seen.redacted)}
         go(call)
 
     def _answered(self, server: Server, mode: CredentialMode, call: Call, reply: UpstreamReply) -> None:
@@ -107,12 +107,12 @@ class CallScreening:
             if len(result) <= AT_ONCE:
                 self._warn_later(server, call, "result", result)
             else:
-                self._in_thread(result, lambda found: self._noted(server, call, "result", found, mode))
+                self._in_thread(result, lambda seen: self._noted(server, call, "result", seen.kinds, mode))
         elif len(result) <= AT_ONCE:
-            call.on_reply(self._screened(server, call, mode, reply, self._finder.find(bytes(result))))
+            call.on_reply(self._screened(server, call, mode, reply, _look(self._finder, bytes(result))))
         else:
             self._in_thread(
-                result, lambda found: call.on_reply(self._screened(server, call, mode, reply, found))
+                result, lambda seen: call.on_reply(self._screened(server, call, mode, reply, seen))
             )
 
     def _warn_later(self, server: Server, call: Call, where: str, text: Raw) -> None:
@@ -125,7 +125,7 @@ class CallScreening:
         passed, self._passed = self._passed, []
         for server, call, where, given in passed:
             if found := self._finder.find(bytes(given)):
-                self._noted(server, call, where, found, "warn")
+                self._noted(server, call, where, kinds_of(found), "warn")
 
     def _screened(
         self,
@@ -133,19 +133,18 @@ class CallScreening:
         call: Call,
         mode: CredentialMode,
         reply: UpstreamReply,
-        found: list[FoundCredential],
+        seen: ScreenedText,
     ) -> UpstreamReply:
-        if not found or reply.result is None:
+        if seen.redacted is None or reply.result is None:
             return reply
-        self._noted(server, call, "result", found, mode)
-        return replace(reply, result=Raw(without_credentials(bytes(reply.result), found)))
+        self._noted(server, call, "result", seen.kinds, mode)
+        return replace(reply, result=Raw(seen.redacted))
 
     def _noted(
-        self, server: Server, call: Call, where: str, found: list[FoundCredential], mode: CredentialMode
+        self, server: Server, call: Call, where: str, kinds: tuple[str, ...], mode: CredentialMode
     ) -> None:
-        if not found:
+        if not kinds:
             return
-        kinds = kinds_of(found)
         name = _name_of(call)
         log.warning(
             "%s: the %s of %s contain credentials (%s)" if where == "arguments"
@@ -156,13 +155,27 @@ class CallScreening:
         if call.marks is not None:
             call.marks.credentials(where, kinds, mode == "redact")
 
-    def _in_thread(self, text: Raw, then: Callable[[list[FoundCredential]], None]) -> None:
+    def _in_thread(self, text: Raw, then: Callable[[ScreenedText], None]) -> None:
         if len(text) > MOST_SCREENED:
             log.warning("a message of %d MiB is too long to be screened for credentials", len(text) >> 20)
-            then([])
+            then(ScreenedText())
             return
-        finding = self._loop.run_in_executor(None, self._finder.find, bytes(text))
-        finding.add_done_callback(lambda done: then(done.result() if done.exception() is None else []))
+        looking = self._loop.run_in_executor(None, _look, self._finder, bytes(text), thread_slices())
+        looking.add_done_callback(
+            lambda done: then(done.result() if done.exception() is None else ScreenedText())
+        )
+
+
+class ScreenedText(NamedTuple):
+    """The kinds of credentials in a text, and the text without them; None if there are none."""
+
+    kinds: tuple[str, ...] = ()
+    redacted: bytes | None = None
+
+
+def _look(finder: CredentialFinder, text: bytes, pause: Pause = no_pause) -> ScreenedText:
+    found = finder.find(text, pause)
+    return ScreenedText(kinds_of(found), without_credentials(text, found, pause)) if found else ScreenedText()
 
 
 def _name_of(call: Call) -> str:

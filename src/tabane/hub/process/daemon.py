@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tabane.build import on_disk, this_build
@@ -52,6 +52,9 @@ MOST_LAST_WORDS = 1 << 20
 
 HOME_LOOK = 2.0
 """Seconds between two checks that the home, and the socket in it, still belong to this hub."""
+
+THREADS = 5.0
+"""Seconds that the threads of an ending hub may still work after everything is closed."""
 
 CLOSING = 20.0
 """Seconds that upstreams and keeper may take to end before the process goes without waiting."""
@@ -138,10 +141,15 @@ class Daemon:
         self._watch()
         log.info("hub %s runs as process %d at %s", this_build().name, os.getpid(), self._listener.path)
 
-    async def serve(self) -> str:
-        """Run until something ends it, then end it in order. Returns what that was."""
+    async def serve(self, ends_within: Callable[[float], None] = lambda seconds: None) -> str:
+        """Run until something ends it, then end it in order. Returns what that was.
+
+        ``ends_within`` is told the seconds after which the process is to be gone, whatever still runs in it.
+        """
         why = await self._ending
         log.info("the hub ends: %s", why)
+        drain = CLOSING + self.settings.drain_notice + UNTIL_KNOWN if self.group else 0.0
+        ends_within(drain + self.settings.grace + CLOSING + THREADS)
         if self.group and self.group.joined:
             await self._unless_hurried(self._left_group(self.group), CLOSING + self.settings.drain_notice)
         if not self.homeless:
@@ -151,6 +159,7 @@ class Daemon:
         self._note(why)
         log.info("the hub has ended")
         self._watchdog.stop()
+        ends_within(THREADS)
         return why
 
     def attach(self, read_fd: int, write_fd: int, hello: Hello) -> Session:

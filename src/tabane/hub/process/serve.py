@@ -29,6 +29,7 @@ from tabane.hub.local.stdio import waits
 from tabane.hub.process.daemon import Daemon, LaunchOrigin, held_by, open_logs, prepare_home
 from tabane.hub.process.home_version import refuse_downgrade
 from tabane.hub.process.logs import HubLogs
+from tabane.hub.process.watchdog import end_within
 from tabane.hub.servers import hub_environment, read_servers
 from tabane.messages import say
 from tabane.settings import OPTIONS, Settings, load_settings
@@ -262,7 +263,7 @@ def _run(
         gc.freeze()  # what a hub has at its start stays: no later collection looks at it
         gc.enable()
         then(daemon)
-        await daemon.serve()
+        await daemon.serve(end_within)
         return daemon.homeless
 
     refuse_downgrade(settings.home)
