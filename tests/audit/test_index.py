@@ -247,6 +247,18 @@ def test_usage_outlives_the_log(tmp_path: Path) -> None:
     assert answer(folder, UsageQuery(*ALWAYS))["sum"]["calls"] == 3
 
 
+def test_usage_outlives_a_clock_that_is_years_ahead(tmp_path: Path) -> None:
+    """What was counted is as old as the clock says, and only days that were counted push out others."""
+    folder = LogFolder(tmp_path / "audit")
+    folder.write(call(1, -2_000 * 86_400), call(2, -1_999 * 86_400))
+    folder.rotate()
+    folder.write(call(3))
+    assert answer(folder, UsageQuery("1990-01-01", "2099-12-31"))["sum"]["calls"] == 3
+    folder.remove_oldest()
+    assert answer(folder, EntryQuery())["total"] == 1
+    assert answer(folder, UsageQuery("1990-01-01", "2099-12-31"))["sum"]["calls"] == 3
+
+
 def test_the_day_of_a_call_is_that_of_the_zone(tmp_path: Path) -> None:
     folder = LogFolder(tmp_path / "audit")
     folder.write(call(1, 20 * 3600))  # 2026-11-01 20:00 UTC

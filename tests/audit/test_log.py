@@ -24,7 +24,7 @@ from tabane.audit.chain import own_key
 from tabane.audit.entry import AuditEntry, decode_entry
 from tabane.audit.log import AuditLog
 from tabane.audit.options import AuditOptions
-from tabane.audit.retention import DAY
+from tabane.audit.retention import DAY, old_files
 from tabane.errors import AuditError
 from tests.audit.written_log import (
     CALLER,
@@ -373,18 +373,64 @@ async def test_old_files_are_removed(tmp_path: Path) -> None:
 
 
 async def aging(home: Path) -> None:
+    log, clock = daily(home)
+    first = files(home)[0]
+    for _ in range(12):
+        go_on(log, home, clock, DAY)
+    await until(lambda: not first.exists())
+    log.close()
+
+
+def daily(home: Path) -> tuple[AuditLog, Clock]:
+    """Return a log that is kept for eight days, with an entry."""
     clock = Clock()
     log = AuditLog(str(home), AuditOptions(days=8), asyncio.get_running_loop(), clock=clock)
     call(log)
-    clock.now += 2 * DAY
-    call(log)  # begins a second file
-    first, second = files(home)
-    os.utime(first, (clock.now - 9 * DAY,) * 2)
-    os.utime(second, (clock.now,) * 2)
-    clock.now += DAY
+    written_at(home, clock)
+    return log, clock
+
+
+def go_on(log: AuditLog, home: Path, clock: Clock, seconds: float) -> None:
+    """Write an entry after so much time."""
+    clock.now += seconds
     call(log)
-    await until(lambda: not first.exists())
+    written_at(home, clock)
+
+
+def written_at(home: Path, clock: Clock) -> None:
+    """Give the newest file the time of the clock; the others keep theirs."""
+    os.utime(files(home)[-1], (clock.now,) * 2)
+
+
+@pytest.mark.parametrize("years", [1, 10, 70])
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_clock_that_jumps_deletes_nothing_and_one_that_stays_does(
+    years: int, restarts: bool, tmp_path: Path
+) -> None:
+    log, clock = daily(tmp_path)
+    for _ in range(5):
+        go_on(log, tmp_path, clock, DAY)
+    before = files(tmp_path)
+    if restarts:
+        log.close()
+        clock.now += years * 365 * DAY
+        log = AuditLog(str(tmp_path), AuditOptions(days=8), asyncio.get_running_loop(), clock=clock)
+    else:
+        clock.now += years * 365 * DAY
+    for _ in range(4):
+        go_on(log, tmp_path, clock, DAY)
+        assert old_files(log.folder, 1_000, 8, clock) is None
     log.close()
+    assert set(before) <= set(files(tmp_path))
+    log = AuditLog(str(tmp_path), AuditOptions(days=8), asyncio.get_running_loop(), clock=clock)
+    for _ in range(6):
+        go_on(log, tmp_path, clock, DAY)
+    await until(lambda: not before[0].exists())
+    log.close()
+    report = verified(tmp_path)
+    assert report.intact
+    assert report.removed[0].first == 1
+    assert report.removed[-1].last == report.first - 1
 
 
 async def test_a_file_that_somebody_else_removes_is_no_retention(tmp_path: Path) -> None:

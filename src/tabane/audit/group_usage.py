@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from datetime import date, timedelta
 from typing import Any, Protocol
 
 from tabane.audit.index_requests import IndexTask, UsageDays, UsageOfDay, UsageQuery
@@ -52,12 +51,12 @@ class GroupUsage:
         if not now and self._clock() < self._next:
             return
         self._next = self._clock() + EVERY
-        oldest = (date.today() - timedelta(days=KEPT_DAYS)).isoformat()
-        if self._given < 0:
-            await self._shared.forget_before(oldest)
+        counted = await self._index().ask(UsageDays())
+        if self._given < 0 and len(counted) >= KEPT_DAYS:
+            await self._shared.forget_before(counted[0][0])
         known = await self._shared.days(self._mark)
-        for day, calls in await self._index().ask(UsageDays()):
-            if day >= oldest and calls > known.get(day, 0):
+        for day, calls in counted:
+            if calls > known.get(day, 0):
                 await self._give(day)
         self._given = newest
 

@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import date, datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
 
 from tabane.audit.entry import INDEX, USAGE, AuditEntry
 from tabane.audit.log_lines import LinesRead, LogFile, log_files, read_lines, timed_entry
@@ -156,8 +156,7 @@ class AuditIndex:
                 )
         execute("DELETE FROM combos WHERE id NOT IN (SELECT combo FROM blocks)")
         self._combos = {}
-        oldest = date.today() - timedelta(days=KEPT_DAYS)
-        self.rollups.remove_before(oldest.isoformat())
+        self.rollups.keep_days(KEPT_DAYS)
 
     def _take(self, file: LogFile, read: LinesRead, indexed: int) -> None:
         """Add lines to both databases, to each only those that it does not have yet."""

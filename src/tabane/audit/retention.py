@@ -1,5 +1,8 @@
 """Removal of old files of the audit log.
 
+A clock may jump, forward by years if the one of the hardware is wrong. After a gap in the log, its age counts
+from before the gap, until the log has gone on for a week.
+
 The removal is recorded before files are deleted, with the mac at which the rest of the log begins. So the
 verification distinguishes it from files that somebody deleted.
 """
@@ -10,11 +13,15 @@ import os
 import time
 from collections.abc import Callable
 from datetime import datetime
+from itertools import pairwise
 from typing import NamedTuple
 
 from tabane.audit.entry import LONGEST_LINE, AuditFile, audit_files, decode_entry
 
 DAY = 86_400.0
+
+_CONFIRMED = 7 * DAY
+"""Seconds of log after a gap, from which on the clock is believed."""
 
 
 class OldFiles(NamedTuple):
@@ -33,7 +40,7 @@ def old_files(folder: str, most: int, days: int, now: Callable[[], float] = time
     files = audit_files(folder)
     count = max(0, len(files) - most)
     if days:
-        oldest = now() - days * DAY
+        oldest = _without_jump(files, now(), max(3.0, days / 8 + 2) * DAY) - days * DAY
         while count < len(files) - 1 and os.path.getmtime(files[count].path) < oldest:
             count += 1
     if not count:
@@ -45,6 +52,19 @@ def old_files(folder: str, most: int, days: int, now: Callable[[], float] = time
         except ValueError:
             return None  # a damaged file: whoever verifies the log must see it
     return OldFiles(files[:count], first.first, previous)
+
+
+def _without_jump(files: list[AuditFile], now: float, longest: float) -> float:
+    """Return the time by which the log grows old: ``now`` without gaps over ``longest`` that end lately.
+
+    Raises OSError.
+    """
+    times = [time for file in files for time in (began_at(file), os.path.getmtime(file.path))]
+    jumped = 0.0
+    for before, after in pairwise([*times, now]):
+        if after - before > longest and now - after < _CONFIRMED:
+            jumped += after - before
+    return now - jumped
 
 
 def began_at(file: AuditFile) -> float:

@@ -134,9 +134,18 @@ class UsageRollups:
         """Drop what was counted since the last commit."""
         self._pending, self._labels, self._rows = {}, {}, {}
 
-    def remove_before(self, day: str) -> None:
-        """Remove the rollups of days before ``day``, within the open transaction."""
+    def keep_days(self, most: int) -> None:
+        """Remove the rollups of all but so many days with calls, within the open transaction.
+
+        It counts days that there are, because a wrong clock names others.
+        """
         execute = self._database.execute
+        oldest = execute(
+            "SELECT DISTINCT day FROM usage.rollups ORDER BY day DESC LIMIT 1 OFFSET ?", (most - 1,)
+        ).fetchone()
+        if oldest is None:
+            return
+        day = oldest[0]
         execute(
             "DELETE FROM usage.latencies WHERE rollup IN (SELECT id FROM usage.rollups WHERE day < ?)", (day,)
         )

@@ -56,11 +56,20 @@ class ChainProblem(NamedTuple):
     line: int = 0
 
 
+class RetainedRange(NamedTuple):
+    """Entries that retention deleted, and when that was recorded."""
+
+    first: int
+    last: int
+    time: str
+
+
 class ChainReport(NamedTuple):
     """The result of a verification. ``first`` and ``last`` are the entries that are there.
 
-    ``problems`` has the first ones, in the order of the log, and ``more`` counts the others. ``torn`` are
-    bytes after the last entry that are no entry: the process ended while it wrote them, or writes them now.
+    ``removed`` are the entries that retention deleted, as the log recorded that. ``problems`` has the first
+    ones, in the order of the log, and ``more`` counts the others. ``torn`` are bytes after the last entry
+    that are no entry: the process ended while it wrote them, or writes them now.
     """
 
     entries: int
@@ -70,6 +79,7 @@ class ChainReport(NamedTuple):
     problems: list[ChainProblem]
     more: int
     torn: int
+    removed: list[RetainedRange]
 
     @property
     def intact(self) -> bool:
@@ -90,6 +100,7 @@ class ChainReport(NamedTuple):
             ],
             "more_problems": self.more,
             "torn_bytes": self.torn,
+            "removed": [each._asdict() for each in self.removed],
         }
 
 
@@ -128,6 +139,7 @@ class _ChainReading:
         self._gap = False
         """Whether the line before was unreadable: an inserted one, or what is left of an entry."""
         self._removals: dict[int, str] = {}
+        self._removed: list[RetainedRange] = []
         self._wanted = {head.seq: head.mac for head in heads}
         self._begins_with = ""
         self._file, self._line = "", 0
@@ -142,7 +154,9 @@ class _ChainReading:
         self._check_key()
         last = ChainHead(self._seq, self._previous)
         entries = self._verified + self._unverified
-        return ChainReport(entries, len(files), self._first, last, self._problems, self._more, self._torn)
+        return ChainReport(
+            entries, len(files), self._first, last, self._problems, self._more, self._torn, self._removed
+        )
 
     def _read_file(self, file: AuditFile, done: int, total: int) -> int:
         self._file, self._line = os.path.basename(file.path), 0
@@ -220,6 +234,9 @@ class _ChainReading:
             return
         if entry.name == "removed":
             self._removals[entry.begins] = entry.previous
+            first = self._removed[-1].last + 1 if self._removed else 1
+            if first < entry.begins <= self._first:
+                self._removed.append(RetainedRange(first, entry.begins - 1, entry.time))
 
     def _check_closely(self, line: bytes) -> None:
         """Report why a line is not the next entry, and go on as well as possible."""
@@ -254,7 +271,8 @@ class _ChainReading:
             return
         honest = [begins for begins in self._removals if begins >= self._first]
         if not honest or self._removals.get(self._first, self._begins_with) != self._begins_with:
-            message = _missing(1, self._first - 1)
+            retained = self._removed[-1].last if self._removed else 0
+            message = _missing(min(retained, self._first - 2) + 1, self._first - 1)
             self._problems.insert(0, ChainProblem("removed", 1, message))
 
     def _check_heads(self) -> None:

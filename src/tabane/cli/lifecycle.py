@@ -64,7 +64,7 @@ def restart(terminal: Terminal) -> None:
         _, client = reach_hub(endpoint, flags, lang(), started_by=lock.HAND if by_hand else lock.BRIDGE)
     with client:
         report = client.call("hub_status")
-    tell_of_http(terminal, report)
+    tell_of_problems(terminal, report)
     tell(terminal, {"status": "running", "pid": report["pid"]}, started(False, report))
 
 
@@ -203,10 +203,11 @@ def started(running: bool, report: dict[str, Any]) -> Message:
     )
 
 
-def tell_of_http(terminal: Terminal, report: dict[str, Any]) -> None:
-    """Print a warning if the hub does not serve HTTP although it should."""
-    if report.get("http_problem"):
-        terminal.note(say("Warning: {text}", text=report["http_problem"]))
+def tell_of_problems(terminal: Terminal, report: dict[str, Any]) -> None:
+    """Print a warning if the hub does not serve HTTP although it should, or its disk is full."""
+    for problem in ("http_problem", "disk_problem"):
+        if report.get(problem):
+            terminal.note(say("Warning: {text}", text=report[problem]))
 
 
 def tell(terminal: Terminal, result: dict[str, Any], message: Message) -> None:
@@ -237,6 +238,7 @@ _LABELS = {
     "http_exposed": say("refused, because they came without TLS"),
     "tls_problem": say("problem with the certificate"),
     "log": say("log"),
+    "disk_problem": say("problem with the disk"),
     "stuck": say("stack traces of the last hub, which stopped responding"),
     "started_by": say("started by"),
     "flags": say("flags"),

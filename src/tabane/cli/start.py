@@ -12,7 +12,7 @@ import click
 from tabane.build import this_build
 from tabane.cli.following import hand_over, result_of, watched
 from tabane.cli.hub_process import marked_terminal, reach_hub
-from tabane.cli.lifecycle import started, tell, tell_of_http
+from tabane.cli.lifecycle import started, tell, tell_of_problems
 from tabane.cli.options import Decorated, combined, json_option, option
 from tabane.cli.output import INTERRUPTED, Command, Terminal, emit, examples, lang, text
 from tabane.errors import HubError
@@ -146,9 +146,11 @@ def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
             _check_port(settings, report)
             _tell_of_version(terminal, report)
         client.call("keep_server")
-        tell_of_http(terminal, report)
+        tell_of_problems(terminal, report)
         result = {"status": "running", "pid": report["pid"], "started": not running}
-        result |= {name: report[name] for name in ("http", "http_problem") if report.get(name)}
+        result |= {
+            name: report[name] for name in ("http", "http_problem", "disk_problem") if report.get(name)
+        }
         archive = archive_of(settings)
         if not archive:
             tell(terminal, result, started(running, report))

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import time
+import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -141,6 +142,71 @@ async def test_folders_that_come_move_and_go_take_their_documents_along(top: Pat
         await watched.are("a.md", "sub/again.md")
         (top / "sub" / "more.md").write_text("and it is watched")
         await watched.becomes("sub/more.md", "and it is watched")
+
+
+RENAMED = {
+    "NFC to NFD": ("\u3071\u3093.md", "\u306f\u309a\u3093.md"),
+    "NFD to NFC": ("cafe\u0301.md", "caf\xe9.md"),
+    "a Hangul name": ("\ud55c.md", "\u1112\u1161\u11ab.md"),
+    "a folder": ("\u304c/x.md", "\u304b\u3099/x.md"),
+    "a folder above folders": ("\u304c/in/x.md", "\u304b\u3099/in/x.md"),
+    "case alone": ("Notes.md", "notes.md"),
+    "case of a folder": ("Sub2/x.md", "sub2/x.md"),
+    "another folder": ("sub/b2.md", "b2.md"),
+}
+
+
+@pytest.mark.parametrize("gives", [change_notices, lambda folders: PollingNotices()], ids=["told", "polled"])
+@pytest.mark.parametrize("case", RENAMED)
+async def test_a_renamed_file_keeps_its_document(case: str, gives: Gives, top: Path) -> None:
+    before, after = RENAMED[case]
+    (top / before).parent.mkdir(parents=True, exist_ok=True)
+    (top / before).write_text("the text")
+    moved = (
+        [before.split("/")[0], after.split("/")[0]]
+        if before.count("/") == after.count("/")
+        else [before, after]
+    )
+    name = unicodedata.normalize("NFC", after)
+    async with watch_folder(top, gives=gives) as watched:
+        for step in range(3):  # there, back and there again
+            first, second = moved if step % 2 == 0 else reversed(moved)
+            os.rename(top / first, top / second)
+            (top / "marker.md").write_text(f"{step}")
+            await watched.becomes("marker.md", f"{step}")
+        await watched.are("a.md", "sub/b.md", "marker.md", name)
+        assert await watched.says(name) == "the text"
+        (top / after).unlink()
+        await watched.are("a.md", "sub/b.md", "marker.md")
+
+
+async def test_a_file_that_was_renamed_while_nobody_watched_can_be_deleted_later(top: Path) -> None:
+    composed, decomposed = RENAMED["NFC to NFD"]
+    (top / composed).write_text("the text")
+    async with opened(Models()) as asked:
+        for name in (composed, decomposed):
+            if name == decomposed:
+                os.rename(top / composed, top / decomposed)
+            watch = FolderWatch(DocumentFolder(str(top)), FileAdding(asked.documents, FileTextReader()))
+            task = asyncio.create_task(watch.run())
+            await watch.first
+            if name == decomposed:
+                watched = Watched(asked, top, watch)
+                (top / decomposed).unlink()
+                await watched.are("a.md", "sub/b.md")
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_of_two_forms_of_a_name_the_one_that_stays_takes_over(top: Path) -> None:
+    composed, decomposed = RENAMED["NFC to NFD"]
+    (top / composed).write_text("composed")
+    async with watch_folder(top) as watched:
+        (top / decomposed).write_text("decomposed")
+        (top / "marker.md").write_text("there")
+        await watched.becomes("marker.md", "there")
+        (top / composed).unlink()
+        await watched.becomes(composed, "decomposed")
 
 
 async def test_a_gitignore_that_changes_takes_documents_out_and_brings_them_back(top: Path) -> None:

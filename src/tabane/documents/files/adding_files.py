@@ -119,13 +119,26 @@ class FileAdding:
         return running.report
 
     async def remove(self, folder: DocumentFolder, names: Sequence[str]) -> int:
-        """Delete the documents of files that no longer exist, if they were made from these files."""
-        keys = [key for name in names if (key := _key_or_none(folder, name)) is not None]
+        """Delete the documents of files that no longer exist, if they were made from these files.
+
+        A file whose name is another form of the same letters (NFC, NFD) has the same document, and may be
+        there: the file was renamed.
+        """
+        paths = {
+            (key, _path(folder, name)) for name in names if (key := _key_or_none(folder, name)) is not None
+        }
+        keys = list({key for key, _ in paths})
         removed = 0
         for first in range(0, len(keys), LOOKED):
-            some = keys[first : first + LOOKED]
-            found = await self._keeping.known(some)
-            gone = [document.filepath for document in found if document and _is_of(document, folder)]
+            found = await self._keeping.known(keys[first : first + LOOKED])
+            gone = [
+                document.filepath
+                for document in found
+                if document
+                and (source := source_of(document))
+                and source.folder == folder.path
+                and (document.filepath, source.path) in paths
+            ]
             removed += await self._keeping.delete(gone) if gone else 0
         return removed
 
@@ -172,7 +185,7 @@ class FileAdding:
     ) -> Iterator[_FileLook]:
         """Yield the files to compare. Unusable and old files are only counted."""
         for name, stat in files:
-            path = os.path.join(folder.path, name) if name else folder.path
+            path = _path(folder, name)
             try:
                 key = folder.key(name)
             except TabaneError as error:
@@ -211,7 +224,7 @@ class FileAdding:
         drafts: list[Draft] = []
         paths: list[str] = []
         for look in looks:
-            path = os.path.join(folder.path, look.name) if look.name else folder.path
+            path = _path(folder, look.name)
             try:
                 draft = await self._draft(folder, look, path, known.get(look.key), running.terms)
             except TabaneError as error:
@@ -298,6 +311,8 @@ def _looks_same(
     known = source_of(there)
     if known is None or known.folder != folder.path:
         return False
+    if known.path != _path(folder, look.name):
+        return False
     same_type = folder.file_type is None or there.file_type == folder.file_type
     return same_type and (known.size, known.modified) == (look.stat.size, look.stat.modified)
 
@@ -323,9 +338,8 @@ def _check(results: Sequence[object]) -> None:
         raise failed[0]
 
 
-def _is_of(document: Document, folder: DocumentFolder) -> bool:
-    source = source_of(document)
-    return source is not None and source.folder == folder.path
+def _path(folder: DocumentFolder, name: str) -> str:
+    return os.path.join(folder.path, name) if name else folder.path
 
 
 def _key_or_none(folder: DocumentFolder, name: str) -> str | None:

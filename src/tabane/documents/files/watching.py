@@ -13,6 +13,7 @@ import re
 import sys
 import threading
 import time
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -293,9 +294,19 @@ class FolderWatch:
             changes.gone += later.gone
         existing = {name: stat for name in files if (stat := self._tree.stat(name)) is not None}
         gone = [name for name in {*changes.gone, *files} if self._tree.stat(name) is None]
+        existing |= await asyncio.to_thread(self._twins, gone)
         if existing or gone:
             await self._update(list(existing.items()), gone)
         return bool(existing or gone)
+
+    def _twins(self, gone: Sequence[str]) -> dict[str, FileStat]:
+        """Return the files that have the names of those that are gone, in another form of Unicode."""
+        forms = {unicodedata.normalize("NFC", name) for name in gone if not name.isascii()}
+        if not forms:
+            return {}
+        return {
+            name: stat for name, stat in self._tree.files() if unicodedata.normalize("NFC", name) in forms
+        }
 
     async def _next_notices(self) -> set[str]:
         """Wait for notices. Return paths that may have changed, none if a full comparison is due."""

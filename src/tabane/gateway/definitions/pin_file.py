@@ -123,7 +123,8 @@ class PinFile:
             (version,) = database.execute("PRAGMA user_version").fetchone()
             self._check(version)
             database.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;" + _SCHEMA)
-            database.execute(f"PRAGMA user_version={VERSION}")
+            if version != VERSION:  # a write, for which a full disk has no room
+                database.execute(f"PRAGMA user_version={VERSION}")
         except BaseException:
             database.close()
             raise

@@ -8,6 +8,7 @@ one thread at a time.
 from __future__ import annotations
 
 import contextlib
+import logging
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -24,6 +25,8 @@ from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.negotiation import extensions_in
+
+log = logging.getLogger(__name__)
 
 VERSION = 1
 """Version of the file. A file of a later version is not opened, since its contents could be lost."""
@@ -90,6 +93,10 @@ class ServerListing(Struct, frozen=True):
         return structs.replace(self, listed=time.time(), lists={**self.lists, name: tuple(items)})
 
 
+_UNWRITABLE = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")
+"""Errors after which nothing is wrong with the file: the disk is full, or may not be written."""
+
+
 class ListingsFile:
     """The file of listings and aliases. A broken file is put aside and started again."""
 
@@ -97,7 +104,11 @@ class ListingsFile:
         self._path = path
         try:
             self._database = self._open()
-        except sqlite3.DatabaseError:
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorname.startswith(_UNWRITABLE):
+                log.warning("%s cannot be written, and is kept in memory: %s", path, error)
+                self._database = self._in_memory()
+                return
             with contextlib.suppress(OSError):
                 path.replace(path.with_suffix(".broken"))
             self._database = self._open()
@@ -177,17 +188,29 @@ class ListingsFile:
     def _open(self) -> sqlite3.Connection:
         database = sqlite3.connect(self._path, check_same_thread=False, timeout=5)
         try:
-            self._check_version(database)
+            version = self._check_version(database)
             database.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;" + SCHEMA)
-            database.execute(f"PRAGMA user_version={VERSION}")
+            if version != VERSION:  # a write, for which a full disk has no room
+                database.execute(f"PRAGMA user_version={VERSION}")
         except BaseException:
             database.close()
             raise
         self._path.chmod(0o600)
         return database
 
-    def _check_version(self, database: sqlite3.Connection) -> None:
-        """Raise StoreNewer for a file of a later version, so that assigned names are not lost."""
+    def _in_memory(self) -> sqlite3.Connection:
+        """Return a copy of the file, as far as it can be read, that lasts until the hub ends."""
+        database = sqlite3.connect(":memory:", check_same_thread=False)
+        with contextlib.suppress(sqlite3.Error):
+            source = sqlite3.connect(f"{self._path.absolute().as_uri()}?immutable=1", uri=True)
+            with contextlib.closing(source):
+                source.backup(database)
+        self._check_version(database)
+        database.executescript(SCHEMA)
+        return database
+
+    def _check_version(self, database: sqlite3.Connection) -> int:
+        """Return the version. Raise StoreNewer for a later one, so that assigned names are not lost."""
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version > VERSION:
             raise StoreNewer(
@@ -199,6 +222,7 @@ class ListingsFile:
                     ours=VERSION,
                 )
             )
+        return int(version)
 
 
 def remembered_names(path: Path, servers: Collection[str]) -> list[str]:

@@ -53,6 +53,7 @@ _MADE_AGAIN = frozenset(
             TRAILS,
             REPLICAS,
             "registry-cache",
+            "reserve",
             "script-worker",
             "tasks.db",
             "tools.db",

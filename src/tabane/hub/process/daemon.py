@@ -26,6 +26,7 @@ from tabane.hub.local.listener import HubIdentity, HubListener
 from tabane.hub.local.lock import HomeLock, LockHolder
 from tabane.hub.process import MODEL_FILE
 from tabane.hub.process.administration import HubAdministration, settings_report
+from tabane.hub.process.disk_room import DiskRoom
 from tabane.hub.process.home_version import write_stamp
 from tabane.hub.process.joining import UNTIL_KNOWN, group_of, shared_servers_of
 from tabane.hub.process.logs import HubLogs
@@ -96,6 +97,7 @@ class Daemon:
         self._idle: asyncio.TimerHandle | None = None
         self._watchdog = Watchdog(self._loop, settings.stuck_after, self._endpoint.logs)
         self._stuck: str | None = None
+        self._room = DiskRoom(settings.home)
         self.http: HttpDoor | None = None
         """The address wanted for HTTP, whether or not it could be had."""
         self.group: HubGroup | None = None
@@ -111,6 +113,7 @@ class Daemon:
 
         Raises TabaneError that says why it cannot be.
         """
+        self._room.look()
         self._tell_of_last()
         self._note(None)
         self.hub = Hub(self._settings, self._environment, self._loop)
@@ -292,6 +295,7 @@ class Daemon:
             ),
             "log": self._endpoint.log,
             "stuck": self._stuck,
+            **self._disk(),
             "started_by": self._origin.started_by,
             "restartable": self._origin.detached,
             "flags": list(self._origin.flags),
@@ -299,6 +303,10 @@ class Daemon:
             "memory_mb": _memory(),
             **self.hub.status(),
         }
+
+    def _disk(self) -> dict[str, str]:
+        problem = self._room.problem()
+        return {"disk_problem": problem.render(self.hub.lang)} if problem else {}
 
     async def kept(self) -> dict[str, Any]:
         hub = self.hub
@@ -504,6 +512,7 @@ class Daemon:
         self._check_home()
         if self._ending.done():
             return
+        self._room.look()
         self._logs.sum_up()
         self._try_port()
         try:

@@ -27,6 +27,7 @@ from tabane.hub.local.launch import FAILED, LOST, READY, LaunchOutcome
 from tabane.hub.local.lock import HomeLock, LockHolder
 from tabane.hub.local.stdio import waits
 from tabane.hub.process.daemon import Daemon, LaunchOrigin, held_by, open_logs, prepare_home
+from tabane.hub.process.disk_room import FULL, free_bytes
 from tabane.hub.process.home_version import refuse_downgrade
 from tabane.hub.process.logs import HubLogs
 from tabane.hub.process.watchdog import end_within
@@ -256,9 +257,20 @@ def _run(
         daemon = Daemon(settings, os.environ, lock, origin, logs)
         try:
             daemon.open(umask)
-        except BaseException:
+        except BaseException as error:
             # This hub never served: the next one continues the hub before it.
             lock.write(last)
+            room = free_bytes(settings.home)
+            if isinstance(error, Exception) and room is not None and room < FULL:
+                log.exception("the hub cannot start")
+                raise HubError(
+                    say(
+                        "The hub cannot start: the disk that holds {home} is full ({detail}). Free some "
+                        "space there, then start it again.",
+                        home=settings.home,
+                        detail=error,
+                    )
+                ) from error
             raise
         gc.freeze()  # what a hub has at its start stays: no later collection looks at it
         gc.enable()

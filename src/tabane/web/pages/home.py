@@ -235,6 +235,8 @@ def _of_hub(status: Mapping[str, Any]) -> list[Attention]:
     if status.get("problem"):
         text = say("The settings or the servers file have an error. The earlier ones are in force.")
         found.append(Attention(text, "/settings", "bad", status["problem"]))
+    if status.get("disk_problem"):
+        found.append(Attention(say("The disk is full."), "/health", "bad", status["disk_problem"]))
     if status.get("audit_problem"):
         text = say("Calls are not recorded in the audit log.")
         found.append(Attention(text, "/audit", "bad", status["audit_problem"]))
