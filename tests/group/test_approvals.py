@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,10 @@ async def test_of_two_hubs_that_get_the_same_call_one_makes_it(
             await waiting(group.hubs[0], 0)
 
 
+def _allows(hub: HttpHub, pair: str) -> bool:
+    return pair in hub.hub.flows.pairs.of("local")
+
+
 async def test_what_a_person_allows_for_later_calls_is_allowed_at_every_hub_and_outlives_one(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
@@ -112,8 +117,7 @@ async def test_what_a_person_allows_for_later_calls_is_allowed_at_every_hub_and_
         await desk.ask(Approval("one", binding, now, now + 600, pairs=("notes>up",)))
         await ask(second, "approve_call", id="one", remember=True)
         for hub in group.hubs:
-            pairs = hub.hub.flows.pairs
-            await until(lambda pairs=pairs: "notes>up" in pairs.of("local"), "the pair is allowed")
+            await until(partial(_allows, hub, "notes>up"), "the pair is allowed")
         await desk.ask(Approval("two", binding, now, now + 600))
         await group.kill(0, postgres, "remembered")
         assert {each["id"] for each in await waiting(second)} == {"one"}
