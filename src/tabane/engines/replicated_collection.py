@@ -1,19 +1,21 @@
 """A collection whose truth is elsewhere, read from a local replica while that is current.
 
-Writes, records by key, and missing vectors are always asked of the truth. The replica answers everything that
+Writes, records by key, and missing vectors are asked of the truth. The replica answers everything that
 searches, counts or lists. If it lacks a change that was committed before, or fails, the truth answers. While
-the truth cannot be reached, the replica answers with what it has.
+the truth cannot be reached, the replica answers with what it has, also for records by key. Whoever has read
+such a record cannot write in the same request: it may be an old one.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from tabane.engines.collection_replica import CollectionReplica
 from tabane.errors import StoreBusy, StoreError
-from tabane.messages import say
+from tabane.messages import Message, say
 from tabane.search.engine import (
     Capability,
     Collection,
@@ -36,6 +38,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_read_of_old: ContextVar[bool] = ContextVar("read_of_old", default=False)
+"""Whether the last record by key of this request came from a replica without its truth."""
+
 _LONGEST_WAIT = 60.0  # seconds, for changes that are acknowledged while blocks are read
 
 
@@ -56,6 +61,15 @@ class ReplicatedCollection:
     @property
     def capabilities(self) -> frozenset[Capability]:
         return self.truth.capabilities
+
+    @property
+    def remark(self) -> Message | None:
+        if not self._replica.away:
+            return None
+        return say(
+            "The database cannot be reached, so this hub has searched its own copy. The latest changes of "
+            "other hubs may be missing."
+        )
 
     @property
     def changes(self) -> int:
@@ -92,10 +106,10 @@ class ReplicatedCollection:
         return await self._changed(self.truth.attach(vectors, model, epoch))
 
     async def get(self, keys: Sequence[str]) -> list[Record | None]:
-        return await self.truth.get(keys)
+        return await self._known(lambda asked: asked.get(keys))
 
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
-        return await self.truth.vectors(keys, space)
+        return await self._known(lambda asked: asked.vectors(keys, space))
 
     async def lacking(
         self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
@@ -107,7 +121,29 @@ class ReplicatedCollection:
     ) -> list[StoredRecord]:
         return await self.truth.waiting(space, where, newest, skip, limit)
 
-    async def _changed(self, write: Awaitable[T]) -> T:
+    async def _known(self, work: Callable[[Collection], Awaitable[T]]) -> T:
+        """Ask the truth; the replica while that cannot be reached."""
+        local = await self._replica.alone() if self._replica.away else None
+        if local is None:
+            try:
+                found = await work(self.truth)
+            except StoreError:
+                local = await self._replica.alone()
+                if local is None:
+                    raise
+            else:
+                _read_of_old.set(False)
+                return found
+        _read_of_old.set(True)
+        return await work(local)
+
+    async def _changed(self, write: Coroutine[Any, Any, T]) -> T:
+        if _read_of_old.get():
+            _read_of_old.set(False)
+            write.close()
+            raise StoreBusy(
+                say("The database could not be reached while this was read. Nothing was written; try again.")
+            )
         done = await write
         self._replica.written()
         return done

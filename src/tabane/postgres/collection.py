@@ -104,6 +104,10 @@ class PostgresCollection:
         return self._state.shaped(self._shape)
 
     @property
+    def remark(self) -> None:
+        return None
+
+    @property
     def spaces(self) -> tuple[EmbeddingSpace, ...]:
         return self.shape.spaces
 

@@ -39,6 +39,8 @@ CREATE TABLE IF NOT EXISTS hub_usage (
   counts bigint[] NOT NULL, PRIMARY KEY (hub, day, key, client, server, tool));
 CREATE INDEX IF NOT EXISTS hub_usage_day ON hub_usage (day);
 CREATE TABLE IF NOT EXISTS hub_profile (name text PRIMARY KEY, change bytea NOT NULL, number bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS hub_approval (
+  id text PRIMARY KEY, number bigint GENERATED ALWAYS AS IDENTITY, approval bytea NOT NULL);
 CREATE TABLE IF NOT EXISTS hub_audit_log (
   hub text PRIMARY KEY, address text NOT NULL, first bigint NOT NULL, identity bytea NOT NULL,
   bytes bigint NOT NULL, oldest bigint NOT NULL, moved timestamptz NOT NULL);

@@ -47,7 +47,15 @@ from tabane.search.models import Models
 from tabane.search.pipeline import diversified, words_of
 from tabane.search.queries import marked_terms, sense, typed
 from tabane.search.records import encodable
-from tabane.search.source import HitCard, Keywords, Reference, SearchAnswer, SearchHit, SearchRequest
+from tabane.search.source import (
+    HitCard,
+    Keywords,
+    Reference,
+    SearchAnswer,
+    SearchHit,
+    SearchRequest,
+    joined,
+)
 
 _MOST = 0.5  # share of posts with a vector from which on vectors alone rank, whatever the query
 _WIDER = 5  # times as many posts, of which diverse ones are chosen
@@ -138,9 +146,9 @@ class PostSearch:
         chosen = _holding(await self.chosen(options.conditions), query.terms, source_of(options.mode))
         source, warning = await self._source(collection, options, weights, query.meaning, chosen.all)
         if not (diversity and query.meaning):
-            return _answer(await best_posts(collection, source, chosen.own, top_k), warning)
+            return _answer(await best_posts(collection, source, chosen.own, top_k), collection, warning)
         wide = await best_posts(collection, source, chosen.own, min(top_k * _WIDER, MOST_AT_ONCE))
-        return _answer(await _diverse(collection, wide, top_k, diversity), warning)
+        return _answer(await _diverse(collection, wide, top_k, diversity), collection, warning)
 
     async def holding(self, text: str, source: Source, conditions: PostConditions, limit: int) -> PostAnswer:
         """Return the posts that contain the terms of T, newest first, without duplicates."""
@@ -149,7 +157,7 @@ class PostSearch:
             raise _unasked("search_term")
         collection = await self._collection()
         chosen = _holding(await self.chosen(conditions), wanted, source)
-        return _answer(await best_posts(collection, NewestPosts(chosen.all), chosen.own, limit))
+        return _answer(await best_posts(collection, NewestPosts(chosen.all), chosen.own, limit), collection)
 
     async def all(self, text: str, options: PostSearchOptions) -> PostStream:
         """Return every post that can be compared with V and contains T, in order, with duplicates.
@@ -213,7 +221,7 @@ class PostSearch:
                 )
             source = HybridPosts(collection, self._models, query, chosen.all)
             warning = query.warning or warning
-        return _answer(await best_posts(collection, source, chosen.own, top_k), warning)
+        return _answer(await best_posts(collection, source, chosen.own, top_k), collection, warning)
 
     async def having(self, conditions: PostConditions, search_term: str | None) -> Filter:
         """Return the filter of posts that fulfill the conditions, and contain the terms of T if it is given.
@@ -380,9 +388,11 @@ def _holding(chosen: PostFilters, wanted: PostTerms, source: Source) -> PostFilt
     return chosen.narrowed(shared=held) if source == "content" else chosen.narrowed(own=held)
 
 
-def _answer(found: Sequence[RankedPost], warning: Message | None = None) -> PostAnswer:
+def _answer(
+    found: Sequence[RankedPost], collection: Collection, warning: Message | None = None
+) -> PostAnswer:
     hits = [SearchHit(post_of(each.record), each.score, each.cosine, each.bm25, each.parts) for each in found]
-    return SearchAnswer(hits, warning=warning)
+    return SearchAnswer(hits, warning=joined(warning, collection.remark))
 
 
 def _unavailable(mode: Mode, spaces: Sequence[str]) -> BadArguments:

@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 
+from tabane.messages import Message
 from tabane.search.filters import EVERYTHING, Contains, Filter, leaves
 from tabane.search.records import EmbeddingSpace, Record, Scalar, Shape, StoredRecord
 
@@ -251,6 +252,11 @@ class SearchableTexts(Protocol):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """Return the supported requests. Any other raises a StoreError that says what is missing."""
+        ...
+
+    @property
+    def remark(self) -> Message | None:
+        """Return what the last answers may lack, for their reader; None if nothing."""
         ...
 
     async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:

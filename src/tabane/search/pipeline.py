@@ -27,7 +27,7 @@ from tabane.search.meaning import HybridQuery, Meaning, hybrid_query
 from tabane.search.models import Models, Reranker
 from tabane.search.queries import marked_terms, sense, typed
 from tabane.search.records import Record
-from tabane.search.source import HitCard, Keywords, SearchAnswer, SearchHit, SearchRequest
+from tabane.search.source import HitCard, Keywords, SearchAnswer, SearchHit, SearchRequest, joined
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,8 @@ class CollectionSource(ABC, Generic[T]):
             hits = await self.read(collection, groups)
             if len(hits) == len(groups):  # otherwise one of them was replaced meanwhile
                 break
-        return SearchAnswer(hits, marked_terms(words), query.warning, usual=query.usual)
+        warning = joined(query.warning, collection.remark)
+        return SearchAnswer(hits, marked_terms(words), warning, usual=query.usual)
 
     async def _query(self, words: LexicalQuery, mode: SearchMode) -> HybridQuery:
         if mode == "lexical":

@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct, structs
 
-from tabane.messages import Message
+from tabane.messages import Message, say
 from tabane.operations import Caller, Face
 from tabane.search.fusion import ScoreParts
 from tabane.search.snippets import Snippet, snippet
@@ -72,6 +72,11 @@ class SearchAnswer(Generic[T]):
     terms: Sequence[str] = ()
     warning: Message | None = None
     usual: float | None = field(default=None, kw_only=True)
+
+
+def joined(one: Message | None, other: Message | None) -> Message | None:
+    """Return the warnings that there are, as one."""
+    return say("{one} {other}", one=one, other=other) if one and other else one or other
 
 
 class HitCard(NamedTuple):

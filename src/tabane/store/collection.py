@@ -118,6 +118,10 @@ class StoredCollection(CollectionCounts):
         return lexical | (_OF_VECTORS if self.shape.spaces else frozenset())
 
     @property
+    def remark(self) -> None:
+        return None
+
+    @property
     def spaces(self) -> tuple[EmbeddingSpace, ...]:
         return self.shape.spaces
 

@@ -45,6 +45,11 @@ class ApprovalMachine(RuleBasedStateMachine):
         self.used: set[str] = set()
         self.of: dict[str, ApprovalBinding] = {}
 
+    @rule()
+    def read_at_another_hub(self) -> None:
+        """Another hub of a group goes on with what this one has written."""
+        self.approvals = Approvals(self.clock, self.approvals.whole())
+
     @rule(target=known, holder=some.sampled_from(HOLDERS), arguments=some.sampled_from("123"))
     def ask(self, holder: str, arguments: str) -> str:
         self.count += 1

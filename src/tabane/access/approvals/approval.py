@@ -52,8 +52,8 @@ class Approval(msgspec.Struct, frozen=True):
 
     ``client`` and ``label`` say who calls, for a person. ``arguments`` are shown to the person, without
     secrets. ``arguments_size`` is the number of their bytes if that is not all of them. ``pairs`` may
-    be allowed for later calls too. ``by`` is the holder who decided, and ``way`` how: elicitation, page,
-    command or rpc.
+    be allowed for later calls too; ``remember``: they are. ``by`` is the holder who decided, and ``way`` how:
+    elicitation, page, command or rpc.
     """
 
     id: str
@@ -69,6 +69,7 @@ class Approval(msgspec.Struct, frozen=True):
     state: ApprovalState = "open"
     by: str = ""
     way: str = ""
+    remember: bool = False
 
     @property
     def note(self) -> str:

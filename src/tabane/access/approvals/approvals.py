@@ -23,6 +23,9 @@ MOST_OF_ONE = 64
 MOST_ENDED = 256
 """Approvals that are over, of which it is remembered why; the same number of refused ones."""
 
+_OVER = 0.0
+"""When an approval that is over expires, among those of a group."""
+
 LIVING: frozenset[ApprovalState] = frozenset({"open", "approved"})
 
 
@@ -37,7 +40,9 @@ class Approvals:
         self._current: OrderedDict[ApprovalBinding, Approval] = OrderedDict()
         self._ended: OrderedDict[str, Approval] = OrderedDict()
         for approval in kept:
-            if approval.expires > clock():
+            if approval.expires == _OVER:
+                self._ended[approval.id] = approval
+            elif approval.expires > clock():
                 self._current[approval.binding] = approval
 
     def __len__(self) -> int:
@@ -52,6 +57,17 @@ class Approvals:
     def kept(self) -> tuple[Approval, ...]:
         """Return what has to outlive the hub: those that are open, approved or refused."""
         return tuple(self._current.values())
+
+    def whole(self) -> tuple[Approval, ...]:
+        """Return all of them for other hubs of a group. Of those that are over, only what became of them."""
+        over = (replace(one, expires=_OVER, reasons=(), arguments="") for one in self._ended.values())
+        return (*self._current.values(), *over)
+
+    def adopt(self, kept: Iterable[Approval]) -> None:
+        """Take approvals of a hub that joins, as far as nobody waits for the same calls here."""
+        for one in kept:
+            if one.binding not in self._current and one.id not in self._ended:
+                self._current[one.binding] = one
 
     def find(self, id: str) -> Approval:
         """Return the approval of that id, also if it is over. Raises UnknownName."""
@@ -80,7 +96,7 @@ class Approvals:
             raise _refused(current)
         return current
 
-    def decide(self, id: str, *, approved: bool, by: str, way: str) -> Approval:
+    def decide(self, id: str, *, approved: bool, by: str, way: str, remember: bool = False) -> Approval:
         """Note the decision of a person, who may change it until the call was sent.
 
         Raises UnknownName if there is no such approval, or if it is over.
@@ -91,7 +107,8 @@ class Approvals:
         if approved and found.state == "refused":
             self._check_room(found.binding.holder)
         state: ApprovalState = "approved" if approved else "refused"
-        decided = replace(found, state=state, by=by, way=way, expires=self._clock() + LIFE)
+        expires, remember = self._clock() + LIFE, remember and approved
+        decided = replace(found, state=state, by=by, way=way, remember=remember, expires=expires)
         self._current[found.binding] = decided
         self._trim_refused()
         return decided

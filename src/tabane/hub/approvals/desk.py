@@ -1,22 +1,36 @@
-"""The desk of a hub where calls wait for a person: asked, decided, used once, and kept over a restart."""
+"""The desk of a hub where calls wait for a person: asked, decided, used once, and kept over a restart.
+
+In a group of hubs, the approvals are those of the group. Each change is one transaction in its database, and
+the desk has a copy of what was there last.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tabane.access.approvals.approval import Approval, ApprovalBinding
 from tabane.access.approvals.approvals import Approvals
+from tabane.errors import StoreError
 from tabane.hub.approvals.approval_file import ApprovalFile
+
+if TYPE_CHECKING:
+    from tabane.postgres.shared_approvals import GroupApprovals, PostgresApprovals
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 Decided = Callable[[Approval, bool], None]
 """Called with each decision, and whether it is to hold for later calls too."""
 
 
 class ApprovalDesk:
-    """The approvals of a hub, those who wait for them, and their file.
+    """The approvals of a hub or its group, those who wait for them here, and their file.
 
     ``on_change`` is called whenever one begins, changes or ends, ``on_decided`` with each decision.
     """
@@ -30,7 +44,9 @@ class ApprovalDesk:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._loop, self._on_change, self._on_decided = loop, on_change, on_decided
-        self.clock, self._file = clock, ApprovalFile(home)
+        self._seconds, self._file = clock, ApprovalFile(home)
+        self._shared: PostgresApprovals | None = None
+        self._ahead, self._seen = 0.0, -1
         self._approvals: Approvals | None = None
         self._loading: asyncio.Task[Approvals] | None = None
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
@@ -39,6 +55,55 @@ class ApprovalDesk:
         self._writes: set[asyncio.Task[None]] = set()
         self._version = self._on_disk = 0
         self._closing = False
+
+    def clock(self) -> float:
+        """Return seconds since 1970, by the clock of the group."""
+        return self._seconds() + self._ahead
+
+    # -- a group of hubs ---------------------------------------------------------------------------
+
+    async def share(self, shared: PostgresApprovals) -> None:
+        """Share the approvals with the other hubs of a group. Raises StoreError."""
+        kept = (await self.approvals()).kept()
+        _, found = await shared.change(lambda approvals: approvals.adopt(kept))
+        self._shared = shared
+        self._take(found)
+        if kept:  # nobody may use them a second time
+            await asyncio.to_thread(self._file.write, ())
+
+    async def follow(self) -> None:
+        """Copy what other hubs of the group have changed. Raises StoreError."""
+        if self._shared is not None:
+            self._take(await self._shared.read())
+
+    def _take(self, found: GroupApprovals) -> None:
+        """Take the approvals of the group, and tell those who wait what has changed."""
+        if found.number < self._seen:
+            return
+        first, self._seen, self._ahead = self._seen < 0, found.number, found.now - self._seconds()
+        before = {one.id: one.state for one in self._approvals.whole()} if self._approvals else {}
+        self._approvals = Approvals(self.clock, found.approvals)
+        after = {one.id: one for one in self._approvals.whole()}
+        for id, one in after.items():
+            if one.remember and before.get(id, "open") in ("open", "refused") and not first:
+                self._remember(one)
+        for id in {*before, *after}:
+            if id not in after or before.get(id) != after[id].state:
+                self._changed(id)
+
+    def _remember(self, decided: Approval) -> None:
+        try:
+            self._on_decided(decided, True)
+        except StoreError as error:
+            log.warning("what a person allowed for later calls is not kept here: %s", error)
+
+    async def _change(self, work: Callable[[Approvals], T]) -> T:
+        """Change the approvals, for all hubs of a group at once. Raises StoreError, and as the work."""
+        if self._shared is None:
+            return work(await self.approvals())
+        result, found = await self._shared.change(work)
+        self._take(found)
+        return result
 
     async def approvals(self) -> Approvals:
         """Return the approvals. They are read from the file when they are first needed."""
@@ -62,7 +127,7 @@ class ApprovalDesk:
 
         Raises StoreError if that cannot be written: the call must not be sent then.
         """
-        used = (await self.approvals()).claim(binding)
+        used = await self._change(lambda approvals: approvals.claim(binding))
         if used is not None:
             self._changed(used.id)
             await self._on_disk_now()
@@ -70,7 +135,9 @@ class ApprovalDesk:
 
     def give_back(self, used: Approval) -> None:
         """Make an approval valid again that :meth:`claim` has returned, because its call was not made."""
-        if self._approvals is not None and self._approvals.give_back(used) is not None:
+        if self._shared is not None:
+            self._begin(self._changed_later(lambda approvals: approvals.give_back(used)))
+        elif self._approvals is not None and self._approvals.give_back(used) is not None:
             self._changed(used.id)
             self._begin_write()
 
@@ -79,10 +146,11 @@ class ApprovalDesk:
 
         Raises Forbidden as :meth:`Approvals.ask` does.
         """
-        asked = (await self.approvals()).ask(wanted)
+        asked = await self._change(lambda approvals: approvals.ask(wanted))
         if asked is wanted:
             self._changed(asked.id)
-            self._begin_write()
+            if self._shared is None:
+                self._begin_write()
         return asked
 
     async def decided(self, id: str, seconds: float) -> Approval:
@@ -90,30 +158,32 @@ class ApprovalDesk:
 
         If the wait is cancelled and nobody else waits for it, the approval is withdrawn: its caller is gone.
         """
-        approvals = await self.approvals()
         news: asyncio.Future[None] = self._loop.create_future()
         waiting = self._waiting.setdefault(id, set())
         waiting.add(news)
         try:
-            if approvals.find(id).state == "open" and seconds > 0:
+            if (await self.approvals()).find(id).state == "open" and seconds > 0:
                 await asyncio.wait([news], timeout=seconds)
         except asyncio.CancelledError:
-            if len(waiting) == 1 and not self._closing:
-                self._withdraw(approvals, id)
+            if len(waiting) == 1:
+                self.leave(id, waits=True)
             raise
         finally:
             waiting.discard(news)
             if not waiting:
                 self._waiting.pop(id, None)
-        return approvals.find(id)
+        return (await self.approvals()).find(id)
 
-    def leave(self, id: str) -> None:
-        """Withdraw an open approval if nobody waits for it: the caller that asked is gone."""
-        if self._approvals is not None and not self._waiting.get(id) and not self._closing:
-            self._withdraw(self._approvals, id)
+    def leave(self, id: str, *, waits: bool = False) -> None:
+        """Withdraw an open approval if nobody waits for it: the caller that asked is gone.
 
-    def _withdraw(self, approvals: Approvals, id: str) -> None:
-        if approvals.withdraw(id) is not None:
+        ``waits``: it is the one who waits.
+        """
+        if self._approvals is None or self._closing or (self._waiting.get(id) and not waits):
+            return
+        if self._shared is not None:
+            self._begin(self._changed_later(lambda approvals: approvals.withdraw(id)))
+        elif self._approvals.withdraw(id) is not None:
             self._changed(id)
             self._begin_write()
 
@@ -125,9 +195,12 @@ class ApprovalDesk:
 
     async def decide(self, id: str, *, approved: bool, by: str, way: str, remember: bool = False) -> Approval:
         """Note the decision of a person. At the return, it is on disk. Raises UnknownName and StoreError."""
-        approvals = await self.approvals()
-        decided = approvals.decide(id, approved=approved, by=by, way=way)
-        self._on_decided(decided, remember and approved)
+        decided = await self._change(
+            lambda approvals: approvals.decide(id, approved=approved, by=by, way=way, remember=remember)
+        )
+        if self._shared is not None:
+            return decided
+        self._on_decided(decided, decided.remember)
         if approved:
             await self._on_disk_now()
             self._changed(id)
@@ -172,12 +245,23 @@ class ApprovalDesk:
         self._watch_expiry()
 
     async def _on_disk_now(self) -> None:
-        await asyncio.shield(self._begin_write())
+        if self._shared is None:
+            await asyncio.shield(self._begin_write())
 
     def _begin_write(self) -> asyncio.Task[None]:
-        """Begin to write the approvals as they are now. A task of its own, so that nobody cancels it."""
+        """Begin to write the approvals as they are now."""
         self._version += 1
-        writing = self._loop.create_task(self._write(self._version))
+        return self._begin(self._write(self._version))
+
+    async def _changed_later(self, work: Callable[[Approvals], object]) -> None:
+        try:
+            await self._change(work)
+        except StoreError as error:
+            log.warning("an approval could not be changed for the group, and expires: %s", error)
+
+    def _begin(self, write: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Begin to write, in a task of its own, so that nobody cancels it."""
+        writing = self._loop.create_task(write)
         self._writes.add(writing)
         writing.add_done_callback(self._wrote)
         return writing
@@ -189,7 +273,7 @@ class ApprovalDesk:
 
     async def _write(self, version: int) -> None:
         async with self._write_turn:
-            if self._on_disk >= version:
+            if self._on_disk >= version or self._shared is not None:
                 return
             assert self._approvals is not None
             version, kept = self._version, self._approvals.kept()

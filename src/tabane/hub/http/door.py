@@ -33,8 +33,8 @@ from tabane.web.sign_in_links import SignInLinks
 
 if TYPE_CHECKING:
     from tabane.group.membership import HubGroup
-    from tabane.hub.http.gate import ExposedPeer
     from tabane.hub.http.request import HttpRequest
+    from tabane.hub.http.sources import ExposedPeer
     from tabane.hub.http.tls import TlsFiles
 
 log = logging.getLogger(__name__)

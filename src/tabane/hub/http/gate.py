@@ -6,7 +6,6 @@ import logging
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from tabane.access.oauth.metadata import challenge
 from tabane.access.oauth.refusals import AuthorizationServerUnavailable, TokenRefused
@@ -21,7 +20,7 @@ from tabane.hub.http.authentication import (
 from tabane.hub.http.forwarding import AmbiguousOrigin, TrustedProxies
 from tabane.hub.http.login_return import LOGIN_RETURN
 from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest, RefusedRequest, refusal
-from tabane.hub.http.sources import source_of
+from tabane.hub.http.sources import ExposedPeer, source_of
 from tabane.hub.rpc.permission import LOOPBACK, LoopbackAccess
 from tabane.messages import Lang, language
 from tabane.operations import Caller, Face
@@ -67,14 +66,6 @@ MOST_EXPOSED = 16
 """Peers without TLS that are remembered. The one that was quiet longest is forgotten first."""
 
 _NO_OTHER_PAGE = (None, "none", "same-origin")
-
-
-class ExposedPeer(NamedTuple):
-    """A peer whose requests were refused because others could read them, and how many. See RequestOrigin."""
-
-    address: str
-    proxied: bool
-    requests: int
 
 
 class HttpGate:

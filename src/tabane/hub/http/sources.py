@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
+from typing import NamedTuple
 
 MOST_SOURCES = 4096
 """Sources that are remembered. The one that was quiet longest is forgotten first."""
@@ -42,6 +43,14 @@ def is_loopback(address: str) -> bool:
         return False
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
     return (mapped or found).is_loopback
+
+
+class ExposedPeer(NamedTuple):
+    """A peer whose requests were refused because others could read them, and how many. See RequestOrigin."""
+
+    address: str
+    proxied: bool
+    requests: int
 
 
 class SourceBuckets:

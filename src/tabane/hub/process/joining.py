@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tabane.hub.group_jobs import GroupJobs
     from tabane.hub.http.shared_servers import SharedServers
     from tabane.hub.tool_use_sharing import ToolUseSharing
+    from tabane.postgres.shared_approvals import PostgresApprovals
 
 Step = Callable[[], Awaitable[None]]
 
@@ -42,6 +43,7 @@ def group_of(hub: Hub) -> HubGroup | None:
         from tabane.hub.group_jobs import GroupJobs
         from tabane.hub.tool_use_sharing import ToolUseSharing
         from tabane.postgres.group_tables import GroupTables
+        from tabane.postgres.shared_approvals import PostgresApprovals
         from tabane.postgres.shared_audit import PostgresAudit
         from tabane.postgres.shared_jobs import PostgresJobs
         from tabane.postgres.shared_keys import PostgresKeys
@@ -56,11 +58,12 @@ def group_of(hub: Hub) -> HubGroup | None:
         hub.jobs.share(shared.jobs)
         shared.tool_use = ToolUseSharing(hub.gateway.tool_use, PostgresToolUse(tables), mark, hub.loop.time)
         hub.audit.usage.share(PostgresAudit(tables), PostgresUsage(tables), mark, group.me.address)
+        shared.approvals = PostgresApprovals(tables)
         return tables
 
     group = HubGroup(hub.loop, address, mark, this_build().name, open_state)
     shared = _Shared(hub)
-    group.follow, group.tidy, group.part = hub.access.follow, shared.tidy, shared.tell
+    group.follow, group.tidy, group.part = shared.follow, shared.tidy, shared.tell
     return group
 
 
@@ -80,6 +83,16 @@ class _Shared:
         self._hub = hub
         self.jobs: GroupJobs | None = None
         self.tool_use: ToolUseSharing | None = None
+        self.approvals: PostgresApprovals | None = None
+
+    async def follow(self) -> None:
+        """Copy what other hubs have changed: API keys, profiles and approvals. Raises TabaneError."""
+        await self._hub.access.follow()
+        desk, approvals = self._hub.guards.desk(), self.approvals
+        if approvals is not None:  # the tables are there now
+            await desk.share(approvals)
+            self.approvals = None
+        await desk.follow()
 
     async def tidy(self) -> None:
         """Tell what is new, and give back what is not used. Raises the first TabaneError, at the end."""
