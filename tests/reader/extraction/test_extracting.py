@@ -59,6 +59,23 @@ def test_links_and_images_begin_at_the_first_base(base: str, resolved: str) -> N
     assert page.canonical == resolved.replace("steps.html", "page")
 
 
+@pytest.mark.parametrize(
+    ("style", "line"),
+    [
+        ("pre .row{display:block}", '<span class="row">{}</span>'),
+        (".box code>span{display:flex!important}", "<span><b>{}</b></span>"),
+        ("pre code{display:block}", "</code><code>{}"),
+        ("@media screen{.a .row{display:grid}}", '<span class="row" style="color:red">{}</span>'),
+    ],
+)
+def test_lines_of_code_that_a_style_sheet_makes_blocks_stay_lines(style: str, line: str) -> None:
+    lines = "".join(line.format(text) for text in ("boil()", "if hot:", "    pour()"))
+    page = extract(
+        article(f'<div class="box a"><pre><code>{lines}</code></pre></div>', f"<style>{style}</style>"), URL
+    )
+    assert "boil()\nif hot:\n    pour()" in page.markdown
+
+
 def said(page: Page) -> list[str]:
     return [str(warning) for warning in page.warnings]
 

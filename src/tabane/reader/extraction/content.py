@@ -207,6 +207,7 @@ def content(root: Element, without: Collection[Element] = ()) -> PageContent:
     element = lowest(root, blocks, kept)
     visible = tuple(block.text for block, out in zip(blocks, aside, strict=True) if not out)
     seen = tuple(keep for keep, out in zip(kept, aside, strict=True) if not out)
+    detector.set_lines_of_code()
     hidden = pruned(root, cutting, kept)
     return PageContent(
         elements=(element,) if letters else (),
