@@ -246,7 +246,7 @@ class WordDocument:
         own_ground = shading(named_child(properties, "shd"), self._theme)
         if own_ground is not None:
             place = place._replace(ground=own_ground)
-        table = child(flow.block(), "table")
+        table = child(flow.block(), "table", role="table")
         heads = [named_child(named_child(row, "trPr"), "tblHeader") is not None for row in rows]
         count = next((nth for nth, head in enumerate(heads) if not head), len(heads))
         spans = spans_down(rows)
