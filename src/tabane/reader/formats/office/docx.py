@@ -120,7 +120,7 @@ class WordDocument:
         self._styles = WordStyles(part("styles"), self._theme)
         self._numbering = Numbering(part("numbering"))
         self._notes = {kind: part(kind + "s") for kind in ("footnote", "endnote")}
-        self._budget = ContentBudget(_CHARACTERS, _ELEMENTS)
+        self._budget = ContentBudget(_CHARACTERS, _ELEMENTS, package.seconds)
         self._inline = InlineReader(self._styles, self._theme, relations, self._budget)
         self._settings = settings
         self._page = _PAGE
