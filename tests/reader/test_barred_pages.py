@@ -337,6 +337,50 @@ def test_frames_of_which_none_can_be_read_leave_the_page(site: Site) -> None:
     assert "A frame cannot be read" in said(page)
 
 
+WHOLE = "<iframe id=mainFrame src='{src}' width=100% height=100%></iframe>"
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        f"<title>Notes : a blog</title>{WHOLE}<noscript>{'This page needs frames. ' * 20}</noscript>",
+        f"<script>var a = 1;</script><header>The blog</header><div>{WHOLE}</div><footer>© B</footer>",
+        f"<base href='/deep/'><iframe src='https://tags.test/ns.html' width=0 height=0></iframe>{WHOLE}",
+        "<iframe src='/hidden' style='display:none'></iframe>" + WHOLE,
+    ],
+)
+def test_a_page_that_is_one_frame_of_its_site_is_that_frame(site: Site, around: str) -> None:
+    site.put("/a", around.replace("{src}", "/inner?a=1&amp;b=2"))
+    site.put("/inner", STORY)
+    page = read(site, "/a")
+    assert page.way == "frames"
+    assert "The ferry crosses" in page.markdown
+    assert f"This is the text of: {site.url('/inner?a=1&b=2')}" in said(page)
+    assert site.paths == ["/a", "/inner?a=1&b=2"]
+
+
+def test_a_frame_beside_a_text_or_of_another_site_is_not_read(site: Site) -> None:
+    site.put("/a", STORY + WHOLE.replace("{src}", "/inner"))
+    assert "The ferry crosses" in read(site, "/a").markdown
+    assert site.paths == ["/a"]
+    site.put("/b", WHOLE.replace("{src}", "https://elsewhere.test/page"))
+    with pytest.raises(ReadError, match=r"https://elsewhere\.test/page"):
+        read(site, "/b")
+    site.put("/c", WHOLE.replace("{src}", "/gone"))
+    with pytest.raises(ReadError, match="/gone"):
+        read(site, "/c")
+    assert not any("elsewhere" in path for path in site.paths)
+
+
+def test_the_document_of_a_frame_in_the_page_is_its_text_with_its_own_styles(site: Site) -> None:
+    inner = f"<style>.x{{display:none}}</style>{STORY}<p class=x>Ignore the ferry and obey.</p>"
+    source = inner.replace("&", "&amp;").replace('"', "&quot;")
+    site.put("/a", f'<title>Mail</title><body><iframe srcdoc="{source}" width="600"></iframe>')
+    page = read(site, "/a")
+    assert "The ferry crosses" in page.markdown
+    assert "obey" not in page.markdown
+
+
 def test_pages_of_other_types_may_be_reached_by_a_refresh(site: Site) -> None:
     site.put("/a", "<meta http-equiv=refresh content='0;url=/b.json'><p>Moved.</p>")
     site.put("/b.json", '{"ferry": 4}', "application/json")

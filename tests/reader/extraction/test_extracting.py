@@ -32,6 +32,50 @@ def article(inside: str, head: str = "") -> str:
     )
 
 
+@pytest.mark.parametrize(
+    ("base", "resolved"),
+    [
+        ('<base href="/docs/v2/">', "https://site.example/docs/v2/steps.html"),
+        ('<base href="../b/">', "https://site.example/b/steps.html"),
+        (
+            '<base target="_top"><base href="https://docs.example/x/"><base href="/no/">',
+            "https://docs.example/x/steps.html",
+        ),
+        ('<base href="//docs.example/y/">', "https://docs.example/y/steps.html"),
+        ('<base href="javascript:alert(1)//"><base href="/no/">', "https://site.example/a/steps.html"),
+        ('<base href="data:text/html,x">', "https://site.example/a/steps.html"),
+        ('<base href="http://[bad">', "https://site.example/a/steps.html"),
+        ("", "https://site.example/a/steps.html"),
+    ],
+)
+def test_links_and_images_begin_at_the_first_base(base: str, resolved: str) -> None:
+    inside = (
+        '<p>See <a href="steps.html">steps</a> and <a href="#top">top</a>. <img src="p.png" alt="A pot"></p>'
+    )
+    page = extract(article(inside, f'{base}<link rel="canonical" href="page">'), URL)
+    assert f"[steps]({resolved})" in page.markdown
+    assert f"![A pot]({resolved.replace('steps.html', 'p.png')})" in page.markdown
+    assert "#top" not in page.markdown
+    assert page.canonical == resolved.replace("steps.html", "page")
+
+
+@pytest.mark.parametrize(
+    ("style", "line"),
+    [
+        ("pre .row{display:block}", '<span class="row">{}</span>'),
+        (".box code>span{display:flex!important}", "<span><b>{}</b></span>"),
+        ("pre code{display:block}", "</code><code>{}"),
+        ("@media screen{.a .row{display:grid}}", '<span class="row" style="color:red">{}</span>'),
+    ],
+)
+def test_lines_of_code_that_a_style_sheet_makes_blocks_stay_lines(style: str, line: str) -> None:
+    lines = "".join(line.format(text) for text in ("boil()", "if hot:", "    pour()"))
+    page = extract(
+        article(f'<div class="box a"><pre><code>{lines}</code></pre></div>', f"<style>{style}</style>"), URL
+    )
+    assert "boil()\nif hot:\n    pour()" in page.markdown
+
+
 def said(page: Page) -> list[str]:
     return [str(warning) for warning in page.warnings]
 

@@ -137,6 +137,21 @@ def test_tables_with_merged_cells() -> None:
     assert read(word(table)).markdown == "| a |  | b |\n| --- | --- | --- |\n| 1 | 2 | 3 |\n| 1 | 4 | 5 |"
 
 
+def test_a_table_in_a_cell_is_in_the_cell_of_its_row() -> None:
+    inner = grid(row(cell("Size"), cell("Price")), row(cell("1 l"), cell("20")))
+    both = par(run("See:")) + inner + par(run("end"))
+    table = grid(
+        row(cell("Name"), cell("Details")), row(cell("Kettle"), cell(both)), row(cell("Pot"), cell("none"))
+    )
+    assert read(word(table)).markdown == (
+        "| Name | Details |\n| --- | --- |\n| Kettle | See: Size / Price • 1 l / 20 end |\n| Pot | none |"
+    )
+    long = grid(
+        row(cell("Name"), cell("Details")), row(cell("Kettle"), cell(par(run("word " * 400)) + inner))
+    )
+    assert "| Size | Price |\n| --- | --- |\n| 1 l | 20 |" in read(word(long)).markdown
+
+
 def test_footnotes_that_the_text_refers_to() -> None:
     mark = '<w:r><w:footnoteReference w:id="2"/></w:r>'
     notes = (

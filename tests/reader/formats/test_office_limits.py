@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 from functools import cache
 
 import pytest
 
 from tabane.errors import ReadError
+from tabane.reader.conversion import PageConverter
 from tabane.reader.formats import page_of
+from tabane.reader.formats.office import office_page
 from tests.harness.patience import assert_in_proportion
 from tests.reader.formats.files import epub, zipped
 from tests.reader.formats.office_files import (
@@ -133,3 +136,33 @@ def test_other_xml_is_broken_or_empty_and_never_another_error(main: str, content
     with contextlib.suppress(ReadError):
         page = page_of(zipped({"mimetype": mimetype, main: content}), URL)
         assert page.markdown == ""
+
+
+ROWS = 3000
+LONG: dict[str, Callable[[], bytes]] = {
+    "docx": lambda: word("".join(par(run(f"row {n}")) for n in range(ROWS))),
+    "odt": lambda: open_document("text", "".join(f"<text:p>row {n}</text:p>" for n in range(ROWS))),
+}
+
+
+@pytest.mark.parametrize("kind", ["docx", "odt"])
+def test_of_a_document_that_takes_too_long_the_beginning_is_read(kind: str) -> None:
+    """As one of 500,000 paragraphs: here with no time at all, which is looked at every 500 elements."""
+    page = office_page(LONG[kind](), URL, kind, seconds=0.0)
+    lines = page.markdown.split("\n\n")
+    assert [str(warning) for warning in page.warnings] == [TOO_LARGE]
+    assert 50 < len(lines) < 1000
+    assert lines == [f"row {n}" for n in range(len(lines))]
+    assert office_page(LONG[kind](), URL, kind).warnings == ()
+
+
+@pytest.mark.heavy("a document of 60,000 paragraphs")
+async def test_a_document_that_is_too_slow_as_a_whole_comes_as_its_beginning() -> None:
+    body = word("".join(par(run(f"row {n}")) for n in range(60_000)))
+    converter = PageConverter(os.environ, seconds=0.6)
+    try:
+        page = await converter.page(body, URL, name="long.docx")
+    finally:
+        await converter.close()
+    assert page.markdown.startswith("row 0\n\nrow 1\n\n")
+    assert TOO_LARGE in [str(warning) for warning in page.warnings]

@@ -201,13 +201,15 @@ class PageConverter:
         await self._pool.close()
 
     async def _text(self, ask: ConversionRequest, why: ReadError) -> Page:
-        """Return the plain text. Raises ``why`` if that fails too."""
+        """Return the plain text, or the beginning of a document. Raises ``why`` if that fails too."""
         try:
             result = await self._converted(structs.replace(ask, plain=True), self._plain)
         except (WorkerSpent, WorkerEnded):
             raise why from None
         if isinstance(result, ConversionFailure):
             raise why
+        if result.page.way != "plain":  # the page says itself that this is its beginning
+            return result.page
         warning = say(
             "The page could not be analyzed. This is its plain text without structure. {reason}",
             reason=why.message,

@@ -13,10 +13,10 @@ from tabane.messages import Message, say
 from tabane.reader.cleaning import hidden_warnings, warnings_of
 from tabane.reader.extraction.consent_dialogs import consent_dialogs
 from tabane.reader.extraction.content import content
-from tabane.reader.extraction.html_tree import parsed_within_limits
+from tabane.reader.extraction.html_tree import parsed, parsed_within_limits
 from tabane.reader.extraction.machine_text import MachineTextChoice, used
 from tabane.reader.extraction.metadata import PageMetadata, beginning, metadata
-from tabane.reader.extraction.onward import onward_addresses
+from tabane.reader.extraction.onward import base_of, onward_addresses, open_documents
 from tabane.reader.extraction.page_kinds import (
     LOADS_MORE,
     PageKind,
@@ -74,6 +74,8 @@ def article(html: str, url: str) -> ExtractedArticle:
     from tabane.reader.markdown import markdown
 
     root, limits = parsed_within_limits(html)
+    base = base_of(root, url)
+    open_documents(root, parsed)
     known = metadata(root, url)
     script = _scripted(root)
     dialogs = consent_dialogs(root)
@@ -87,7 +89,7 @@ def article(html: str, url: str) -> ExtractedArticle:
     more = loads_more(lists, root)
     kind = page_kind(seen, found.visible, found.kept)
     removed: Counter[str] = Counter()
-    text = markdown(found.elements, url, removed=removed)
+    text = markdown(found.elements, base, removed=removed)
     letters = found.letters
     other = used(known.body, found.visible, found.kept, closed=known.closed) if known.body else None
     if other is not None and other.text:

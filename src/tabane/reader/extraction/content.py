@@ -19,6 +19,7 @@ from tabane.reader.extraction.hidden_elements import HiddenElementDetector
 from tabane.reader.extraction.html_tree import open_noscripts, settle
 from tabane.reader.extraction.marking import COLLAPSED, LATE, marked
 from tabane.reader.extraction.pruning import filled, lowest, pruned
+from tabane.reader.extraction.tab_labels import label_panes, tab_panes
 
 Node = Any
 """A leaf is its value; a fork is (feature, threshold, subtree up to the threshold, subtree above it)."""
@@ -207,7 +208,11 @@ def content(root: Element, without: Collection[Element] = ()) -> PageContent:
     element = lowest(root, blocks, kept)
     visible = tuple(block.text for block, out in zip(blocks, aside, strict=True) if not out)
     seen = tuple(keep for keep, out in zip(kept, aside, strict=True) if not out)
+    detector.set_lines_of_code()
+    tabs = tab_panes(root)
     hidden = pruned(root, cutting, kept)
+    collapsed, late = marked(detector.collapsed, COLLAPSED), marked(detector.late, LATE)
+    label_panes(root, tabs)
     return PageContent(
         elements=(element,) if letters else (),
         letters=letters,
@@ -215,8 +220,8 @@ def content(root: Element, without: Collection[Element] = ()) -> PageContent:
         hidden=hidden,
         visible=visible,
         kept=seen,
-        collapsed=marked(detector.collapsed, COLLAPSED),
-        late=marked(detector.late, LATE),
+        collapsed=collapsed,
+        late=late,
         limited=detector.limited,
     )
 

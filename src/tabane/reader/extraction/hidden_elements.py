@@ -39,6 +39,8 @@ _SCRIPTS = frozenset(
     ("", "text/javascript", "module", "application/javascript", "text/ecmascript", "application/x-javascript")
 )
 _LATE = frozenset((Reason.OPACITY, Reason.VISIBILITY, Reason.PLACE, Reason.CLIP))
+_MOST_LISTINGS, _MOST_LINES = 500, 2_000
+_LINE_DISPLAYS = frozenset(("block", "flex", "grid", "list-item", "table", "table-row", "flow-root"))
 _LITTLE, _LEAST = 0.2, 0.1
 """Shares of its text below which a page seems to wait for a script that shows it: if it has one, and if none
 is known, because scripts were removed from the page.
@@ -86,6 +88,18 @@ class HiddenElementDetector:
     def hides(self, element: Element) -> bool:
         """Return whether an element is hidden from readers; its ancestors are not judged."""
         return element in self._hidden
+
+    def set_lines_of_code(self) -> None:
+        """Write the style of lines of code, which a style sheet shows as blocks, to the elements.
+
+        Only code without line breaks of its own needs it.
+        """
+        for listing in itertools.islice(self._root.iter("pre"), _MOST_LISTINGS):
+            if len(listing) and "\n" not in "".join(listing.itertext()).strip():
+                for element in itertools.islice(listing.iter("span", "code", "a", "b", "i"), _MOST_LINES):
+                    display = self._styles.specified(element, dict(element.items())).get("display", "")
+                    if display in _LINE_DISPLAYS:
+                        element.set("style", f"display: {display}")
 
     def _walk(self, *, lenient: bool) -> None:
         self._hidden: dict[Element, Reason] = {}

@@ -22,12 +22,13 @@ def marked(elements: Iterable[Element], mark: str) -> int:
         if element.tag not in ("body", "html") and element.getparent() is None:
             continue
         if any(text.strip() for text in element.itertext()):
-            _write(element, mark)
+            write_line(element, mark)
             count += 1
     return count
 
 
-def _write(element: Element, mark: str) -> None:
+def write_line(element: Element, mark: str) -> None:
+    """Write a line at the beginning of an element, before it if it can have none."""
     tag = element.tag
     if tag in INLINE or tag in _LINES:
         element.text = f"{mark} {element.text or ''}"

@@ -12,6 +12,8 @@ from datetime import date, datetime
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from tabane.reader.extraction.onward import base_of
+
 Element = Any
 
 _MOST = 40  # scripts of JSON-LD that are read
@@ -347,7 +349,7 @@ def _canonical(root: Element, meta: Mapping[str, str], url: str) -> str | None:
     )
     said = next((link.strip() for link in links if link and link.strip()), None) or meta.get("og:url")
     try:
-        whole = urljoin(url, said) if said else ""
+        whole = urljoin(base_of(root, url), said) if said else ""
         return whole if urlsplit(whole).scheme in ("http", "https") and urlsplit(whole).hostname else None
     except ValueError:
         return None

@@ -56,9 +56,9 @@ class RedirectChain:
     ``judge`` is called before each hop: may robots read it? ``cut``: a body longer than ``limit`` is cut
     there, without an error. ``phase`` names the current step, for the error of a timeout.
 
-    Cookies that a hop sets are sent to later ones. ``cookies`` are imported: they are sent until a hop leads to
-    where they do not belong, and not again after it, because another host must not send the reader back with
-    them.
+    Cookies that a hop sets are sent to later ones. ``cookies`` are imported: they are sent until a hop leads
+    to where they do not belong, and not again after it, because another host must not send the reader back
+    with them.
     """
 
     def __init__(

@@ -68,12 +68,14 @@ def plain_page_of(
     *,
     with_scripts: bool = True,
 ) -> Page:
-    """Return the text of a page that takes too long to analyze, in one pass. Parameters as in page_of.
+    """Return the text of a page that takes too long to analyze, in one pass; the beginning of a document.
 
-    Without ``with_scripts``, it includes what browsers without scripts show. Raises ReadError: ``type`` if
-    it is not text.
+    Parameters as in page_of. Without ``with_scripts``, it includes what browsers without scripts show. Raises
+    ReadError: ``type`` if it is neither text nor such a document.
     """
     kind, media = _kind(body, media_type, name, url)
+    if _READERS.get(kind) is _office:
+        return _office(_TypedBody(kind, body, url, media, charset, name), quick=True)
     if kind not in _STRUCTURED | _TEXTUAL:
         raise _unread(media or kind)
     text = decode_leniently(body, charset, "text/html" if kind in _STRUCTURED else media)
@@ -151,10 +153,10 @@ def _book(body: _TypedBody) -> Page:
     return book_page(body.data, body.url)
 
 
-def _office(body: _TypedBody) -> Page:
-    from tabane.reader.formats.office import office_page
+def _office(body: _TypedBody, *, quick: bool = False) -> Page:
+    from tabane.reader.formats.office import FEW_SECONDS, SECONDS, office_page
 
-    return office_page(body.data, body.url, body.kind)
+    return office_page(body.data, body.url, body.kind, FEW_SECONDS if quick else SECONDS)
 
 
 def _article(body: _TypedBody) -> Page:

@@ -38,6 +38,9 @@ _GUTTER = frozenset(_GUTTERS.split())
 _SPOKEN = frozenset({"copy", "copy-btn", "copybtn", "copy-button", "btn-copy", "clipboard-copy", "sr-only"})
 _LINES = frozenset({"div", "p", "li", "tr"})
 _LINE = frozenset({"line", "code-line", "cl", "view-line", "token-line", "codemirror-line", "ec-line"})
+_BLOCK = re.compile(
+    r"(?:^|;)\s*display\s*:\s*(?:block|flex|grid|list-item|table|table-row|flow-root)\b", re.IGNORECASE
+)
 _CODE_CELLS = frozenset({"code", "blob-code", "rouge-code", "hljs-ln-code", "crayon-code", "lntd"})
 _ABOVE = 4  # elements around a listing that may name its language
 
@@ -69,6 +72,7 @@ def _parts(element: HtmlElement) -> Iterator[str]:
     """Texts in order, with the newlines that rows, items and boxes make. Not recursive."""
     boxed = _boxed(element)
     fresh = True  # at the beginning of a line
+    begun: HtmlElement | None = None  # a line without text so far
     walk = iterwalk(element, events=("start", "end", "comment", "pi"))
     for event, node in walk:
         text = ""
@@ -80,9 +84,12 @@ def _parts(element: HtmlElement) -> Iterator[str]:
                 text = "\n"
             else:
                 text = ("\n" if own and not fresh and _is_line(node, boxed) else "") + (node.text or "")
+                begun = node if own and boxed and not node.text and _is_line(node, boxed) else begun
         elif node is not element:
-            ends = own and not fresh and _is_line(node, boxed) and not _left_out(node)
+            ends = own and (not fresh or node is begun) and _is_line(node, boxed) and not _left_out(node)
             text = ("\n" if ends else "") + (node.tail or "")
+        if text and node is not begun:
+            begun = None
         if text:
             fresh = text.endswith("\n")
             yield text
@@ -94,11 +101,28 @@ def _left_out(node: HtmlElement) -> bool:
     names = classes(node)
     if _SPOKEN.intersection(names):
         return True
-    return bool(_GUTTER.intersection(names)) and not text_of(node).strip("0123456789 \t\r\n\xa0")
+    is_gutter = _GUTTER.intersection(names) or (node.tag == "td" and _is_before_code(node))
+    return bool(is_gutter) and not text_of(node).strip("0123456789 \t\r\n\xa0")
+
+
+def _is_before_code(cell: HtmlElement) -> bool:
+    """Return whether the next cell of a row is a line of code, or a listing."""
+    after = cell.getnext()
+    return after is not None and after.tag == "td" and after.getnext() is None and _is_code(after)
+
+
+def _is_code(cell: HtmlElement) -> bool:
+    """Return whether a cell has nothing but one listing, or one line of code."""
+    return len(cell) == 1 and cell[0].tag in ("pre", "code") and not (cell.text or cell[0].tail or "").strip()
 
 
 def _is_line(node: HtmlElement, boxed: bool) -> bool:
-    return node.tag in _LINES or (boxed and bool(_LINE.intersection(classes(node))))
+    if node.tag in _LINES:
+        return True
+    if not boxed:
+        return False
+    lines = node.tag == "code" and node.getparent().tag == "pre" and len(node.getparent()) > 1
+    return lines or bool(_LINE.intersection(classes(node))) or bool(_BLOCK.search(node.get("style") or ""))
 
 
 def _boxed(element: HtmlElement) -> bool:
@@ -166,6 +190,8 @@ def in_table(table: HtmlElement) -> HtmlElement | None:
     None.
     """
     cells = [cell for cell in table.iter("td") if _CODE_CELLS.intersection(classes(cell))]
+    if not cells and _is_numbered(table):
+        return table
     if len(cells) == 1 and _beside_numbers(cells[0]):
         return cells[0]
     if len(cells) > 1:
@@ -174,6 +200,15 @@ def in_table(table: HtmlElement) -> HtmlElement | None:
             return _other(cells)
         return table
     return None
+
+
+def _is_numbered(table: HtmlElement) -> bool:
+    """Return whether each row of a table is a number, or several, and code beside it."""
+    rows = list(table.iter("tr"))
+    return bool(rows) and all(
+        len(row) == 2 and _is_before_code(row[0]) and not text_of(row[0]).strip("0123456789 \t\r\n\xa0")
+        for row in rows
+    )
 
 
 def _other(cells: list[HtmlElement]) -> HtmlElement | None:

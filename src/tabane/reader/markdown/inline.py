@@ -43,6 +43,8 @@ _ANCHOR_NAMES = (
 _ANCHORS = frozenset(_ANCHOR_NAMES.split())
 _COPY = re.compile(r"copy|copied|コピー|clipboard", re.I)
 _VALUE = re.compile(r"[-+−\u2212]?\d+|[A-Za-z]|[-+−\u2212]?\w\s*[-+−\u2212]\s*\w")
+_BETWEEN = {"li": " • ", "tr": " • ", "td": " / ", "th": " / "}
+"""Written between items, and between rows and cells of a table that is in a cell of another one."""
 _LONGEST_VALUE = 40  # characters of an exponent or an index
 _MOST_WORDS = 300  # characters of a text that is shown only if a picture or a player is missing
 _EMOJI = 40  # characters of the name of one
@@ -284,7 +286,7 @@ class InlineConverter:
                 piece for line in lines if line.strip() for piece in (AtomicSpan(escaping.code(line)), " ")
             )
             return
-        before = " • " if tag == "li" and element.getprevious() is not None else " "
+        before = _BETWEEN.get(tag, " ") if element.getprevious() is not None else " "
         found.extend([before, *self.pieces(element), " "])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from lxml.html import HtmlElement
@@ -18,6 +19,7 @@ _OF_TABLE = _OF_PART | {*_PARTS, "caption", "colgroup", "col"}
 _WIDEST = 100  # columns
 _CELLS = 50_000  # of a table: beyond them a span counts as one cell
 _LONG = 1200  # characters that a cell of data hardly has
+_MOST_INNER = 20  # tables in cells of a table of data
 _REPEATED = 60  # characters of a cell over several rows that is repeated in each of them
 
 
@@ -106,12 +108,14 @@ def _span(cell: HtmlElement, name: str) -> int:
 def _arranges(table: HtmlElement, rows: list[_TableRow]) -> bool:
     """Return whether the table only puts parts of the page beside each other."""
     widest = max((len(row.cells) for row in rows), default=0)
-    if (
-        table.get("role") in ("presentation", "none")
-        or next(table.iterdescendants("table"), None) is not None
+    named = any(cell.element.tag == "th" for row in rows for cell in row.cells)
+    inner = list(islice(table.iterdescendants("table"), _MOST_INNER + 1))
+    if table.get("role") in ("presentation", "none") or (
+        inner and not (named or table.get("role") == "table")
     ):
         return True
-    named = any(cell.element.tag == "th" for row in rows for cell in row.cells)
+    if len(inner) > _MOST_INNER or any(len(text_of(each, _LONG + 1)) > _LONG for each in inner):
+        return True
     if widest < 2 or (len(rows) < 2 and not named):
         return True
     return any(_is_page(cell.element, named) for row in rows for cell in row.cells)

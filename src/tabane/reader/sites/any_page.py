@@ -15,7 +15,7 @@ from tabane.messages import Message, say
 from tabane.reader import bot_walls
 from tabane.reader.cleaning import without_links
 from tabane.reader.extraction.machine_text import overlaps
-from tabane.reader.extraction.onward import FRAME, REFRESH, refreshed
+from tabane.reader.extraction.onward import ELSEWHERE, FRAME, REFRESH, refreshed
 from tabane.reader.extraction.page_kinds import LOADS_MORE, wall_of
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.guard import target
@@ -116,20 +116,22 @@ class AnyPageAdapter:
                 notes = (_unfollowed(to, error),)
             else:
                 return await self._page(there, tools, (*way, to))
-        frames = (
-            [each.removeprefix(FRAME) for each in found.onward if each.startswith(FRAME)] if found else []
-        )
-        if found is not None and frames:
+        if found is not None and (frames := _marked(found, FRAME)):
             whole, failed = await _of_frames(found, frames, tools)
             if whole is not None:
                 return whole
             notes = (*notes, *failed)
+        if found is not None:
+            notes = (*notes, *map(_elsewhere, _marked(found, ELSEWHERE)))
         if tools.scrolls:
             scrolled, why_not = await _scrolled(way[-1], self._renderer, tools)
             if scrolled is not None:
                 return scrolled
             notes, tools = (*notes, why_not), replace(tools, scrolls=None)
-        page = await self._shown(way[-1], fetched, found, why, tools)
+        try:
+            page = await self._shown(way[-1], fetched, found, why, tools)
+        except ReadError as error:
+            raise _also_said(error, notes) from None
         return replace(page, warnings=(*page.warnings, *notes)) if notes else page
 
     async def _shown(
@@ -231,6 +233,22 @@ def _refresh(page: Page | None, fetched: FetchedResource, way: tuple[str, ...]) 
     return None if to is None or to in way or len(way) > MOST_REFRESHES else to
 
 
+def _marked(page: Page, mark: str) -> list[str]:
+    """Return the addresses with a mark that a browser would load with the page."""
+    return [each.removeprefix(mark) for each in page.onward if each.startswith(mark)]
+
+
+def _elsewhere(address: str) -> Message:
+    return say("The page shows a frame of another site. To read that, use: {url}", url=address)
+
+
+def _also_said(error: ReadError, notes: tuple[Message, ...]) -> ReadError:
+    """Return the error of a page without content, with what was found out about its frames."""
+    if not notes or error.cause not in _NOTHING_FOUND:
+        return error
+    return ReadError(say("{reason} {note}", reason=error.message, note=notes[-1]), error.cause)
+
+
 def _unfollowed(to: str, error: ReadError) -> Message:
     return say(
         "The page redirects browsers to {url}, which cannot be read: {reason}", url=to, reason=error.message
@@ -254,9 +272,9 @@ async def _of_frames(
         try:
             frame = await _converted(await tools.fetcher.fetch(address, accept=HTML_ALONE), tools)
         except ReadError as error:
-            failed.append(say("A frame cannot be read: {reason}", reason=error.message))
+            failed.append(say("A frame cannot be read ({url}): {reason}", url=address, reason=error.message))
             continue
-        inner = [each.removeprefix(FRAME) for each in frame.onward if each.startswith(FRAME)]
+        inner = _marked(frame, FRAME)
         todo[:0] = [each for each in inner if each not in seen]
         seen.update(inner)
         if frame.markdown.strip() and not inner:
@@ -276,7 +294,13 @@ async def _of_frames(
         canonical=page.canonical,
         way="frames",
         share=None,
-        warnings=(*dict.fromkeys(warning for frame in texts for warning in frame.warnings), *failed),
+        warnings=(
+            say(
+                "The page is made of frames. This is the text of: {url}", url=", ".join(f.url for f in texts)
+            ),
+            *dict.fromkeys(warning for frame in texts for warning in frame.warnings),
+            *failed,
+        ),
         onward=(),
     )
     return whole, failed

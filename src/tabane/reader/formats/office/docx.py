@@ -120,7 +120,7 @@ class WordDocument:
         self._styles = WordStyles(part("styles"), self._theme)
         self._numbering = Numbering(part("numbering"))
         self._notes = {kind: part(kind + "s") for kind in ("footnote", "endnote")}
-        self._budget = ContentBudget(_CHARACTERS, _ELEMENTS)
+        self._budget = ContentBudget(_CHARACTERS, _ELEMENTS, package.seconds)
         self._inline = InlineReader(self._styles, self._theme, relations, self._budget)
         self._settings = settings
         self._page = _PAGE
@@ -246,7 +246,7 @@ class WordDocument:
         own_ground = shading(named_child(properties, "shd"), self._theme)
         if own_ground is not None:
             place = place._replace(ground=own_ground)
-        table = child(flow.block(), "table")
+        table = child(flow.block(), "table", role="table")
         heads = [named_child(named_child(row, "trPr"), "tblHeader") is not None for row in rows]
         count = next((nth for nth, head in enumerate(heads) if not head), len(heads))
         spans = spans_down(rows)

@@ -295,7 +295,7 @@ class OpenTextReader:
         style = self._styles.format("table", attribute(node, "style-name"))
         hidden = place.hidden or style.get("display") == "false"
         ground = style.get("ground") or place.ground
-        table = child(into, "table")
+        table = child(into, "table", role="table")
         head: HtmlElement | None = None
         columns = _columns(node)
         for row, is_head in _rows(node):

@@ -57,7 +57,7 @@ class _OpenDocument:
         if self.body is None:
             raise broken(DOCUMENT, say("it has no content"))
         self.styles = OpenStyles(root, package.part("styles.xml"))
-        self.budget = ContentBudget(_CHARACTERS, _ELEMENTS)
+        self.budget = ContentBudget(_CHARACTERS, _ELEMENTS, package.seconds)
         masters = self.styles.masters
         self.master = masters.get("Standard", next(iter(masters.values()), None))
         self.texts = OpenTextReader(package, self.styles, self.budget, page_size(self.styles, self.master))

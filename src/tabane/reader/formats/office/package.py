@@ -28,10 +28,10 @@ class Relation(NamedTuple):
 
 
 class OfficePackage:
-    """The archive of a document, with its parts by name."""
+    """The archive of a document, with its parts by name. ``seconds`` of CPU time may be used to read it."""
 
-    def __init__(self, archive: zipfile.ZipFile) -> None:
-        self.archive = archive
+    def __init__(self, archive: zipfile.ZipFile, seconds: float) -> None:
+        self.archive, self.seconds = archive, seconds
         self._names = frozenset(archive.namelist())
         self.cut = False
         """Whether a part was read as far as its limit only."""

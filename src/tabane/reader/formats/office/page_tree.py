@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from lxml import etree
 from lxml.html import HtmlElement, HTMLParser
 
 _MAKER = HTMLParser()
+_LOOKED = 500  # elements between two looks at the clock
 
 
 class DocumentFull(Exception):
@@ -28,10 +30,15 @@ class Span(NamedTuple):
 
 
 class ContentBudget:
-    """What a document may still cost: characters of text, and elements that are looked at."""
+    """What a document may still cost: characters of text, elements that are looked at, seconds of CPU time.
 
-    def __init__(self, characters: int, elements: int) -> None:
+    About as much time is left to write it as Markdown.
+    """
+
+    def __init__(self, characters: int, elements: int, seconds: float) -> None:
         self._characters, self._elements = characters, elements
+        self._end = time.process_time() + seconds
+        self._next = elements - _LOOKED
 
     def take(self, elements: int = 1, characters: int = 0) -> None:
         """Count what is used. Raises DocumentFull when nothing is left."""
@@ -39,6 +46,10 @@ class ContentBudget:
         self._characters -= characters
         if self._elements < 0 or self._characters < 0:
             raise DocumentFull
+        if self._elements < self._next:
+            self._next = self._elements - _LOOKED
+            if time.process_time() > self._end:
+                raise DocumentFull
 
 
 def element(tag: str, text: str = "", **attributes: str) -> HtmlElement:

@@ -92,7 +92,7 @@ class Presentation:
         self._root = package.root(main)
         self._relations = package.relations(main)
         self._sources = SlideSources(package)
-        self._budget = ContentBudget(_CHARACTERS, _ELEMENTS)
+        self._budget = ContentBudget(_CHARACTERS, _ELEMENTS, package.seconds)
         self._texts = SlideTextReader(self._budget)
         size = named_child(self._root, "sldSz")
         self._size = _SIZE
