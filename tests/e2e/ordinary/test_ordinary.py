@@ -37,4 +37,4 @@ def test_a_step_that_is_not_as_it_says_fails(tmp_path: Path) -> None:
 def test_there_are_a_hundred_sessions_over_all_faces_in_both_languages() -> None:
     assert len(SESSIONS) >= 100
     assert {session.get("over", "bridge") for session in SESSIONS.values()} >= {"bridge", "http"}
-    assert sum(session.get("language") == "ja" for session in SESSIONS.values()) >= 30
+    assert sum(session.get("language") == "ja" for session in SESSIONS.values()) >= 20

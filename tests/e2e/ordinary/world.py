@@ -88,7 +88,7 @@ class Day:
         self.home.run("stop")
 
     def do(self, step: Step) -> None:
-        """Do a step: with ``until``, again until it shows what it must. Raise AssertionError if it is wrong."""
+        """Do a step (with ``until``, again until it is right). Raise AssertionError if it is wrong."""
         step = self._filled(step)
         (kind,) = [name for name in STEPS if name in step]
         deadline = time.monotonic() + (LONG if step.get("until") else 0)
