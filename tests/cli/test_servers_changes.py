@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tabane.cli.definition_words import definition_remark
 from tests.gateway.definitions.redefined import Definitions, tool
 from tests.harness.home import Home, Outcome
 from tests.harness.patience import wait_until
@@ -64,9 +65,11 @@ def test_a_held_change_is_listed_shown_and_accepted(holding: ChangingUser) -> No
     assert holding.run("servers", "changes").rows == [
         ["lookup", "tool", "look", "changed", "held back", found]
     ]
-    assert "1 definition is held back" in holding.run("servers", "list").out
+    assert "1 definition looks like an attack and is held back" in holding.run("servers", "list").out
     assert "tabane servers diff lookup" in holding.run("servers", "show", "lookup").out
-    assert "Definitions of lookup look like an attack" in holding.run("doctor", "--quick").out
+    assert (
+        "1 definition of lookup looks like an attack and is held back" in holding.run("doctor", "--quick").out
+    )
     refused = holding.run("tools", "call", "lookup__look")
     assert refused.status != 0
     assert "tabane servers accept lookup look" in refused.err + refused.out
@@ -144,3 +147,18 @@ def test_a_backup_contains_what_is_trusted(holding: ChangingUser, tmp_path: Path
     other = Home(tmp_path / "other", made=False)
     must(other.run("restore", archive))
     assert (other.tabane / "pins.db").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"waiting": 1, "held": 1, "suspicious": 1}, "looks like an attack and is held back"),
+        ({"waiting": 2, "held": 2, "suspicious": 0}, "2 definitions are held back"),
+        ({"waiting": 1, "held": 0, "suspicious": 1}, "1 definition has to be reviewed"),
+    ],
+)
+def test_the_list_says_what_waits_and_which_command_shows_it(found: dict[str, int], said: str) -> None:
+    remark = definition_remark({"name": "up", "definition_changes": found})
+    assert remark is not None
+    assert said in str(remark)
+    assert str(remark).endswith("tabane servers diff up")

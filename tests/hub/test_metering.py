@@ -39,7 +39,9 @@ class Told:
         self.meter.used, self.meter.returned = self._used, self._returned
         self.meter.answered = self._answered
 
-    def _answered(self, caller: Caller, target: CallTarget, *rest: Any) -> None:
+    def _answered(
+        self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: object = b""
+    ) -> None:
         self.answered.append((caller.session, target.name))
 
     def _count(self, target: CallTarget, holder: str, outcome: Any, *figures: Any) -> None:

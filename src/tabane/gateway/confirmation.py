@@ -60,5 +60,7 @@ class ConfirmRule:
         reason = say("{server!n} wants each call of this tool to be confirmed.", server=target.server)
         return CallVerdict("ask", RULE, reason)
 
-    def answered(self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw) -> None:
+    def answered(
+        self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw | None
+    ) -> None:
         return None

@@ -31,7 +31,7 @@ class HubGuard:
         return self._ask(asking, caller, target, arguments, request) if asking else None
 
     def answered(
-        self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw = b""
+        self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw | None = b""
     ) -> None:
         for rule in self.rules:
             rule.answered(caller, target, arguments, result)

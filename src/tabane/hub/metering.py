@@ -28,10 +28,10 @@ Count = Callable[[CallTarget, str, Outcome, float, int, int, str], None]
 
 
 class Answered(Protocol):
-    """Is told of a call whose caller gets an answer. Its arguments and result are empty if not known."""
+    """Is told of a call whose caller gets an answer. ``result`` is None if it is not known."""
 
     def __call__(
-        self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw = b""
+        self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw | None = b""
     ) -> None: ...
 
 
@@ -130,7 +130,7 @@ class HubMeter:
         caller, target, outcome = call.caller, call.target, call.outcome
         if self.answered is not None and (outcome == "ok" or (outcome == "failed" and target.server)):
             # The text of an error is its server's. One of the hub's own shows nothing of what was to be read.
-            self.answered(caller, target, call.given, call.result or b"")
+            self.answered(caller, target, call.given, call.result)
             call.given = b""
         if call.span is not None:
             call.span.end(outcome, call.size, reason=call.reason)

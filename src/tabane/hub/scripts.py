@@ -504,5 +504,7 @@ class ScriptRule:
         reason = say("A script calls it, and it is not marked read-only (setting script_writes).")
         return CallVerdict("refuse" if self._refuses else "ask", RULE, reason)
 
-    def answered(self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw) -> None:
+    def answered(
+        self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw | None
+    ) -> None:
         return None

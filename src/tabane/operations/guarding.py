@@ -34,10 +34,13 @@ class CallRule(Protocol):
         """Return what stands against a call; None if nothing does. Nothing changes."""
         ...
 
-    def answered(self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw) -> None:
+    def answered(
+        self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw | None
+    ) -> None:
         """Note that the caller gets an answer of ``target``: a result, or an error with its text.
 
-        ``arguments`` and ``result`` are JSON, and empty if they are not known.
+        ``arguments`` and ``result`` are JSON. ``result`` is None if it is not known, and empty if nothing new
+        is given.
         """
         ...
 
@@ -82,11 +85,12 @@ class CallGuard(Protocol):
         ...
 
     def answered(
-        self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw = b""
+        self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw | None = b""
     ) -> None:
         """Note that the caller gets an answer of ``target``: a result, or an error with its text.
 
-        ``arguments`` and ``result`` are JSON, and empty if they are not known.
+        ``arguments`` and ``result`` are JSON. ``result`` is None if it is not known, and empty if nothing new
+        is given.
         """
         ...
 
@@ -100,6 +104,6 @@ class NoGuard:
         return None
 
     def answered(
-        self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw = b""
+        self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw | None = b""
     ) -> None:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -167,7 +168,7 @@ async def test_reading_on_after_a_search_asks_nobody(tmp_path: Path, site: Site)
         for url in (site.url("/index"), *links, kept, links[0]):
             assert await held(line, "read_url_content", url=url) == ""
         page = await line.call("read_url_content", url=links[1], max_tokens=500)
-        cursor = page["structuredContent"]["next_cursor"]
+        (cursor,) = re.findall(r"cursor ([\w-]+)", text(page))[:1]
         assert await held(line, "read_url_content", url=links[1], cursor=cursor) == ""
         for url in ("not a url", "file:///etc/passwd", "https://"):
             assert "url" in (await held(line, "read_url_content", url=url)).lower()
@@ -186,9 +187,7 @@ async def test_an_address_does_not_become_trusted_by_being_saved(tmp_path: Path,
         await line.call("put_document", filepath="made.md", text=f"See {made}")
         assert made in text(await line.call("get_document", filepath="made.md"))
         assert await held(line, "read_url_content", url=made) != ""
-        assert (
-            await held(line, "read_url_content", url=site.url("/log/ze-br-a77")) == ""
-        )  # nothing in one piece
+        assert await held(line, "read_url_content", url=site.url("/log/ze-br-a77")) != ""
         assert {row["tool"] for row in await asked(here)} == {"read_url_content"}
 
 

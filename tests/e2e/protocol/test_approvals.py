@@ -77,14 +77,19 @@ async def test_a_user_who_declines_stops_the_call(here: GridHub, era: Era, way: 
 
 
 @pytest.mark.parametrize(("era", "way"), WAYS)
-async def test_a_command_in_a_terminal_approves_a_call_that_waits(here: GridHub, era: Era, way: str) -> None:
+async def test_a_command_in_a_terminal_approves_a_call_that_was_refused(
+    here: GridHub, era: Era, way: str
+) -> None:
+    """No page is open, and the client cannot ask: the call is refused at once, and says what to run."""
     token = uuid4().hex[:8]
     async with client(here, era, way) as line:
-        call = asyncio.ensure_future(line.call_tool(NAME, {"token": token, "note": token}))
-        await until(lambda: waiting(here, token), "the call waits")
+        call = {"token": token, "note": token}
+        refused = await line.call_tool(NAME, call)
+        assert refused.is_error
+        assert f"tabane approve {waiting(here, token)}" in text(refused)
         assert sent(here, token) == 0
         approve(here, token)
-        assert not (await call).is_error
+        assert not (await line.call_tool(NAME, call)).is_error
     assert sent(here, token) == 1
     found = here.home.run("audit", "--tool", NAME, "--json").out
     assert "approved by local (command)" in found

@@ -6,7 +6,9 @@ passes, and one that was made up is looked at: is it long, does it look encoded,
 
 from __future__ import annotations
 
+import base64
 import codecs
+import contextlib
 import functools
 import itertools
 import re
@@ -156,7 +158,10 @@ def is_known_site(host: str) -> bool:
 
 
 class AddressParts(NamedTuple):
-    """An address, decoded. ``labels`` are those of its host below its site."""
+    """An address, decoded. ``labels`` are those of its host below its site.
+
+    ``port`` is empty if it is the usual one. It is the whole host if that is an IPv6 address.
+    """
 
     port: str
     labels: tuple[str, ...]
@@ -179,7 +184,7 @@ class AddressParts(NamedTuple):
             for name, equals, _ in (pair.partition("=") for pair in split.query.split("&"))
             if equals and name.lower() not in _ORDINARY_NAMES
         )
-        port = split.netloc.rpartition(":")[2] if split.netloc[-1:].isdigit() and ":" in split.netloc else ""
+        port = split.netloc if split.netloc[:1] == "[" else split.netloc.partition(":")[2]
         return cls(port, labels, unquote(split.path), values + names, f"{split.path}?{split.query}")
 
     @property
@@ -234,27 +239,51 @@ _WORD = re.compile(r"[^\W_]+")
 _ALNUM = re.compile(r"[A-Za-z0-9]+")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _DATE = re.compile(r"(?<!\d)(?:19|20)\d\d[-/]?(?:0?[1-9]|1[0-2])(?:[-/]?(?:0?[1-9]|[12]\d|3[01]))?(?!\d)")
+_KEYS = re.compile(r"""\\?"[A-Za-z_]{1,24}\\?"\s*:|\b[01]\.\d{3,}""")
+_NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.])|(?<![A-Za-z0-9])\d+(?![A-Za-z0-9])")
 _NEEDLESS = re.compile(r"%(?:25|2[dD]|2[eE]|3[0-9]|4[1-9a-fA-F]|5[0-9aA]|6[1-9a-fA-F]|7[0-9aA])")
 _PADDED = re.compile(r"[A-Za-z0-9+/_-]{6,}(?:=|%3[dD]){1,2}(?:&|$)")
+_PUBLIC = re.compile(
+    r"\b(?:cve-\d{4}-\d{4,7}|rfc[ _/-]?\d{3,5}|pep[ _/-]?\d{3,4}|(?:iso|jis)[ _/-]?[a-z]?\d{3,5})\b"
+    r"|\b\d{4}\.\d{5}\b"
+)
+"""Names of things that everybody knows: an address may hold one that a private text mentions."""
+
+_SECRET = re.compile(
+    r"(?:pass\w*|pin|code\w*|secret\w*|token|key|credential\w*|login|word|account|number)\b[^.\n]{0,25}?"
+    r"(?:\bis\b|\bare\b|[:=])\s*([^\n.;]{2,40})"
+    r"|(?:パスワード|暗証番号|合言葉|秘密|コード|番号|鍵)[^。\n]{0,8}?(?:は|:|=)\s*([^\n。、]{2,12})"
+)
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 
 
-def looks_encoded(parts: AddressParts) -> bool:
-    """Return whether an address is so long, or so odd, that it may hold a text that cannot be read."""
+def looks_encoded(parts: AddressParts, *, opaque: bool = False) -> bool:
+    """Return whether an address is so long, or so odd, that it may hold a text that cannot be read.
+
+    ``opaque``: it may hold the hash of a commit or an id, if that is no text in a usual encoding.
+    """
     query = " ".join(parts.values)
     if len(parts.path) > _LONGEST_PATH or len(query) > _LONGEST_QUERY or len(parts.values) > _MOST_VALUES:
         return True
     if _NEEDLESS.search(parts.raw) or _PADDED.search(parts.raw) or "xn--" in parts.raw.lower():
         return True
-    if any(len(label) > 20 for label in parts.labels) or len(parts.labels) > 2:
+    if "[" in parts.port or any(len(label) > 20 for label in parts.labels) or len(parts.labels) > 2:
         return True
     text = f"{' '.join(parts.labels)} {parts.path} {query}"
     tokens = _ALNUM.findall(text)
-    numbers = re.findall(r"\d+(?:\.\d+)?", _DATE.sub(" ", text))
-    if len(numbers) > 3 or sum(map(len, numbers)) > 12 or sum(len(each) == 1 for each in tokens) > 3:
+    numbers = re.findall(
+        r"(?<![\w.])\d+\.\d+(?![\w.])|(?<![A-Za-z0-9])\d+(?![A-Za-z0-9])", _DATE.sub(" ", text)
+    )
+    if len(numbers) > 3 or sum(map(len, numbers)) > 16 or sum(len(each) == 1 for each in tokens) > 3:
         return True
-    spelled = sum(each.lower() in _SPELLING for each in tokens) > 2 or _NUMERALS.search(text) is not None
-    return spelled or any(map(_is_encoded, tokens))
+    if sum(each.lower() in _SPELLING for each in tokens) > 2 or _NUMERALS.search(text):
+        return True
+    return any(_is_encoded(token) and (not opaque or _holds_text(token)) for token in tokens)
+
+
+def shape_of(address: str) -> str:
+    """Return an address without the codes in it: two films of one site have the same shape."""
+    return _ALNUM.sub(lambda token: "" if _is_encoded(token[0]) else token[0], address)
 
 
 def shreds_of(parts: AddressParts) -> tuple[str, ...]:
@@ -283,38 +312,68 @@ def _plain(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
 
 
+def _holds_text(token: str) -> bool:
+    """Return whether a code is a text in hexadecimal digits, base64 or base32."""
+    return any(found.isprintable() for found in _decoded(token))
+
+
+def _decoded(token: str) -> Iterator[str]:
+    """Yield what a token may mean as hexadecimal digits, base64 or base32, also backwards."""
+    for each in (token, token[::-1]):
+        for decode, length in ((bytes.fromhex, 1), (base64.urlsafe_b64decode, 4), (base64.b32decode, 8)):
+            padded = each.upper() if length == 8 else each
+            with contextlib.suppress(ValueError):
+                yield decode(padded + "=" * (-len(padded) % length)).decode()
+
+
+@functools.lru_cache(maxsize=8)
+def private_words(private: str, said: str) -> PrivateWords:
+    """Return the words of private results (JSON). Few are kept: they are larger than the texts.
+
+    The names of members and scores are left out, because nobody wrote them.
+    """
+    return PrivateWords(unescaped(_KEYS.sub(" ", private)), said)
+
+
 class PrivateWords:
     """The words of what a trail has read that is private, and those that its user had said before.
 
     ``whole``: False if a part of the private texts is gone. Then any word may be private.
     """
 
-    def __init__(self, private: str, said: str, *, whole: bool) -> None:
+    def __init__(self, private: str, said: str) -> None:
         text = _plain(private)
         ordered = _WORD.findall(text)
-        self._whole = whole
+        self.whole = True
         self._words = frozenset(ordered)
-        self._pairs = frozenset(itertools.pairwise(ordered))
-        self._threes = frozenset(zip(ordered, ordered[1:], ordered[2:], strict=False))
+        self._spaced = f" {' '.join(ordered)} "
         self._compact = "".join(ordered)
         self._numbers = frozenset(
             re.sub(r"\D", "", each) for each in re.findall(r"\d[\d\-., :/]*\d", text)
         ) | frozenset(re.findall(r"\d+", text))
+        self._public = frozenset(_PUBLIC.findall(text))
+        self._secrets = frozenset(
+            word for cue in _SECRET.findall(text) for word in _WORD.findall(" ".join(cue))[:4]
+            if len(word) > 2 and word not in _ORDINARY_WORDS
+        )  # fmt: skip
         self._said = _plain(said)
         self._said_words = frozenset(_WORD.findall(self._said))
 
-    def are_in(self, parts: AddressParts, *, named: bool) -> bool:
-        """Return whether an address holds something private.
-
-        ``named``: an untrusted text has named its site, so one private word is enough.
-        """
-        path, values = _plain(parts.path), [_plain(value) for value in (*parts.values, *parts.labels)]
+    def are_in(self, parts: AddressParts) -> bool:
+        """Return whether an address holds something private. A single word of its path may be a subject."""
+        path = _plain(parts.path)
+        for name in self._public:
+            path = path.replace(name, " ")
+        values = [_plain(value) for value in (*parts.values, *parts.labels)]
         if any(self._numbers_in(each) for each in (path, *values, "".join((path, *values)), parts.port)):
             return True
-        chosen = [*values, path] if named else values
-        if any(self._private(token) for each in chosen for token in _WORD.findall(each)):
+        if any(self._private(token) for each in values for token in _WORD.findall(each)):
             return True
-        if any(self._unspaced_in(each, 3) for each in chosen) or self._unspaced_in(path, 5):
+        if any(self._unspaced_in(each, 2) for each in values) or self._unspaced_in(path, 5):
+            return True
+        if any(each in path if not each.isascii() else each in _WORD.findall(path) for each in self._secrets):
+            return True
+        if any(self._is_encoded_in(part) for part in (parts.path, *parts.values, *parts.labels)):
             return True
         tokens = _WORD.findall(path)
         if any(self._private(token) for token in tokens if not token.isalpha() and not token.isdigit()):
@@ -325,14 +384,31 @@ class PrivateWords:
             if any(map(self._glued, pieces)) or (len(pieces) > 1 and self._private(joined)):
                 return True
         together = any(
-            pair in self._pairs and self._private(pair[0]) and self._private(pair[1])
+            all(map(self._private, pair)) and f" {' '.join(pair)} " in self._spaced
             for pair in itertools.pairwise(tokens)
         )
         repeated = any(
-            three in self._threes and any(map(self._private, three))
+            any(map(self._private, three)) and f" {' '.join(three)} " in self._spaced
             for three in zip(tokens, tokens[1:], tokens[2:], strict=False)
         )
         return together or repeated or sum(map(self._private, set(tokens))) > 3
+
+    def _is_encoded_in(self, part: str) -> bool:
+        """Return whether a part holds a private word in a usual encoding, also in pieces."""
+        pieces = _ALNUM.findall(part)
+        return any(
+            self._private(word)
+            for token in dict.fromkeys((*pieces, "".join(pieces), "".join(pieces[1:])))
+            if 5 < len(token) < 200
+            for text in _decoded(token)
+            for word in _WORD.findall(_plain(text))
+            if self.whole or word in self._words
+        )
+
+    def has_word_in(self, path: str) -> bool:
+        """Return whether a path has a word of a private text."""
+        path = _plain(path)
+        return any(map(self._private, _WORD.findall(path))) or self._unspaced_in(path, 3)
 
     def are_spelled(self, shreds: Sequence[Sequence[str]]) -> bool:
         """Return whether short pieces of several addresses are together a private word or number."""
@@ -340,8 +416,11 @@ class PrivateWords:
             return False
         joined = "".join(map("".join, shreds)) + " " + "".join(pieces[-1] for pieces in shreds)
         digits = re.sub(r"\D", "", joined.partition(" ")[0])
-        return any(len(number) > 3 and number in digits for number in self._numbers) or any(
-            len(word) > 4 and word in joined and self._private(word) for word in self._words
+        single = {piece for pieces in shreds for piece in pieces}
+        across = [each for each in (*self._numbers, *self._words) if len(each) > 3 and each not in single]
+        return any(
+            (each in digits if each.isdigit() else len(each) > 4 and each in joined) and self._private(each)
+            for each in across
         )
 
     def _private(self, word: str) -> bool:
@@ -349,7 +428,7 @@ class PrivateWords:
         least = 3 if any(each.isdigit() for each in word) else 4
         if len(word) < least or word in _ORDINARY_WORDS or word in self._said_words or _YEAR.fullmatch(word):
             return False
-        return not self._whole or word in self._words
+        return not self.whole or word in self._words
 
     def _glued(self, word: str) -> bool:
         """Return whether a word is words of a private text without their spaces, backwards or rotated."""
@@ -366,7 +445,7 @@ class PrivateWords:
         for number in {*re.findall(r"\d+", without_dates), together}:
             if len(number) < 3 or number in self._said or _YEAR.fullmatch(number):
                 continue
-            if not self._whole or {number, number[::-1]} & self._numbers:
+            if not self.whole or {number, number[::-1]} & self._numbers:
                 return True
         return False
 
@@ -375,6 +454,6 @@ class PrivateWords:
         for run in _UNSPACED.findall(text):
             for start in range(len(run) - least + 1):
                 part = run[start : start + least]
-                if part not in self._said and (not self._whole or part in self._compact):
+                if part not in self._said and (not self.whole or part in self._compact):
                     return True
         return False

@@ -76,7 +76,7 @@ def _only_addresses(given: dict[str, object]) -> tuple[str, ...]:
                 addresses.append(address)
                 continue
             if not _OPTION.fullmatch(value):
-                return ()
+                return ()  # also a path of this machine: servers upload some
         elif isinstance(value, bool) or value is None:
             continue
         elif not isinstance(value, int | float) or abs(value) >= 10**6:

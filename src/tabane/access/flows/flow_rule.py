@@ -72,7 +72,7 @@ class FlowRule:
         if finding.action == "ask":
             for trail in trails[:1]:
                 trail.asked.update(finding.pairs)
-        reason = flow_reason(finding, target.name, caller.access.holder)
+        reason = flow_reason(finding, target.name, caller.access.holder, fetches=fetch is not None)
         return CallVerdict(finding.action, RULE, reason, finding.pairs[0])
 
     def found(self, caller: Caller, addresses: Iterable[str]) -> None:
@@ -92,7 +92,11 @@ class FlowRule:
             addresses.take(address, price, trusted=not read & UNTRUSTED)
 
     def answered(
-        self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | msgspec.Raw = b""
+        self,
+        caller: Caller,
+        target: CallTarget,
+        arguments: bytes = b"",
+        result: bytes | msgspec.Raw | None = b"",
     ) -> None:
         labels = self._labels(target)
         if caller.face is not Face.WEB:
@@ -112,10 +116,12 @@ class FlowRule:
         target: CallTarget,
         labels: CallLabels,
         arguments: bytes,
-        result: bytes | msgspec.Raw,
+        result: bytes | msgspec.Raw | None,
     ) -> None:
         """Note the addresses that a call was given and gave back, and what it gave back that is private."""
         given = arguments[:LONGEST_ARGUMENTS] if len(arguments) > len(b"{}") else b""
+        if result is None and labels.bits & PRIVATE:
+            self.trails.use(trail_key(caller)).addresses.whole = False
         if not given and not result:
             return
         key = trail_key(caller)
@@ -226,6 +232,8 @@ class FlowRule:
     def _carries_nothing(self, trails: tuple[Trail, ...], fetch: Fetch) -> bool:
         """Return whether the addresses of a call carry nothing out of what was read."""
         addresses = trails[0].addresses
+        if any(trail.labels & PRIVATE for trail in trails[1:]):
+            addresses.whole = False
         if self.policy == "strict":
             return all(map(addresses.knows, fetch.addresses))
         return all(

@@ -15,16 +15,16 @@ from urllib.parse import unquote, urljoin
 from tabane.access.flows.addresses import (
     LONGEST_ADDRESS,
     AddressParts,
-    PrivateWords,
     addresses_in,
     host_of,
     hosts_in,
     is_known_site,
     looks_encoded,
     plain_address,
+    private_words,
+    shape_of,
     shreds_of,
     site_of,
-    unescaped,
 )
 
 MOST_OWN = 512
@@ -32,7 +32,7 @@ MOST_LINKED = 2_000
 MOST_HOSTS = 512
 MOST_RELATIVE = 300
 MOST_FAMILIES = 128
-LONGEST_PRIVATE = 1 << 18
+LONGEST_PRIVATE = 1 << 17
 """Characters of private texts that a trail keeps, in memory alone. Of longer ones, the end."""
 
 LONGEST_SAID = 1 << 14
@@ -50,16 +50,22 @@ MOST_LETTERS = 3
 MOST_NUMBERS = 8
 """The same for a number of up to three digits."""
 
-Price = Literal["", "elsewhere", "within", "letter", "number"]
+MOST_WORDS = 4
+"""Made-up addresses with a word of a private text, on sites that something untrusted has named."""
+
+MOST_OPAQUE = 3
+"""Made-up addresses with a code that is no text, such as the hash of a commit, on other sites than those."""
+
+Price = Literal["", "elsewhere", "within", "letter", "number", "word", "opaque"]
 """What of its bounds a trail uses up by reading an address."""
 
 _BOUNDS = {
     "elsewhere": MOST_ELSEWHERE, "within": MOST_WITHIN, "letter": MOST_LETTERS, "number": MOST_NUMBERS,
+    "word": MOST_WORDS, "opaque": MOST_OPAQUE,
 }  # fmt: skip
 _RELATIVE = re.compile(r"\]\(((?![a-z+]+:|//|#)[^\s()\\\"]{1,500})[)#]")
 _Value = TypeVar("_Value")
 _SHORT = re.compile(r"(?<![^\W_])(?:\d{2,3}|[^\W_])(?![^\W_])")
-_KEYS = re.compile(r"""\\?"[A-Za-z_]{1,24}\\?"\s*:|\b[01]\.\d{3,}""")
 
 
 class TrailAddresses:
@@ -69,7 +75,7 @@ class TrailAddresses:
     """
 
     __slots__ = (
-        "_families", "_hosts", "_judge", "_last", "_linked", "_named", "_own", "_private", "_read", "_said",
+        "_families", "_hosts", "_last", "_linked", "_named", "_own", "_private", "_read", "_said",
         "_shreds", "_used", "whole",
     )  # fmt: skip
 
@@ -83,7 +89,6 @@ class TrailAddresses:
         self._used = dict.fromkeys(_BOUNDS, 0)
         self._shreds: list[tuple[str, ...]] = []
         self._private = self._said = ""
-        self._judge: PrivateWords | None = None
         self._last = 0
         self.whole = True
 
@@ -103,7 +108,6 @@ class TrailAddresses:
         if not asks or len(text) > LONGEST_QUESTION:
             return
         self._said = (self._said + " " + text)[-LONGEST_SAID:]
-        self._judge = None
 
     def write(self, text: str) -> None:
         """Note what was written after something untrusted was read: it may come back in a result."""
@@ -134,7 +138,6 @@ class TrailAddresses:
         if len(self._private) + len(text) > LONGEST_PRIVATE:
             self.whole = False
         self._private = (self._private + "\n" + text)[-LONGEST_PRIVATE:]
-        self._judge = None
 
     @property
     def kept(self) -> int:
@@ -143,7 +146,7 @@ class TrailAddresses:
 
     def drop(self) -> None:
         """Forget the private texts, to make room. Then any word may be private."""
-        self._private, self._judge, self.whole = "", None, False
+        self._private, self.whole = "", False
 
     def _wrote(self, address: str) -> bool:
         if not self._hosts:
@@ -166,35 +169,41 @@ class TrailAddresses:
         if key in self._own:
             return self._left("within") if fresh and key in self._read and not known else ""
         seen = key in self._read or key in self._linked
-        if not seen and self._may_carry(address, known=known):
-            return None
-        if known:
-            return ""
+        made_up: Price | None = "" if seen else self._price_made_up(address, known=known)
+        if made_up is None or known:
+            return made_up
         step = self._step(address)
         if step in ("letter", "number"):
             return self._left(step)
         if seen:
             return self._left("within" if key in self._read or self._linked[key] else "elsewhere")
-        return "" if step == "next" else self._left("elsewhere")
+        return "" if step == "next" else made_up
 
     def knows(self, address: str) -> bool:
         """Return whether an address was read before, or carries nothing away."""
         return hash(address) in self._own or hash(address) in self._read
 
-    def _may_carry(self, address: str, *, known: bool) -> bool:
-        """Return whether an address that was made up may carry something away."""
+    def _price_made_up(self, address: str, *, known: bool) -> Price | None:
+        """Return what an address uses up that nobody has shown; None if it may carry something away."""
         parts = AddressParts.of(address)
         if any(self._is_unseen(inner) for inner in parts.inner):
-            return True
+            return None
         if known:
-            return False
-        if self._judge is None:
-            self._judge = PrivateWords(_words_of_json(self._private), self._said, whole=self.whole)
-        named = hash(site_of(host_of(address))) in self._named
-        if self._judge.are_in(parts, named=named) or looks_encoded(parts):
-            return True
+            return ""
+        words = private_words(self._private, self._said)
         shreds = shreds_of(parts)
-        return bool(shreds) and self._judge.are_spelled([*self._shreds, shreds])
+        words.whole = self.whole
+        if words.are_in(parts) or (shreds and words.are_spelled([*self._shreds, shreds])):
+            return None
+        named = hash(site_of(host_of(address))) in self._named
+        if looks_encoded(parts):
+            alike = hash(shape_of(address)) in self._named
+            return (
+                self._left("opaque")
+                if (alike or not named) and not looks_encoded(parts, opaque=True)
+                else None
+            )
+        return self._left("word" if named and words.has_word_in(parts.path) else "elsewhere")
 
     def _is_unseen(self, inner: str) -> bool:
         key = hash(inner)
@@ -226,13 +235,15 @@ class TrailAddresses:
         key = hash(address)
         if trusted:
             self.know(address)
-        elif price == "elsewhere" and key not in self._linked:
-            self._shreds += filter(None, (shreds_of(AddressParts.of(address)),))  # at most MOST_ELSEWHERE
+        elif price in ("elsewhere", "word") and key not in self._linked:
+            self._shreds += filter(None, (shreds_of(AddressParts.of(address)),))  # as few as their bounds
         if price:
             self._used[price] += 1
         _put(self._read, key, None, MOST_OWN)
         self._last = key
         _put(self._named, hash(site_of(host_of(address))), None, MOST_HOSTS)
+        if (shape := shape_of(address)) != address:
+            _put(self._named, hash(shape), None, MOST_HOSTS)
         for family, value in _families_of(address):
             _put(self._families, family, value, MOST_FAMILIES)
 
@@ -243,11 +254,6 @@ def _families_of(address: str) -> Iterator[tuple[int, int]]:
     for found in itertools.islice(_SHORT.finditer(address, address.find("://") + 3), 6):
         family = hash((address[: found.start()], address[found.end() :]))
         yield family, int(found[0]) if found[0].isdecimal() else -ord(found[0])
-
-
-def _words_of_json(text: str) -> str:
-    """Return a JSON text without the names of its members and without scores, which nobody wrote."""
-    return unescaped(_KEYS.sub(" ", text))
 
 
 def _put(kept: dict[int, _Value], key: int, value: _Value, most: int) -> None:

@@ -127,5 +127,7 @@ class PassphraseRule:
             )
         )
 
-    def answered(self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw) -> None:
+    def answered(
+        self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw | None
+    ) -> None:
         return None

@@ -210,7 +210,9 @@ class _RuleOnDemand:
         rule = self._rule or self._made()
         return rule.verdict(caller, target, arguments) if rule is not None else None
 
-    def answered(self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw) -> None:
+    def answered(
+        self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw | None
+    ) -> None:
         rule = self._rule or self._made()
         if rule is not None:
             rule.answered(caller, target, arguments, result)

@@ -12,6 +12,7 @@ import msgspec
 from tabane.access.flows.flow_reasons import flow_reason
 from tabane.access.flows.flow_rule import FlowRule
 from tabane.access.flows.labels import CallLabels, label_names
+from tabane.access.flows.own_labels import FETCHING
 from tabane.access.flows.trails import SPILLED, Trail, TrailKey
 from tabane.errors import BadArguments, StoreError
 from tabane.hub.flows.labels import TargetLabels
@@ -78,7 +79,9 @@ class FlowOperations:
         row = None if trail is None else _trail_row(trail)
         if finding is None:
             return {**found, "outcome": "allow", "trail": row}
-        reason = flow_reason(finding, target.name, key.holder).render(caller.lang)
+        reason = flow_reason(
+            finding, target.name, key.holder, fetches=target.name in FETCHING and bool(arguments)
+        ).render(caller.lang)
         why = {"rule": finding.rule, "pairs": list(finding.pairs), "reason": reason}
         return {**found, "outcome": finding.action, "trail": row, **why}
 
@@ -101,7 +104,7 @@ class FlowOperations:
     async def trails(self, caller: Caller, params: FlowTrails) -> dict[str, Any]:
         rule = self._flows.rule
         found = [] if rule is None else _fitting(rule, params)
-        rows = [_trail_row(trail) for trail in found if trail.labels]
+        rows = [_trail_row(trail) for trail in found]
         pairs = {holder: sorted(pairs) for holder, pairs in sorted(self._flows.pairs.all().items())}
         return {"policy": "off" if rule is None else rule.policy, "results": rows, "allowed": pairs}
 
@@ -206,8 +209,9 @@ def _fits(key: TrailKey, wanted: FlowTrails) -> bool:
 
 
 def _fitting(rule: FlowRule, wanted: FlowTrails) -> list[Trail]:
-    """Return the trails that are meant, the latest first."""
-    return sorted((each for each in rule.trails if _fits(each.key, wanted)), key=lambda each: -each.used)
+    """Return the trails with labels that are meant, the latest first."""
+    found = (each for each in rule.trails if each.labels and _fits(each.key, wanted))
+    return sorted(found, key=lambda each: -each.used)
 
 
 def _latest(rule: FlowRule, wanted: FlowTrails) -> Trail | None:
