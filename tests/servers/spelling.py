@@ -12,6 +12,7 @@ OPEN: Json = {"type": "object"}
 TOOLS = [
     {"name": "echo", "description": "Echo.", "inputSchema": OPEN},
     {"name": "odd", "description": "A value that JSON does not have.", "inputSchema": OPEN},
+    {"name": "garbage", "description": "Bytes that are no text.", "inputSchema": OPEN},
     {"name": "slow", "description": "Tells its progress.", "inputSchema": OPEN},
     {
         "name": "scaled",
@@ -73,6 +74,11 @@ for line in sys.stdin.buffer:
         for done in (1, NAN, 3):
             progress = {"progressToken": token, "progress": done}
             write({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
+    if given.get("name") == "garbage":
+        head = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"' % request["id"]
+        sys.stdout.buffer.write(head + b"\xff" * 900_000 + b'"}]}}\n')
+        sys.stdout.buffer.flush()
+        continue
     found = result_of(request["method"], given)
     said = {"error": {"code": -32601, "message": "Method not found"}} if found is None else {"result": found}
     write({"jsonrpc": "2.0", "id": request["id"], **said})

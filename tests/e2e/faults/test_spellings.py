@@ -91,6 +91,15 @@ async def test_a_request_that_is_not_json_is_refused_by_its_id(tmp_path: Path) -
         assert (await awaited)["error"]["code"] == -32700
 
 
+async def test_bytes_that_grow_beyond_the_limit_when_they_are_replaced_fail_their_call_alone(
+    tmp_path: Path,
+) -> None:
+    async with running_hub(tmp_path, {"up": spelling()}, max_line=1 << 20, outbox=1 << 20) as here:
+        line = await here.connect()
+        assert "MiB can be sent" in await failure_of(line, "tools/call", {"name": "up__garbage"})
+        assert text(await line.call("up__echo", n=1)) == '{"n": 1}'
+
+
 async def test_rpc_and_http_answer_with_json_too(tmp_path: Path) -> None:
     async with http_hub(tmp_path, {"up": spelling()}) as served:
         client = await served.peer()
