@@ -126,7 +126,6 @@ async def test_a_wrong_path_is_named_by_the_answer_to_the_request(
         raw(wrong, path="/wrong") as server,
         running_hub(tmp_path, {"web": {"url": server.url}}) as here,
     ):
-        await (await here.connect(mode="full")).result("tools/list")
-        found = await why_not(here, "web")
+        found = await why_not(here, await here.connect())
         assert f"(HTTP status {post})" in found
         assert "path of the URL" in found
