@@ -35,6 +35,11 @@ def child(*arguments: str, **keys: Any) -> Json:
     return {"command": sys.executable, "args": [CHILD, *arguments], **keys}
 
 
+def _refuse(constant: str) -> Any:
+    """Refuse NaN and Infinity, as clients in JavaScript do: the whole connection ends."""
+    raise AssertionError(f"the hub sent {constant}, which is not JSON")
+
+
 class SocketClient:
     """An MCP client on one end of a socket: requests and answers as they go over the wire."""
 
@@ -146,7 +151,7 @@ class SocketClient:
 
     async def _read(self) -> None:
         while line := await self._reader.readline():
-            message = json.loads(line)
+            message = json.loads(line, parse_constant=_refuse)
             if "tabane" in message:  # it is for a bridge
                 continue
             waiting = self._waiting.pop(message.get("id"), None) if "method" not in message else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from tabane.gateway.tools.catalog import pinned
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.visibility import visible_names, visible_tools
 from tabane.messages import Lang, Message, say
-from tabane.operations import Caller
+from tabane.operations import Caller, Face
 from tabane.search.source import HitCard, Reference, SearchAnswer, SearchHit, SearchRequest
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ Found = SearchHit[Tool]
 
 _STARTING = say("Semantic search is starting; these results match keywords only.")
 _INCOMPLETE = say("Semantic search is still indexing the tools; some results match keywords only.")
+
+MOST_SESSIONS = 1_000
+"""Sessions for which it is remembered which failures they were told."""
 
 MOST_TOOLS = 50
 """Tools that one search finds."""
@@ -56,6 +60,7 @@ class ToolSource:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._told: dict[str, set[str]] = {}
 
     async def search(self, caller: Caller, request: SearchRequest) -> ToolAnswer:
         from tabane.gateway.tools.queries import ToolQuery
@@ -65,8 +70,13 @@ class ToolSource:
         )
         return await self.find(caller, query, waits=request.keywords != "typing")
 
-    async def find(self, caller: Caller, request: ToolQuery, *, waits: bool = True) -> ToolAnswer:
-        """Return the best tools. ``waits``, at most two seconds, for servers that never listed theirs."""
+    async def find(
+        self, caller: Caller, request: ToolQuery, *, waits: bool = True, about: str = ""
+    ) -> ToolAnswer:
+        """Return the best tools. ``waits``, at most two seconds, for servers that never listed theirs.
+
+        ``about`` is the whole of what is searched, if the query is a part of it.
+        """
         unlisted = await self._gateway.wait_listed(caller) if waits else UnlistedServers()
         catalogue, asked = self._gateway.catalogue, request.server
         if not caller.access.everything:
@@ -78,6 +88,8 @@ class ToolSource:
             if (tool := catalogue.get(hit.alias))
         ]
         failed = {name: why for name, why in unlisted.failed.items() if asked in (None, name)}
+        if caller.face is Face.MCP and asked is None:
+            failed = self._news(caller, failed, about or request.query, any_found=bool(hits))
         waiting = [name for name in unlisted.starting if asked in (None, name)]
         warning = next(iter(failed.values()), None)
         found = {hit.alias: hit for hit in ranked.hits}
@@ -94,10 +106,55 @@ class ToolSource:
             ranked.compared,
         )
 
+    def _news(
+        self, caller: Caller, failed: Mapping[str, Message], query: str, *, any_found: bool
+    ) -> dict[str, Message]:
+        """Return the failures that a model is told: once a session, and of servers that the query may mean.
+
+        If nothing was found, each of them may be the reason.
+        """
+        told = self._told.setdefault(caller.session, set())
+        if len(self._told) > MOST_SESSIONS:
+            del self._told[next(iter(self._told))]
+        words = _stems(query)
+        news = {
+            name: why
+            for name, why in failed.items()
+            if name not in told and (not any_found or not words.isdisjoint(self._stems_of(name)))
+        }
+        told.update(news)
+        return news
+
+    def _stems_of(self, name: str) -> set[str]:
+        """Return the stems of what is known of a server that has listed nothing, also from earlier starts."""
+        server, entries = self._gateway.servers.get(name), self._gateway.catalogue.aliases.entries
+        known = [alias for alias, entry in entries.items() if entry[0] == name]
+        about = (
+            () if server is None else (server.description, server.category, *server.tags, *server.keywords)
+        )
+        return _stems(" ".join((name, *about, *(server.examples if server else ()), *known)))
+
     def card(self, item: Tool) -> HitCard:
         from tabane.gateway.tools.disclosure import signature
 
         return HitCard(item.alias, signature(item), "", Reference("describe_tools", {"names": [item.alias]}))
+
+
+_word = re.compile(r"[^\W_]+")
+
+
+def _stems(text: str) -> set[str]:
+    """Return the beginnings of words, and pairs of characters of words in scripts without spaces."""
+    found: set[str] = set()
+    for word in _word.findall(text.casefold()):
+        if word.isascii():
+            found |= {word[:5]} if len(word) > 2 else set()
+        else:
+            found |= {word[at : at + 2] for at in range(len(word) - 1)}
+    return found - _EMPTY
+
+
+_EMPTY = frozenset(("the", "and", "for", "from", "with", "this", "that", "all", "get", "list", "my", "tool"))
 
 
 class ToolSearchResult(Struct, frozen=True):
@@ -151,7 +208,7 @@ class ToolSearch:
         steps = params.steps()
         most = most_hits(params.limit, len(steps), MOST_TOOLS)
         queries = [_query(params, step, most) for step in steps]
-        first = await self._source.find(caller, queries[0])
+        first = await self._source.find(caller, queries[0], about=" ".join(steps))
         others = (self._source.find(caller, query, waits=False) for query in queries[1:])
         answers = [first, *await asyncio.gather(*others)]
         chosen = fused_steps([[hit.item.alias for hit in answer.hits] for answer in answers], most)

@@ -207,7 +207,7 @@ _id_in_head = re.compile(rb'\s*\{[^{}\[\]]{0,512}?"id"\s*:\s*(-?\d{1,18}\b|"[^"\
 
 
 _Decoded = TypeVar("_Decoded")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _has_constant = re.compile(rb"NaN|Infinity").search
 
@@ -218,7 +218,7 @@ def _decode_refused(decoder: msgspec.json.Decoder[_Decoded], text: bytes, refusa
     """Decode what is JSON apart from a byte order mark and lone surrogates. Raises :class:`InvalidJson`."""
     if isinstance(refusal, RecursionError):
         raise InvalidJson("it is nested too deeply") from None
-    plain = text.removeprefix(_BYTE_ORDER_MARK)
+    plain = text.removeprefix(BYTE_ORDER_MARK)
     if _lone_surrogate_begins(plain):
         plain = _without_lone_surrogates(plain)
     try:
@@ -235,7 +235,7 @@ def without_constants(text: bytes) -> bytes:
     Raises :class:`InvalidJson` if it is not JSON apart from that.
     """
     try:
-        value = json.loads(text.removeprefix(_BYTE_ORDER_MARK), parse_constant=lambda _: _CONSTANT)
+        value = json.loads(text.removeprefix(BYTE_ORDER_MARK), parse_constant=lambda _: _CONSTANT)
         return encode(_pruned(value))
     except (ValueError, RecursionError) as error:
         raise InvalidJson(str(error)) from None

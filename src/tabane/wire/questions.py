@@ -65,7 +65,7 @@ URLS_SINCE = LEGACY[0]
 """First version with elicitation by URL, and with sampling that has tools."""
 
 _LONGEST_MESSAGE = 1000
-_FORMS_SINCE = LEGACY[1]
+FORMS_SINCE = LEGACY[1]
 _NO_ELICITATION = LEGACY[2:]
 
 
@@ -191,7 +191,7 @@ def legacy_params(question: Question, version: str, new_id: Callable[[], str]) -
         if text(members.get("elicitationId")) is None:
             members["elicitationId"] = Raw(quote(new_id()))
             return join(members)
-    if question.kind == "form" and version == _FORMS_SINCE:
+    if question.kind == "form" and version == FORMS_SINCE:
         return _first_form(question.params)
     return question.params
 
@@ -222,15 +222,53 @@ def _first_property(part: Raw) -> Raw | None:
     members = fields(part)
     if text(members.get("type")) == "array":
         return None
-    if "oneOf" not in members:
+    titles = _titles(members)
+    if not titles:
         return part
-    try:
-        choices = [option for option in decode(members.pop("oneOf")) if isinstance(option, dict)]
-        members["enum"] = Raw(encode([option["const"] for option in choices]))
-    except (InvalidJson, KeyError, TypeError):
-        return part
-    members["enumNames"] = Raw(encode([str(option.get("title", option["const"])) for option in choices]))
+    for name in ("oneOf", "anyOf"):
+        members.pop(name, None)
+    members["type"] = Raw(b'"string"')
+    members["enum"] = Raw(encode([value for value, _ in titles]))
+    members["enumNames"] = Raw(encode([title for _, title in titles]))
     return Raw(join(members))
+
+
+def _titles(members: Members) -> list[tuple[str, str]]:
+    """Return values and titles of a choice of texts as 2025-11-25 writes it; none if it is something else."""
+    try:
+        options = decode(members.get("oneOf") or members.get("anyOf") or Raw(b"[]"))
+        found = [(option["const"], option.get("title", option["const"])) for option in options]
+    except (InvalidJson, KeyError, TypeError, AttributeError):
+        return []
+    return (
+        [(value, str(title)) for value, title in found] if all(isinstance(v, str) for v, _ in found) else []
+    )
+
+
+def first_form_answer(question: Question, answer: Raw) -> Raw:
+    """Return a client's answer to a form in 2025-06-18, with values where it gives the titles of choices.
+
+    That revision calls titles names, and some clients send the name that the person chose.
+    """
+    try:
+        result, schema = fields(answer), fields(fields(question.params)["requestedSchema"])
+        content, properties = fields(result["content"]), fields(schema["properties"])
+        values = {
+            name: {title: value for value, title in reversed(_titles(fields(part)))}
+            for name, part in properties.items()
+            if name in content
+        }
+    except (InvalidJson, KeyError):
+        return answer
+    chosen = {name: text(content[name]) or "" for name in values}
+    meant = {
+        name: Raw(quote(values[name][title]))
+        for name, title in chosen.items()
+        if title in values[name] and title not in values[name].values()
+    }
+    if not meant:
+        return answer
+    return Raw(join({**result, "content": Raw(join({**content, **meant}))}))
 
 
 # -- what a client can be asked ------------------------------------------------------------------
@@ -242,7 +280,7 @@ def features_of(capabilities: Members, version: str | None = None) -> Features:
     elicitation = _object(capabilities.get("elicitation"))
     if elicitation is not None and version not in _NO_ELICITATION:
         found |= {mode for mode in ("form", "url") if mode in elicitation} or {"form"}
-        if version == _FORMS_SINCE:
+        if version == FORMS_SINCE:
             found.discard("url")
             found.add("form")
     sampling = _object(capabilities.get("sampling"))

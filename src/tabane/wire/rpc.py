@@ -66,11 +66,13 @@ def read(line: bytes) -> RpcMessage:
     """Parse a message of a client. Never raises: any fault becomes the answer to it."""
     try:
         line.decode()
+        line = line.removeprefix(json.BYTE_ORDER_MARK)
         if line.lstrip(_SPACE)[:1] != b"[":
             return RpcMessage([_part(line)], False)
         parts = json.elements(line)
     except (InvalidJson, UnicodeDecodeError) as error:
-        return RpcMessage([_invalid(None, PARSE_ERROR, f"not JSON: {error}")], False)
+        found = json.id_in(line[: json.HEAD]) if str(error) == json.CONSTANT else None
+        return RpcMessage([_invalid(found, PARSE_ERROR, f"not JSON: {error}")], False)
     if not parts:
         return RpcMessage([_invalid(None, INVALID_REQUEST, "an empty batch")], False)
     if len(parts) > MOST_IN_BATCH:

@@ -65,21 +65,22 @@ def test_a_slash_that_lacked_is_remembered_a_detour_is_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "expired"),
+    ("status", "text", "expired"),
     [
-        (404, None, True),
+        (404, b"", True),
         (404, b'{"code": -32001, "message": "Session not found"}', True),
         (404, b'{"code": -32601, "message": "no such method"}', False),
         (400, b'{"code": -32000, "message": "Bad Request: No valid session ID provided"}', True),
         (400, b'{"code": -32600, "message": "Bad Request"}', False),
-        (400, None, False),
-        (500, None, False),
+        (400, b"no such tool", False),
+        (400, b"unknown session", True),
+        (400, b'{"code": -32000, "message": "Bad Request: Server not initialized"}', True),
+        (410, b"", True),
+        (500, b"the session is gone", False),
     ],
 )
-def test_a_session_that_is_gone_is_told_from_other_refusals(
-    status: int, error: bytes | None, expired: bool
-) -> None:
-    assert is_expired(status, error) is expired
+def test_a_session_that_is_gone_is_told_from_other_refusals(status: int, text: bytes, expired: bool) -> None:
+    assert is_expired(status, text, text if text.startswith(b"{") else None) is expired
 
 
 @given(values, st.sampled_from([None, 1, 4]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -233,6 +234,58 @@ async def test_an_application_hears_that_its_client_is_gone() -> None:
         peer.writer.transport.abort()
         await until(lambda: not peer.owner.tasks, "the application has ended")
         assert heard == ["http.request", "lost", "http.disconnect"]
+
+
+async def later(scope: Any, receive: Any, send: Any) -> None:
+    """An application that answers when its client has had time to close its half."""
+    request = HttpRequest(scope, receive, send)
+    await request.body(1 << 24)
+    await loop_turns(50)
+    await request.reply(HttpReply(200, b"later"))
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere such a client cannot be told from one that left"
+)
+@pytest.mark.parametrize("app", [told, later])
+async def test_a_client_that_has_closed_its_own_half_is_answered(app: AsgiApp) -> None:
+    async with peer_of(app) as peer:
+        peer.send("POST /a HTTP/1.1\ncontent-length: 2\n\nxy")
+        peer.writer.write_eof()
+        said = await peer.rest()
+        assert said.startswith("HTTP/1.1 200 OK")
+        assert said.endswith("later" if app is later else "POST /a  2")
+        await until(lambda: not peer.owner.open_connections, "the connection is closed")
+
+
+async def test_a_request_that_breaks_off_is_not_answered() -> None:
+    async with peer_of(told) as peer:
+        peer.send("POST /a HTTP/1.1\ncontent-length: 20\n\nxy")
+        peer.writer.write_eof()
+        assert await peer.rest() == ""
+
+
+@pytest.mark.parametrize("half_first", [False, True])
+async def test_a_client_that_closes_is_gone_at_once(half_first: bool) -> None:
+    heard: list[str] = []
+
+    async def waits(scope: Any, receive: Any, send: Any) -> None:
+        while not heard or heard[-1] != "http.disconnect":
+            heard.append((await receive())["type"])
+
+    async with peer_of(waits) as peer:
+        peer.send("GET / HTTP/1.1\n\n")
+        await until(lambda: heard, "the request has arrived")
+        connection = peer.owner.connection
+        if half_first:
+            peer.writer.write_eof()
+            await loop_turns(20)
+            assert peer.owner.tasks
+        peer.writer.close()
+        await loop_turns(20)
+        connection.overdue(peer.owner.loop.time())  # as the server does each second
+        await until(lambda: not peer.owner.tasks, "the application has ended")
+        assert heard == ["http.request", "http.disconnect"]
 
 
 async def test_a_body_that_nobody_takes_is_not_read_on() -> None:

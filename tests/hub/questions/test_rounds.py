@@ -127,9 +127,12 @@ async def test_choices_are_written_as_2025_06_18_has_them(tmp_path: Path) -> Non
     several = {"type": "array", "items": {"type": "string", "enum": ["r", "g"]}}
     newer = form | {"requestedSchema": {"type": "object", "properties": {"c": several}}}
     async with connected_hub(tmp_path, modern(), "2025-06-18", capabilities=EVERYTHING) as (_, line):
-        line.answer = lambda question: {"result": {"action": "accept", "content": {"c": "r"}}}
+        # Some clients answer with the name that the person chose.
+        line.answer = lambda question: {"result": {"action": "accept", "content": {"c": "Green"}}}
         step = {"ask": [{"method": "elicitation/create", "params": form}]}
-        await line.result("tools/call", call_of(step, meta={}))
+        answered = await line.result("tools/call", call_of(step, meta={}))
+        assert '"g"' in json.dumps(answered).replace("\\", "")
+        assert "Green" not in json.dumps(answered)
         (question,) = line.questions
         assert "mode" not in question["params"]
         part = question["params"]["requestedSchema"]["properties"]["c"]

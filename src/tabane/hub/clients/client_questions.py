@@ -20,10 +20,12 @@ from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
 from tabane.wire.questions import (
+    FORMS_SINCE,
     METHODS,
     Features,
     InvalidQuestion,
     Question,
+    first_form_answer,
     legacy_params,
     missing,
     question_of,
@@ -161,6 +163,8 @@ class ClientQuestions:
 
         def over(reply: UpstreamReply) -> None:
             self._hub.open.drop(entry)
+            if reply.result is not None and question.kind == "form" and self._session.version == FORMS_SINCE:
+                reply = UpstreamReply(result=first_form_answer(question, reply.result))
             on_answer(reply)
 
         def give(reply: UpstreamReply) -> None:

@@ -23,6 +23,14 @@ def undelivered(request_id: bytes | None, size: int, waiting: int, lang: Lang) -
     return json.error_line(request_id, rpc.error_of(error, lang))
 
 
+def too_large(request_id: bytes | None, size: int, most: int, lang: Lang) -> bytes:
+    """Return the error for an answer of ``size`` bytes if one may have ``most``."""
+    error = HubError(say(
+        "The answer has {megabytes} MiB, but at most {most} MiB can be sent. Request less data.",
+        megabytes=-(-size // MIB), most=most // MIB))  # fmt: skip
+    return json.error_line(request_id, rpc.error_of(error, lang))
+
+
 class Outlet(Protocol):
     """Takes the messages of a session to its client. Each ``line`` is one message, newline included."""
 

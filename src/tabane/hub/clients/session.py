@@ -327,11 +327,13 @@ class Session:
         try:
             frame = json.decode_frame(line)
         except InvalidJson as reason:
-            if self.version == BATCHED and line.lstrip()[:1] == b"[":
+            if self.version == BATCHED and line.removeprefix(json.BYTE_ORDER_MARK).lstrip()[:1] == b"[":
                 self._receive_batch(line)
                 return
             code = eras.INVALID_REQUEST if str(reason) in _NOT_REQUESTS else eras.PARSE_ERROR
-            self.refuse(None, code, f"not a JSON-RPC message: {reason}")
+            # Programs in Python write NaN, and wait for an answer with their id.
+            request_id = json.id_in(line[: json.HEAD]) if str(reason) == json.CONSTANT else None
+            self.refuse(request_id, code, f"not a JSON-RPC message: {reason}")
             return
         if frame.method is not UNSET and frame.id is not UNSET and frame.params is not UNSET:
             try:

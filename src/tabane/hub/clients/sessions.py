@@ -13,7 +13,7 @@ from msgspec import Raw
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.servers.server import Server
-from tabane.hub.clients.outlet import ROOM, Outlet, undelivered
+from tabane.hub.clients.outlet import ROOM, Outlet, too_large, undelivered
 from tabane.hub.clients.project_access import ProjectAccess
 from tabane.hub.clients.project_offers import PresentProjects, ProjectOffers
 from tabane.hub.clients.server_access import ServerAccess
@@ -267,6 +267,7 @@ class LineOutlet:
     ) -> None:
         """Begin to read for the session. The channel owns the descriptors from here on."""
         self._session, self._most = session, max_outbox
+        self._largest = max(max_outbox, ROOM + max_line)
         self._channel = LineChannel(
             self._loop,
             batch,
@@ -277,7 +278,7 @@ class LineOutlet:
             on_oversized=session.oversized,
             on_end=self._linger if self._lingers else None,
             max_line=max_line,
-            max_outbox=max(max_outbox, ROOM + max_line) + _ERRORS,
+            max_outbox=self._largest + _ERRORS,
         )
         self._channel.start()
 
@@ -291,13 +292,16 @@ class LineOutlet:
 
     def answer(self, request_id: bytes | None, line: bytes, ok: bool) -> None:
         waiting = self._channel.unsent
-        if waiting > ROOM and waiting + len(line) > self._most:
+        if len(line) > self._largest:
+            # Bytes that are not UTF-8 take three times as many after they are replaced.
+            line = too_large(request_id, len(line), self._largest, self._session.caller.lang)
+        elif waiting > ROOM and waiting + len(line) > self._most:
             line = undelivered(request_id, len(line), waiting, self._session.caller.lang)
         self._channel.send(line)
 
     def tell(self, line: bytes, about: bytes | None) -> None:
         waiting = self._channel.unsent
-        if waiting <= ROOM or waiting + len(line) <= self._most:
+        if len(line) <= self._largest and (waiting <= ROOM or waiting + len(line) <= self._most):
             self._channel.send(line)
 
     def drain(self) -> None:

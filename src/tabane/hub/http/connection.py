@@ -135,6 +135,7 @@ class HttpConnection(asyncio.Protocol):
         self._idle = math.inf
         self._head = self._count = 0
         self._refusal: tuple[int, str] | None = None
+        self._half_closed = False
         self._over = False
         self._admission: Admission | None = None
         self._asked = False
@@ -164,8 +165,23 @@ class HttpConnection(asyncio.Protocol):
         if on_lost:
             on_lost()
 
-    def eof_received(self) -> None:
-        """Let the transport close itself."""
+    def eof_received(self) -> bool:
+        """Answer a client that has only closed its own half. Any other is gone, and its call is cancelled."""
+        exchange = self._exchange
+        if (
+            not self.answering
+            or self._reading
+            or self._over
+            or exchange is None
+            or not self._is_half_closed()
+        ):
+            return False  # the transport closes itself
+        self._half_closed = True
+        exchange.keep_alive = False
+        return True
+
+    def _is_half_closed(self) -> bool:
+        return self._scheme == "http" and has_open_socket(self._peer, self._own)
 
     def pause_writing(self) -> None:
         self.write_paused = True
@@ -395,7 +411,9 @@ class HttpConnection(asyncio.Protocol):
     def overdue(self, now: float) -> None:
         """Close a connection that was idle for too long, or whose request takes too long to arrive."""
         waits = self._server.waits
-        if self._over:
+        if self._half_closed and not self._is_half_closed():
+            self.transport.abort()  # nothing is read any more, so that the transport does not notice
+        elif self._over:
             if now - self._since > LINGER:
                 self.transport.abort()
         elif now - self._idle > waits.idle:
@@ -422,6 +440,29 @@ class HttpConnection(asyncio.Protocol):
         else:
             self._exchange.flush()
             self.transport.close()
+
+
+def has_open_socket(peer: tuple[str, int] | None, own: tuple[str, int] | None) -> bool:
+    """Return whether the other end of a connection on this machine still has a socket that a process holds.
+
+    The end of what a client sends says either that it has closed its half, or that it is gone. False where
+    that cannot be told: for other machines, and on systems other than Linux. Source: proc_pid_net(5).
+    """
+    if peer is None or own is None or not (peer[0].startswith("127.") or peer[0] == "::1"):
+        return False
+    try:
+        with open(
+            "/proc/self/net/tcp6" if ":" in peer[0] else "/proc/self/net/tcp", encoding="ascii"
+        ) as table:
+            rows = (line.split() for line in table)
+            ends = f":{peer[1]:04X}", f":{own[1]:04X}"
+            return any(
+                row[1].endswith(ends[0]) and row[2].endswith(ends[1]) and row[9] != "0"
+                for row in rows
+                if len(row) > 9
+            )
+    except (OSError, ValueError):
+        return False
 
 
 async def _nothing(message: Any = None) -> None:
