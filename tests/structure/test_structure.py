@@ -136,9 +136,8 @@ def _edits_alone(file: Path) -> Iterator[str]:
         for node in ast.walk(block)
     }
     for node in ast.walk(tree):
-        called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-        if called in EDITS and id(node) not in waiting:
-            yield f"{file.name}:{node.lineno} {called}"
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in EDITS and id(node) not in waiting:
+            yield f"{file.name}:{node.lineno} {ast.unparse(node.func)}"
 
 
 def test_no_command_reads_more_fields_of_answers_by_their_names() -> None:
