@@ -13,6 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks.report import Goal, goals, machine, publish
+from benchmarks.sections.blocks import Block
 from tests.harness.edits import EditedHub, edited_hub
 from tests.harness.home import Home
 
@@ -25,7 +26,7 @@ def main() -> None:
         measure(edited)
         seconds = (time.perf_counter() - started) / edited.calls
     old = Counter(edited.stale)
-    parts: list[Part] = [
+    parts: list[Block | str] = [
         "## Calls after an edit",
         machine("python -m benchmarks.edits"),
         goals([Goal(f"calls of {edited.calls} that met the state before the edit", len(edited.stale), 0)]),
