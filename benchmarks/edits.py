@@ -13,6 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks.report import Goal, goals, machine, publish
+from benchmarks.sections.blocks import Block
 from tests.harness.edits import EditedHub, edited_hub
 from tests.harness.home import Home
 
@@ -25,14 +26,14 @@ def main() -> None:
         measure(edited)
         seconds = (time.perf_counter() - started) / edited.calls
     old = Counter(edited.stale)
-    page = [
+    parts: list[Block | str] = [
         "## Calls after an edit",
         machine("python -m benchmarks.edits"),
         goals([Goal(f"calls of {edited.calls} that met the state before the edit", len(edited.stale), 0)]),
         f"A command with its call takes {seconds * 1000:,.0f} ms.",
         *(f"- {what}: {count}" for what, count in old.items()),
     ]
-    publish("edits", page, write="--write" in sys.argv)
+    publish("edits", parts, write="--write" in sys.argv)
 
 
 def measure(edited: EditedHub) -> None:

@@ -648,11 +648,11 @@ async def test_a_model_is_tested_by_what_it_makes_of_two_texts(place: Place) -> 
 
     async with place.opened() as models:
         found = await call(models, "test_model", text="cat", other="dog")
-        assert found["dimension"] == 24
-        assert found["model"].startswith("one#")
-        assert 0 < found["ms"] < 60_000
-        assert found["cosine"] == pytest.approx(float(vector("the cat") @ vector("dog")), abs=1e-4)
-        assert "cosine" not in await call(models, "test_model")
+        assert found.dimension == 24
+        assert found.model.startswith("one#")
+        assert 0 < found.ms < 60_000
+        assert found.cosine == pytest.approx(float(vector("the cat") @ vector("dog")), abs=1e-4)
+        assert (await call(models, "test_model")).cosine is None
         told = await call(models, "model_status")
         (process,) = told["open"]
         assert process["pid"] == workers()[0].pid

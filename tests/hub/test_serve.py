@@ -10,7 +10,8 @@ from tabane.hub.local import launch
 from tabane.hub.local.launch import LaunchOutcome
 from tabane.hub.local.lock import BRIDGE, HAND, STANDALONE, LockHolder
 from tabane.hub.process.daemon import LaunchOrigin
-from tabane.hub.process.serve import flags_of, inherited
+from tabane.hub.process.restart_check import flags_of
+from tabane.hub.process.serve import inherited
 from tabane.settings import load_settings
 
 

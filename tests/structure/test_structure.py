@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +17,7 @@ from tests.plugins.tiers import ROOT, SYSTEMS
 
 SOURCE = ROOT / "src" / "tabane"
 MAP = ROOT / "ARCHITECTURE.md"
-MOST_LINES, MOST_IMPORTS = 250, 25
+MOST_LINES, MOST_IMPORTS = 260, 25
 """Of hub.py: it composes the parts and does nothing else."""
 
 
@@ -135,9 +136,29 @@ def _edits_alone(file: Path) -> Iterator[str]:
         for node in ast.walk(block)
     }
     for node in ast.walk(tree):
-        called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-        if called in EDITS and id(node) not in waiting:
-            yield f"{file.name}:{node.lineno} {called}"
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in EDITS and id(node) not in waiting:
+            yield f"{file.name}:{node.lineno} {ast.unparse(node.func)}"
+
+
+def test_no_command_reads_more_fields_of_answers_by_their_names() -> None:
+    """Read a result as its type, with `read_result`: a wrong name of a field is then an error of mypy.
+
+    The files that still read names are counted in untyped_answers.json. The counts only fall.
+    """
+    known = json.loads((ROOT / "tests" / "structure" / "untyped_answers.json").read_text())
+    for file in sorted((SOURCE / "cli").rglob("*.py")):
+        name = str(file.relative_to(SOURCE / "cli"))
+        count = sum(map(_names_a_field, ast.walk(ast.parse(file.read_text()))))
+        assert count <= known.get(name, 0), f"{name}: {count} fields read by their names"
+
+
+def _names_a_field(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.ctx, ast.Load)
+        and isinstance(node.slice, ast.Constant)
+        and isinstance(node.slice.value, str)
+    )
 
 
 def test_every_file_with_a_price_and_every_whole_system_exists() -> None:

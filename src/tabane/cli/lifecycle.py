@@ -48,7 +48,7 @@ def stop(terminal: Terminal) -> None:
 def restart(terminal: Terminal) -> None:
     from tabane.hub.local import lock
     from tabane.hub.process.home_version import refuse_downgrade
-    from tabane.hub.process.serve import check_restart
+    from tabane.hub.process.restart_check import check_restart
 
     endpoint = terminal.endpoint()
     last = lock.read_holder(endpoint.lock)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from tabane.cli.options import detach_option, given, hub_options, option
 from tabane.cli.output import Group, Terminal, examples
 from tabane.hub.embedding import Reembedded
 from tabane.hub.local.client import read_result
+from tabane.hub.models.operations import PulledModel, PulledModels, TestedModel, UsedModel
 from tabane.messages import Message, say
 
 
@@ -67,7 +69,7 @@ def list_models(terminal: Terminal) -> None:
 @hub_options
 @click.pass_obj
 def use(terminal: Terminal, model: str) -> None:
-    found = follow(terminal, "use_model", {"model": model})
+    found = read_result(follow(terminal, "use_model", {"model": model}), UsedModel)
     terminal.show(found, lambda: _print_use(terminal, found))
 
 
@@ -84,8 +86,8 @@ def use(terminal: Terminal, model: str) -> None:
 @hub_options
 @click.pass_obj
 def pull(terminal: Terminal, model: str | None) -> None:
-    found = follow(terminal, "pull_model", given({"model": model or None}))
-    terminal.show(found, lambda: _print_pulled(terminal, found["results"]))
+    found = read_result(follow(terminal, "pull_model", given({"model": model or None})), PulledModels)
+    terminal.show(found, lambda: _print_pulled(terminal, found.results))
 
 
 @models.command(
@@ -101,7 +103,7 @@ def pull(terminal: Terminal, model: str | None) -> None:
 def test(terminal: Terminal, /, words: str | None, other: str | None) -> None:
     hub = terminal.hub()
     with terminal.working(say("Embedding")):
-        found = hub.call("test_model", given({"text": words, "other": other}))
+        found = read_result(hub.call("test_model", given({"text": words, "other": other})), TestedModel)
     terminal.show(found, lambda: _print_test(terminal, found))
 
 
@@ -178,37 +180,37 @@ def _process(process: dict[str, Any]) -> Message:
     )
 
 
-def _print_use(terminal: Terminal, found: dict[str, Any]) -> None:
-    if found["problem"]:
-        terminal.note(say("The setting is written, but not in force: {reason}", reason=found["problem"]))
-    elif found["fingerprint"] is None:
+def _print_use(terminal: Terminal, found: UsedModel) -> None:
+    if found.problem:
+        terminal.note(say("The setting is written, but not in force: {reason}", reason=found.problem))
+    elif found.fingerprint is None:
         terminal.say(say("Search matches keywords only from now on."))
     else:
-        model = found["fingerprint"].partition("#")[0]
+        model = found.fingerprint.partition("#")[0]
         terminal.say(say("Semantic search uses the model {model}.", model=model))
         terminal.say(
             say(
                 "Texts that have no embeddings of this model are embedded in the background. Searches use "
                 "the earlier embeddings until that is done. Watch it with: tabane jobs follow {job}",
-                job=found["job"],
+                job=found.job,
             )
         )
 
 
-def _print_pulled(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
+def _print_pulled(terminal: Terminal, rows: Sequence[PulledModel]) -> None:
     if not rows:
         terminal.say(say("There is nothing to download: the settings name no model on huggingface.co."))
     for row in rows:
-        terminal.say(say("{model} is in {folder}", model=row["model"], folder=row["folder"]))
+        terminal.say(say("{model} is in {folder}", model=row.model, folder=row.folder))
 
 
-def _print_test(terminal: Terminal, found: dict[str, Any]) -> None:
+def _print_test(terminal: Terminal, found: TestedModel) -> None:
     terminal.pairs(
         [
-            (say("fingerprint"), found["model"]),
-            (say("dimension"), found["dimension"]),
-            (say("time of one query, ms"), found["ms"]),
-            *([(say("similarity (cosine)"), found["cosine"])] if "cosine" in found else []),
+            (say("fingerprint"), found.model),
+            (say("dimension"), found.dimension),
+            (say("time of one query, ms"), found.ms),
+            *([(say("similarity (cosine)"), found.cosine)] if found.cosine is not None else []),
         ]
     )
 

@@ -24,7 +24,7 @@ from tabane.operations import Caller
 
 if TYPE_CHECKING:
     from tabane.gateway.launchers.failure_causes import FailedStart
-    from tabane.gateway.tool_visibility import ReloadableServersFile
+    from tabane.gateway.servers.editing import ReloadableServersFile
 
 FRESH = 2.0
 """Seconds for which a measurement of memory is used again."""

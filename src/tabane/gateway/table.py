@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from tabane.gateway.scan_operations import ScanOperations
     from tabane.gateway.server_checks import ServerChecks
     from tabane.gateway.server_operations import ServerOperations
+    from tabane.gateway.servers.editing import ReloadableServersFile
     from tabane.gateway.tool_operations import Learned, ToolOperations
-    from tabane.gateway.tool_visibility import ReloadableServersFile, ToolVisibilityOperations
+    from tabane.gateway.tool_visibility import ToolVisibilityOperations
 
 MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
 PERSON = frozenset({Face.RPC, Face.CLI})

@@ -7,13 +7,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.parameters import ListHiddenTools, ToolVisibility
-from tabane.gateway.servers.editing import Table, edit_servers
+from tabane.gateway.servers.editing import ReloadableServersFile, Table, edit_servers
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tool_rows import tokens
 from tabane.gateway.tools.catalog import allowed, pinned, pinned_by
@@ -22,21 +21,6 @@ from tabane.messages import Message, say
 from tabane.operations import Caller
 
 _SPECIAL = re.compile(r"[*?[]")
-
-
-class ReloadableServersFile(Protocol):
-    """The servers file of the running hub."""
-
-    @property
-    def path(self) -> Path: ...
-
-    def reload(self) -> Message | None:
-        """Put the file in force as it is now. Return why it has no effect; None if it has."""
-        ...
-
-    def follow(self) -> Message | None:
-        """Do the same if a file has changed since it was read."""
-        ...
 
 
 class ConfiguredTool(NamedTuple):

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
 from tabane.gateway.servers.commented_json import JsonDocument, read_document
@@ -36,6 +36,22 @@ from tabane.text.nearest_names import nearest
 Table = dict[str, Any]
 Change = Callable[[Table], Message]
 """Changes the object of servers in place, and returns what a person would have to write by hand."""
+
+
+class ReloadableServersFile(Protocol):
+    """The servers file of the running hub."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def reload(self) -> Message | None:
+        """Put the file in force as it is now. Return why it has no effect; None if it has."""
+        ...
+
+    def follow(self) -> Message | None:
+        """Do the same if a file has changed since it was read."""
+        ...
+
 
 PATIENCE = 10.0
 """Seconds to wait for another command that changes the same file; one takes some milliseconds."""

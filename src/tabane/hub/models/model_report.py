@@ -40,7 +40,8 @@ class MissingModel(Struct, frozen=True):
 
 def missing_model(name: str, title: Message, model: str, why: Message | str, lang: Lang) -> MissingModel:
     """Return the row. ``why`` is the id of a model that can be downloaded, or another reason."""
-    values = {"title": title, "name": name, "model": model.partition("#")[0]}
+    model = model.partition("#")[0]
+    values = {"title": title, "name": name, "model": model}
     if isinstance(why, str):
         problem = say(
             "Vectors of {title} were made with the model {model}, which is not on this machine, so they are "
@@ -55,7 +56,7 @@ def missing_model(name: str, title: Message, model: str, why: Message | str, lan
             reason=why,
             **values,
         )
-    return MissingModel(name, values["model"], problem.render(lang))
+    return MissingModel(name, model, problem.render(lang))
 
 
 async def report(

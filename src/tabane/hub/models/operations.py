@@ -50,6 +50,37 @@ class TestModel(Struct, frozen=True, forbid_unknown_fields=True):
     other: Annotated[str, Meta(max_length=100_000)] | None = None
 
 
+class TestedModel(Struct, frozen=True, omit_defaults=True):
+    """``ms`` is the time of one query in milliseconds. ``cosine`` is there if two texts were compared."""
+
+    __test__ = False  # none of pytest's
+
+    model: str
+    dimension: int
+    ms: float
+    cosine: float | None = None
+
+
+class PulledModel(Struct, frozen=True):
+    model: str
+    revision: str
+    folder: str
+
+
+class PulledModels(Struct, frozen=True):
+    results: list[PulledModel]
+
+
+class UsedModel(Struct, frozen=True):
+    """The result of a change. ``problem`` is why it is not in force, ``job`` embeds the texts again."""
+
+    model: str
+    fingerprint: str | None
+    applies: str
+    problem: str | None = None
+    job: str | None = None
+
+
 class ModelOperations:
     """The operations. ``report`` returns the result of ``model_status``, ``listed`` of ``list_models``."""
 
@@ -111,19 +142,19 @@ class ModelOperations:
     async def list(self, caller: Caller, params: ListModels) -> dict[str, Any]:
         return await self._listed(caller.lang)
 
-    async def pull(self, caller: Caller, params: PullModel, progress: Progress) -> dict[str, Any]:
+    async def pull(self, caller: Caller, params: PullModel, progress: Progress) -> PulledModels:
         """Fetch what is missing. Raises ModelMissing, ModelUnavailable, ModelError, ConfigurationError."""
         result = download_progress(progress)
         try:
             if params.model is None:
-                return {"results": [row async for row in self._pulled(result)]}
-            return {"results": [await self._named(params.model, result)]}
+                return PulledModels([row async for row in self._pulled(result)])
+            return PulledModels([await self._named(params.model, result)])
         finally:
             # What could not be had a moment ago may be here now.
             self._opening.look_again()
             self._judge.look_again()
 
-    async def test(self, caller: Caller, params: TestModel) -> dict[str, Any]:
+    async def test(self, caller: Caller, params: TestModel) -> TestedModel:
         """Test the model. Raises ModelMissing if there is none, and the errors of embedding."""
         embedder = await self._models.wanted()
         if isinstance(embedder, NoModel):
@@ -132,17 +163,14 @@ class ModelOperations:
         await _embedded(embedder, "a", "query")
         began = time.perf_counter()
         question = await _embedded(embedder, params.text, "query")
-        result = {
-            "model": embedder.fingerprint,
-            "dimension": embedder.dimension,
-            "ms": round((time.perf_counter() - began) * 1000, 2),
-        }
+        ms = round((time.perf_counter() - began) * 1000, 2)
         if params.other is None:
-            return result
+            return TestedModel(embedder.fingerprint, embedder.dimension, ms)
         other = await _embedded(embedder, params.other, "document")
-        return result | {"cosine": round(sum(map(mul, question, other)), 4)}
+        cosine = round(sum(map(mul, question, other)), 4)
+        return TestedModel(embedder.fingerprint, embedder.dimension, ms, cosine)
 
-    async def _pulled(self, result: Told) -> AsyncIterator[dict[str, Any]]:
+    async def _pulled(self, result: Told) -> AsyncIterator[PulledModel]:
         """Fetch what the settings name: the model, and the reranker."""
         sources = await self._opening.sources()
         wanted = await sources.wanted()
@@ -150,20 +178,22 @@ class ModelOperations:
             found = await self._opening.fetch(wanted, result)
             if isinstance(found, NoModel):
                 raise ModelMissing(found.reason)
-            yield _row(found.recipe.model, found.recipe.revision, found.spec.folder if found.spec else "")
+            yield PulledModel(
+                found.recipe.model, found.recipe.revision, found.spec.folder if found.spec else ""
+            )
         reranker = sources.reranker()
         if reranker.model != "none":
             judged = await sources.find_reranker(reranker, result)
-            yield _row(judged.model, judged.revision, judged.spec.folder)
+            yield PulledModel(judged.model, judged.revision, judged.spec.folder)
 
-    async def _named(self, model: str, result: Told) -> dict[str, Any]:
+    async def _named(self, model: str, result: Told) -> PulledModel:
         sources = await self._opening.sources()
         wanted = sources.to_fetch(model)
         if wanted is None:
             raise BadArguments(say("{model} is not the name of a model.", model=model), "model")
         found = await self._opening.fetch(wanted, result)
         assert not isinstance(found, NoModel)
-        return _row(found.recipe.model, found.recipe.revision, found.spec.folder if found.spec else "")
+        return PulledModel(found.recipe.model, found.recipe.revision, found.spec.folder if found.spec else "")
 
 
 def download_progress(progress: Progress) -> Told:
@@ -179,10 +209,6 @@ def _title(params: PullModel) -> Message:
     if params.model is None:
         return say("Downloading the embedding model")
     return say("Downloading the model {model}", model=params.model)
-
-
-def _row(model: str, revision: str, folder: str) -> dict[str, Any]:
-    return {"model": model, "revision": revision, "folder": folder}
 
 
 async def _embedded(embedder: Embedder, text: str, kind: Kind) -> array[float]:

@@ -351,7 +351,7 @@ class Daemon:
                     "an assistant. Restart it there."
                 )
             )
-        from tabane.hub.process.serve import check_restart
+        from tabane.hub.process.restart_check import check_restart
 
         check_restart(self._origin.flags, self._environment, self.report())
         if self._restarter is None or self._restarter.poll() is not None:

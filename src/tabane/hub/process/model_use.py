@@ -14,6 +14,7 @@ from tabane.errors import ConfigurationError, HubError
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.jobs import Jobs
 from tabane.hub.models import HubModels
+from tabane.hub.models.operations import UsedModel
 from tabane.hub.process import MODEL_FILE
 from tabane.hub.process.settings_operations import ChangeSetting, SettingsOperations
 from tabane.messages import Message, say
@@ -62,7 +63,7 @@ class ModelUse:
             )
         ]
 
-    async def use(self, caller: Caller, params: UseModel, progress: Progress) -> dict[str, Any]:
+    async def use(self, caller: Caller, params: UseModel, progress: Progress) -> UsedModel:
         """Change the model. ``job`` is the job that embeds texts again, None if there is no model.
 
         Nothing is changed before the model has been loaded. Raises UnknownName, BadArguments, ModelError and
@@ -71,9 +72,8 @@ class ModelUse:
         self._settings.changeable("model")
         model, fingerprint = await self._hub.models.prepare(params.model, progress)
         changed = await self._settings.change(caller, ChangeSetting("model", model))
-        result = {"model": model, "fingerprint": fingerprint, "applies": changed["applies"]}
         if changed["problem"]:
-            return result | {"problem": changed["problem"], "job": None}
+            return UsedModel(model, fingerprint, changed["applies"], changed["problem"])
         if changed["applies"] == "now":
             # What was being embedded with the earlier model would be embedded again.
             await self._hub.jobs.cancel_all("embed")
@@ -81,7 +81,7 @@ class ModelUse:
         if fingerprint is not None:
             await asyncio.to_thread(write_private, _mark(self._hub), model.encode())
             job = start(self._hub, model)
-        return result | {"problem": None, "job": job}
+        return UsedModel(model, fingerprint, changed["applies"], job=job)
 
 
 def resume(hub: EmbeddingHub) -> None:

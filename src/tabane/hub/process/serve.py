@@ -12,13 +12,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-from urllib.parse import urlsplit
 
-from tabane.access.profile_file import read_profiles
-from tabane.errors import CallerError, HubError, TabaneError
+from tabane.errors import HubError, TabaneError
 from tabane.hub.backup.restore_journal import complete_restore
-from tabane.hub.http.port_occupant import await_port, port_is_taken, refusal
+from tabane.hub.http.port_occupant import await_port
 from tabane.hub.local import launch
 from tabane.hub.local import lock as locks
 from tabane.hub.local.endpoint import Endpoint, UnsafeEndpoint, home_of
@@ -30,10 +27,10 @@ from tabane.hub.process.daemon import Daemon, LaunchOrigin, held_by, open_logs, 
 from tabane.hub.process.disk_room import FULL, free_bytes
 from tabane.hub.process.home_version import refuse_downgrade
 from tabane.hub.process.logs import HubLogs
+from tabane.hub.process.restart_check import flags_of
 from tabane.hub.process.watchdog import end_within
-from tabane.hub.servers import hub_environment, read_servers
 from tabane.messages import say
-from tabane.settings import OPTIONS, Settings, load_settings
+from tabane.settings import Settings, load_settings
 from tabane.settings.files import refuse_foreign_home
 
 LOST_STATUS = 3
@@ -98,57 +95,6 @@ def run_standalone(read_fd: int, write_fd: int, hello: Hello, flags: Sequence[st
     origin = LaunchOrigin(locks.STANDALONE, settings.as_flags(), asked=True)
     _run(settings, lock, origin, aloud=talks, then=attach)
     return 0
-
-
-def flags_of(arguments: Sequence[str]) -> dict[str, object]:
-    """Parse settings: ``--name=value``, ``--switch``, ``--no-switch``. Raises CallerError for others."""
-    known = {option.flag: option for option in OPTIONS}
-    found: dict[str, object] = {}
-    for argument in arguments:
-        flag, given, value = argument.partition("=")
-        positive = flag.replace("--no-", "--", 1)
-        if flag in known and (given or known[flag].kind == "switch"):
-            found[known[flag].name] = value if given else True
-        elif positive in known and known[positive].kind == "switch" and not given:
-            found[known[positive].name] = False
-        else:
-            raise CallerError(say("There is no flag {flag}.", flag=argument))
-    return found
-
-
-def check_restart(flags: Sequence[str], environ: Mapping[str, str], running: Mapping[str, Any]) -> None:
-    """Raise what the next hub would fail with, while the ``running`` one still serves.
-
-    ``running`` is its report, and ``flags`` are its flags. Raises TabaneError that says what to fix:
-    settings, profiles, the servers file or secrets that are wrong, another servers file, another port that is
-    taken, or a home of a newer version.
-    """
-    settings = load_settings(flags_of(flags), environ)
-    refuse_downgrade(settings.home)
-    read_servers(settings, hub_environment(settings, environ))
-    read_profiles(settings.config)
-    _check_same_servers(settings, running["servers_file"])
-    port = urlsplit(running.get("http") or "").port
-    asked = running["started_by"] == locks.HAND  # others run without a port, too
-    wanted = settings.port if asked and settings.insists_on_http else 0
-    if wanted not in (0, port) and port_is_taken(settings.host, wanted):
-        raise HubError(refusal(settings.host, wanted))
-
-
-def _check_same_servers(settings: Settings, served: str) -> None:
-    """Raise HubError if the next hub would use another servers file, and no settings file says so."""
-    source = settings.sources.get("servers")
-    if source is not None and source.kind == "file":
-        return
-    if os.path.realpath(settings.servers) != os.path.realpath(served):
-        raise HubError(
-            say(
-                "The running hub uses the servers file {hub}, and a restart from here would use {asked}. Set "
-                "TABANE_SERVERS to the first. To use the second: tabane stop, then tabane start",
-                hub=served,
-                asked=settings.servers,
-            )
-        )
 
 
 def take(endpoint: Endpoint, limit: float) -> HomeLock | None:
