@@ -417,6 +417,28 @@ def test_a_server_at_a_url_that_is_gone_is_a_fault_with_the_reason(home: Home) -
     found(examined(home), "cannot be reached: Connection refused", "fault")
 
 
+def test_without_a_network_there_is_one_fault_and_what_needs_it_is_named(home: Home, tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "npx").write_text("#!/bin/sh\necho 'npm error code EAI_AGAIN' >&2\nexit 1\n")
+    (programs / "npx").chmod(0o755)
+    servers = {
+        "package": {"command": "npx", "args": ["-y", "nobody-has-this-package"]},
+        "elsewhere": {"url": "https://mcp.invalid/mcp"},
+        "here": home.child(),
+    }
+    home.write_servers(servers)
+    environment = {
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "HTTPS_PROXY": f"http://127.0.0.1:{reserved_port(home)}",
+    }
+    done = examined(home, environment=environment)
+    assert "HTTPS_PROXY" in found(done, "There is no network", "fault")["mend"]
+    found(done, "Not started without the network: package, elsewhere", "note")
+    found(done, "here starts in", "ok")
+    assert [row["level"] for row in done.json["findings"]].count("fault") == 1
+
+
 def test_secrets_over_plain_http_are_a_warning(home: Home) -> None:
     headers = {"Authorization": "Bearer abcdefgh"}
     home.write_servers(

@@ -66,7 +66,7 @@ def warn_of_findings(terminal: Terminal, server: str, suspicious: Iterable[Mappi
             )
 
 
-class StartedServers(Struct):
+class AddedServers(Struct):
     """Servers that were just added, as far as they have started.
 
     ``job`` is the hub's job that waits for the ``pending`` ones, None if there is none. ``suspicious`` are
@@ -98,7 +98,7 @@ class StartedServers(Struct):
             )
 
 
-def start_added(terminal: Terminal, place: ServersFile, names: Sequence[str]) -> StartedServers:
+def start_added(terminal: Terminal, place: ServersFile, names: Sequence[str]) -> AddedServers:
     """Have the hub start these servers, which are in the file by now, all at once, and scan what they list.
 
     Follow that with a bar. After Ctrl+C, and for a program after :data:`FIRST_ANSWER` seconds, it goes on in
@@ -107,7 +107,7 @@ def start_added(terminal: Terminal, place: ServersFile, names: Sequence[str]) ->
     try:
         hub = place.hub or terminal.hub()
         if hub.welcome.servers and os.path.realpath(hub.welcome.servers) != os.path.realpath(place.path):
-            return StartedServers(unscanned=list(names))
+            return AddedServers(unscanned=list(names))
         wait = FIRST_ANSWER if terminal.json else 0.0
         state = hub.call("start_new_servers", {"names": list(names), "wait": wait})
         if terminal.json:
@@ -124,9 +124,9 @@ def start_added(terminal: Terminal, place: ServersFile, names: Sequence[str]) ->
             raise click.exceptions.Exit(INTERRUPTED) from None
     except TabaneError as error:
         failed = error.text(lang())
-        return StartedServers(unscanned=list(names), failed=dict.fromkeys(names, failed))
+        return AddedServers(unscanned=list(names), failed=dict.fromkeys(names, failed))
 
 
-def _started(job: str | None, found: Mapping[str, Any]) -> StartedServers:
+def _started(job: str | None, found: Mapping[str, Any]) -> AddedServers:
     given = {key: found[key] for key in ("pending", "tools", "suspicious", "failed")}
-    return StartedServers(job if given["pending"] else None, unscanned=list(given["failed"]), **given)
+    return AddedServers(job if given["pending"] else None, unscanned=list(given["failed"]), **given)

@@ -26,7 +26,7 @@ from tabane.cli.secret_offers import (
     store_of,
     with_values,
 )
-from tabane.cli.server_trials import StartedServers, start_added
+from tabane.cli.server_trials import AddedServers, start_added
 from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, files_changed
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.gateway.assistants.client_inputs import input_ids, with_inputs
@@ -126,7 +126,7 @@ def import_(
     report_missing(terminal, answers.missing)
     off = {name for name, each in wanted.items() if each.get("enabled") is False or each.get("disabled")}
     on = [name for name in wanted if name not in off and not untried]
-    started = start_added(terminal, place, on) if on else StartedServers()
+    started = start_added(terminal, place, on) if on else AddedServers()
     terminal.show(preview.result("imported") | structs.asdict(started), lambda: None)
     started.tell(terminal)
 
@@ -242,8 +242,8 @@ def _remark(row: dict[str, Any]) -> str:
     parts = []
     if row["narrowing"]:
         what = say(
-            "imported, but switched off: {keys} limits what it may do, and cannot be translated. Write the "
-            'limit as "allow" or "deny", then run: tabane servers enable {server!c}',
+            "imported, but switched off, because Tabane cannot translate what {keys} allows or forbids. "
+            'Write that as "allow" or "deny", then run: tabane servers enable {server!c}',
             keys=", ".join(row["narrowing"]),
             server=row["name"],
         )

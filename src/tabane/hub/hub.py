@@ -194,7 +194,6 @@ class Hub:
 
     def _operations(self) -> list[Operation]:
         from tabane.hub.manual import ManualSource, documentation_table
-        from tabane.hub.new_servers import NewServers
         from tabane.hub.search_everything import EverythingSearch
         from tabane.hub.server_setup import ServerSetup
 
@@ -206,8 +205,8 @@ class Hub:
                 (self.loop, self.batch, self.processes),
                 self.gateway,
                 lambda: self.follower,
+                self.jobs,
             ).table(),
-            *NewServers(self.gateway, self.jobs, lambda: self.settings, lambda: self.follower.now()).table(),
             *self.stores.table(),
             *self.jobs.table(),
             *self.models.table(),
@@ -234,8 +233,6 @@ class Hub:
 
     def _model_is_named(self) -> bool:
         return self.settings.model not in ("auto", "none")
-
-    # -- settings --------------------------------------------------------------------------------
 
     def _files(self) -> list[Path]:
         settings = self.settings

@@ -14,11 +14,10 @@ from msgspec import Meta, Struct, field
 
 from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
-from tabane.hub.job import Job
 from tabane.hub.jobs import Jobs
 from tabane.hub.trial import FACES, wait_listed
 from tabane.messages import Lang, Message, say
-from tabane.operations import Caller, Operation, Privilege
+from tabane.operations import Caller, Operation, Privilege, Progress
 from tabane.settings import Settings
 
 MOST_SERVERS = 500
@@ -78,7 +77,7 @@ class NewServers:
             await job.changed(job.version, left)
         return job.state(caller.lang) | {"found": _plain(found)}
 
-    async def _start_all(self, caller: Caller, found: StartedServers, job: Job) -> dict[str, Any]:
+    async def _start_all(self, caller: Caller, found: StartedServers, job: Progress) -> dict[str, Any]:
         waiting = {asyncio.ensure_future(self._one(caller, name, found)) for name in found.pending}
         total = len(waiting)
         try:

@@ -24,6 +24,8 @@ from tabane.gateway.servers.foreign_keys import our_definition
 from tabane.gateway.servers.plain_secrets import plain_secrets
 from tabane.gateway.servers.secret_store import SecretStore
 from tabane.gateway.servers.variables import Variables
+from tabane.hub.jobs import Jobs
+from tabane.hub.new_servers import NewServers
 from tabane.hub.server_finding import ServerFinding
 from tabane.hub.servers import variables_of
 from tabane.hub.trial import FACES, Trials, TryServer
@@ -177,12 +179,14 @@ class ServerSetup:
         starting: tuple[asyncio.AbstractEventLoop, LineBatch, ChildProcesses],
         gateway: Gateway,
         reloader: Callable[[], Reloader],
+        jobs: Jobs,
     ) -> None:
         """Keep the arguments. ``starting`` is what servers that are tried are started with."""
         self._settings, self._environment = settings, environment
         self._gateway, self._reloader = gateway, reloader
         self._trials = Trials(settings, environment, *starting, gateway.remember, gateway.review.scans)
         self._finding = ServerFinding(settings, environment)
+        self._new = NewServers(gateway, jobs, settings, lambda: reloader().now())
 
     def table(self) -> list[Operation]:
         admin = Privilege.ADMIN
@@ -217,6 +221,7 @@ class ServerSetup:
                 EnableServer, self.enable, FACES, admin,
             ),
             *self._finding.table(),
+            *self._new.table(),
         ]  # fmt: skip
 
     # -- without a change --------------------------------------------------------------------------

@@ -27,7 +27,7 @@ class ToolRules(Struct, frozen=True):
     def keys(self) -> dict[str, list[str]]:
         """Return the keys of a definition that allow no more. Of a contradiction, the narrower part stays."""
         by_state = {state: [glob for glob, each in self.rules if each == state] for _, state in self.rules}
-        found = {key: by_state[key] for key in ("deny", "confirm") if key in by_state}
+        found: dict[str, list[str]] = {key: by_state[key] for key in ("deny", "confirm") if key in by_state}
         if "*" in found.get("deny", ()) and by_state.get("allow"):
             found["deny"].remove("*")
             found["allow"] = by_state["allow"]

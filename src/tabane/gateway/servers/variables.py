@@ -160,7 +160,9 @@ def expand(
         reading.take(found)
         position = found.end()
         if reading.size > LONGEST:
-            why = say("its variables make a text of more than {most} characters.", most=LONGEST)
+            why = say(
+                "its variables make a text of more than {most} {most:character|characters}.", most=LONGEST
+            )
             return Expansion((), faults=(why,))
     reading.put(text[position:])
     return Expansion(
@@ -273,7 +275,7 @@ class _Expander:
             names = " → ".join(chain)
             self.faults.append(
                 say(
-                    'more than {most} values of "env" refer to each other: {names}.',
+                    'more than {most} {most:value|values} of "env" refer to each other: {names}.',
                     most=DEEPEST,
                     names=names,
                 )

@@ -19,6 +19,7 @@ from tabane.gateway.assistants.importing import (
     sources,
 )
 from tabane.gateway.assistants.table import CLIENTS, client_named
+from tabane.gateway.servers.foreign_keys import our_definition
 from tabane.hub.doctor.installation import DoctorFinding, Installation, fault, note, ok, warning
 from tabane.hub.local.endpoint import here
 from tabane.messages import Message, say
@@ -105,11 +106,11 @@ def _twice(source: ImportSource, written: Mapping[str, object]) -> Iterator[Doct
     for found in source.servers:
         if is_tabane(found.definition) or found.definition.get("disabled"):
             continue
-        definition, _ = adopted(found)
+        definition, *_ = adopted(found)
         same = (
             name
             for name, ours in written.items()
-            if isinstance(ours, dict) and joined(ours, definition) is not None
+            if isinstance(ours, dict) and joined(our_definition(ours.items()).values, definition) is not None
         )
         for name in same:
             yield warning(

@@ -82,7 +82,9 @@ def with_network(installation: Installation, *, sites: bool) -> Installation:
 
     ``sites``: the sites are checked, too.
     """
-    if not (sites or installation.settings.oauth_issuer or server_starts.needs_network(installation)):
+    settings = installation.settings
+    reads = sites and not settings.reader_proxy
+    if not (reads or settings.oauth_issuer or server_starts.needs_network(installation)):
         return installation
     return replace(installation, online=is_online(installation.children))
 

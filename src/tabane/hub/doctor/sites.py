@@ -27,7 +27,7 @@ def switched_off(installation: Installation) -> Iterator[DoctorFinding]:
 
 def online(installation: Installation) -> Iterator[DoctorFinding]:
     """Read a known page of each site over the network, and report what does not work."""
-    if installation.online:
+    if installation.online or installation.settings.reader_proxy:
         for check in asyncio.run(_checks(installation)):
             yield _finding(check)
 
