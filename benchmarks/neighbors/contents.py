@@ -302,7 +302,7 @@ def main() -> None:
         "## Beside large answers of any content",
         machine("python -m benchmarks.neighbors.contents"),
         f"One assistant gets {ANSWERS} answers of {given.size / MIB:g} MiB. Meanwhile, one over stdio and "
-        "one over HTTP call a server that answers at once. Times are of the calls of these two, in milliseconds.",
+        "one over HTTP call a server that answers at once. Times are of the calls of these two, in ms.",
         table(head, [cells(row) for row in rows]),
     ]
     publish("contents", page, write=given.write)
