@@ -79,8 +79,8 @@ async def measured(folder: Path, scripts: list[str]) -> dict[str, float]:
         await probe.process.wait()
         times.sort()
         return {
-            "most": (most - before) / MIB, "after": (after - before) / MIB, "slowest": slowest, "failed": failed,
-            "longest": times[-1] * 1e3, "p99": times[len(times) * 99 // 100] * 1e3,
+            "most": (most - before) / MIB, "after": (after - before) / MIB, "slowest": slowest,
+            "failed": failed, "longest": times[-1] * 1e3, "p99": times[len(times) * 99 // 100] * 1e3,
         }  # fmt: skip
     finally:
         hub.stop()

@@ -29,6 +29,7 @@ from benchmarks.report import machine, publish, table
 MIB = 1 << 20
 PAUSE = 0.005
 GOAL = 0.050
+SETTLED = 1.0
 ANSWERS = 4
 """Large answers of one measurement."""
 
@@ -263,6 +264,7 @@ async def run(folder: Path, kinds: list[str], ways: list[str], size: int, second
         await measure(neighbors, 1, PAUSE)
         for kind in kinds:
             for way in ways:
+                await asyncio.sleep(SETTLED)  # what the last content is still looked at for
                 idle = await measure(neighbors, seconds, PAUSE)
                 command = [*program[:3], "get", way, kind, str(size), hub.url, hub.token]
                 getter = await asyncio.create_subprocess_exec(
@@ -299,8 +301,8 @@ def main() -> None:
     page = [
         "## Beside large answers of any content",
         machine("python -m benchmarks.neighbors.contents"),
-        f"One assistant gets {ANSWERS} answers of {given.size / MIB:g} MiB. Meanwhile, one over stdio and one over "
-        "HTTP call a server that answers at once. Times are of the calls of these two, in milliseconds.",
+        f"One assistant gets {ANSWERS} answers of {given.size / MIB:g} MiB. Meanwhile, one over stdio and "
+        "one over HTTP call a server that answers at once. Times are of the calls of these two, in ms.",
         table(head, [cells(row) for row in rows]),
     ]
     publish("contents", page, write=given.write)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-from msgspec import Raw, structs
+from msgspec import Raw
 
 from tabane.code.limits import ScriptLimits
 from tabane.code.monty_sandbox import MontySandbox, MontySession
@@ -43,6 +43,15 @@ def returned(value: Any) -> Returned:
     return Returned(Raw(json.encode({"structuredContent": {"result": value}})), wrapped=True)
 
 
+class TrialEnd(NamedTuple):
+    """How a script ended, with its value as an object."""
+
+    value: Any
+    printed: str
+    calls: int
+    failure: str
+
+
 class ScriptTrial:
     """Runs scripts in one sandbox. ``calls`` are those that reached a tool, ``seen`` the last session, and
     ``paused`` where scripts paused."""
@@ -53,13 +62,13 @@ class ScriptTrial:
         self.seen: MontySession | None = None
         self.paused: list[PausedRun] = []
 
-    async def run(self, code: str, *, answer: Answer = echo, **options: Any) -> ScriptEnd:
+    async def run(self, code: str, *, answer: Answer = echo, **options: Any) -> TrialEnd:
         """Run a script to its end. If it pauses, it goes on at once. Its value is decoded."""
         end = await self._begun(code, answer, **options)
         while isinstance(end, PausedRun):
             self.paused.append(end)
             end = await self.go_on(end, answer=answer)
-        return structs.replace(end, value=json.decode(end.value))
+        return TrialEnd(json.decode(end.value), end.printed, end.calls, end.failure)
 
     async def pause(self, code: str, *, answer: Answer, **options: Any) -> PausedRun:
         """Run a script to its first pause."""
@@ -105,10 +114,10 @@ async def script_trial(limits: ScriptLimits | None = None) -> AsyncIterator[Scri
         await sandbox.close()
 
 
-def ran(code: str, **options: Any) -> tuple[ScriptEnd, list[tuple[str, dict[str, Any]]]]:
+def ran(code: str, **options: Any) -> tuple[TrialEnd, list[tuple[str, dict[str, Any]]]]:
     """Run one script, and return how it ended with the calls that reached a tool."""
 
-    async def inside() -> tuple[ScriptEnd, list[tuple[str, dict[str, Any]]]]:
+    async def inside() -> tuple[TrialEnd, list[tuple[str, dict[str, Any]]]]:
         async with script_trial() as found:
             end = await found.run(code, **options)
             return end, found.calls

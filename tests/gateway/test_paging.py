@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import json
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +25,7 @@ from tabane.gateway.result_parts import (
     read_long,
     start_label,
 )
+from tabane.gateway.results.kept_document import KeptDocument
 from tabane.gateway.text_breaks import TextPosition, is_json, next_break, path
 from tests.harness.patience import assert_in_proportion
 
@@ -266,3 +270,21 @@ def test_what_is_kept_of_a_result_does_not_hold_on_to_it() -> None:
     kept = long.to_keep()
     assert kept.footprint < 20_000
     assert all(not isinstance(block, Raw) or bytes(block) == b"" for block in kept.content)
+
+
+def test_a_hundred_thousand_blocks_are_kept_in_short_steps_and_little_memory(tmp_path: Path) -> None:
+    steps = itertools.count()
+
+    def step() -> None:
+        next(steps)
+
+    given = result(*["x" * 16] * 100_000)
+    long = read_long(given, BUDGET, step)
+    assert long is not None
+    assert not any(map(gc.is_tracked, long.content))  # a collection would look at all of them at once
+    document = KeptDocument(long, tmp_path, None, step)
+    again = document.long(step)
+    part_at(again, part_at(again, PartStart()).end, step)
+    assert again.content == long.content
+    assert next(steps) >= 4 * 100_000
+    assert len({id(block) for block in document.long().to_keep().without_texts().content}) == 1

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.text.credentials import CredentialFinder, kinds_of, without_credentials
+from tabane.text.credentials import WINDOW, CredentialFinder, kinds_of, without_credentials
 from tests.harness.patience import assert_in_proportion
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC2"
@@ -75,3 +76,31 @@ def test_json_stays_valid(value: object) -> None:
 def test_the_cost_grows_with_the_text_alone(piece: str) -> None:
     finder = CredentialFinder(["my-own-s3cret"])
     assert_in_proportion(lambda size: finder.find((piece * (size // len(piece) + 1))[:size].encode()), 16_000)
+
+
+FORMS = (TOKEN, PEM, "postgres://bob:Tr0ub4dor@db.local/x", "my-own-s3cret")
+
+
+@given(st.lists(st.tuples(st.integers(-9_000, 9_000), st.sampled_from(FORMS)), min_size=1, max_size=3))
+def test_a_long_text_has_the_same_credentials_wherever_it_is_cut(placed: list[tuple[int, str]]) -> None:
+    filler, wanted, text = "lorem ipsum 0 ", [], ""
+    for windows, (offset, form) in enumerate(placed, 1):
+        reach = max(windows * WINDOW + offset - len(text), 40)
+        text += (filler * (reach // len(filler) + 1))[:reach] + " "
+        wanted.append(kinds_of(CredentialFinder(["my-own-s3cret"]).find(form.encode())))
+        text += f"{form} "
+    found = CredentialFinder(["my-own-s3cret"]).find(text.encode())
+    assert [(each.kind,) for each in found] == wanted
+
+
+@pytest.mark.parametrize(
+    "part", ["a", "Ab3/+", "ghp_", "eyJ", "://a:b@", "-----BEGIN PRIVATE KEY-----", "x = "]
+)
+def test_no_step_of_a_search_is_longer_than_a_window(part: str) -> None:
+    steps = itertools.count()
+
+    def step() -> None:
+        next(steps)
+
+    CredentialFinder(["my-own-s3cret"]).find(part.encode() * (2_000_000 // len(part)), step)
+    assert next(steps) >= 2_000_000 // WINDOW

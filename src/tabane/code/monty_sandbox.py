@@ -222,7 +222,9 @@ class ScriptProcess:
             while answer.kind is AnswerKind.PROGRESS:
                 printed(answer.body)
                 answer = await self.worker.receive()
-            found = None if answer.kind is AnswerKind.REFUSED else decode_answer(answer.body)
+            found: HostAnswer | None = None
+            if answer.kind is not AnswerKind.REFUSED:
+                found = decode_answer(answer.body)
         except WorkerSilent:
             await self.worker.end()
             raise ScriptFailed(_ended(self.worker.status)) from None

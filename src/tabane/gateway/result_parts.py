@@ -118,10 +118,11 @@ def read_long(result: bytes | Raw, tokens: int, pause: Pause = no_pause) -> Long
         return None
     try:
         members = json.fields(result)
+        pause()
         content = []
         for raw in json.elements(members.get("content", Raw(b"[]"))):
             pause()
-            content.append(_block(raw))
+            content.append(_block(raw, pause))
     except InvalidJson:
         return None
     size = sum(len(block.text) for block in content if isinstance(block, TextBlock))
@@ -186,12 +187,15 @@ def further_result(long: LongResult, part: ResultPart, note: str, meta: dict[str
     return json.join(members)
 
 
-def _block(raw: Raw) -> TextBlock | Raw:
+def _block(raw: Raw, pause: Pause) -> TextBlock | Raw:
     members = json.fields(raw)
+    pause()
     text = json.text(members.get("text")) if json.text(members.get("type")) == "text" else None
     if text is None:
         return raw.copy()
+    pause()
     data = text.encode("utf-8", "surrogatepass")
+    pause()
     plain = len(members) == 2 and bytes(members["type"]) == b'"text"'
     others = _PLAIN if plain else {key: value.copy() for key, value in members.items() if key != "text"}
     return TextBlock(others, data, is_json(data) if len(data) > SHORT else False)

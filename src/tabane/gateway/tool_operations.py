@@ -19,7 +19,7 @@ from tabane.gateway.parameters import (
     NameParams,
     SearchTools,
 )
-from tabane.gateway.time_slices import TimeSlices
+from tabane.gateway.time_slices import TimeSlices, thread_slices
 from tabane.gateway.tool_pages import tool_page_of
 from tabane.gateway.tool_rows import tool_detail, tool_row
 from tabane.gateway.tool_search import ToolSearch, ToolSearchResult, rendered
@@ -252,7 +252,7 @@ async def request(
         )
     check_size(tool, len(bytes(reply.result)), opened.most)
     if len(reply.result) > LARGE:
-        return await asyncio.to_thread(shown_result, tool.server, reply.result)
+        return await asyncio.to_thread(shown_result, tool.server, reply.result, thread_slices())
     return shown_result(tool.server, reply.result)
 
 

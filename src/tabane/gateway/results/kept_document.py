@@ -28,8 +28,10 @@ class KeptDocument:
     ) -> None:
         texts = [block.text for block in long.content if isinstance(block, TextBlock)]
         document, self.of_json = _value(long, texts, pause) if value is None else (value, True)
+        pause()
         self.outline = outline(document, of_json=self.of_json)
         pieces = texts if document in texts else [*texts, document]
+        pause()
         self._document = pieces.index(document)
         self._pieces = KeptPieces(pieces, folder)
         self._rest = long.to_keep().without_texts(pause)
@@ -75,5 +77,6 @@ def _value(long: LongResult, texts: list[bytes], pause: Pause) -> tuple[bytes, b
 
 
 def _is_json(text: bytes, pause: Pause) -> bool:
+    found = is_json(text)
     pause()
-    return is_json(text)
+    return found

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from msgspec import Raw, Struct
 
+from tabane.gateway.time_slices import Pause, no_pause
 from tabane.gateway.tools.kept_addresses import KEPT_SCHEMES, kept_scheme, own_uri, shown_uri
 from tabane.wire.json import InvalidJson, Members, elements, fields, join, member, quote
 from tabane.wire.json import text as json_text
@@ -77,7 +78,7 @@ def _with_page(definition: Members, renamed: Callable[[str], str]) -> Members:
     return definition if changed == meta else {**definition, "_meta": Raw(join(changed))}
 
 
-def shown_result(server: str, result: Raw) -> Raw:
+def shown_result(server: str, result: Raw, pause: Pause = no_pause) -> Raw:
     """Return the result of a tool or prompt with the addresses of its server's pages as they are shown.
 
     These are in ``_meta``, in embedded resources and in links. Any other result is returned as it is.
@@ -89,7 +90,10 @@ def shown_result(server: str, result: Raw) -> Raw:
         members = with_shown_page(server, fields(text))
         for key, inside in (("content", _shown_block), ("messages", _shown_message)):
             if key in members:
-                parts = [inside(server, part) for part in elements(members[key])]
+                parts = []
+                for part in elements(members[key]):
+                    pause()
+                    parts.append(inside(server, part))
                 members = {**members, key: Raw(b"[" + b",".join(map(bytes, parts)) + b"]")}
     except InvalidJson:
         return result

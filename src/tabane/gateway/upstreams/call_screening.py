@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -27,6 +28,9 @@ AT_ONCE = 64 << 10
 
 MOST_SCREENED = 16 << 20
 """Bytes of a message that are screened. What is longer passes as it is, which is logged."""
+
+MOST_WAITING = 64 << 20
+"""Bytes of long messages that wait to be screened. If more come, those that are only warned of pass."""
 
 _WITH_ARGUMENTS = (b"tools/call", b"prompts/get")
 _RESULTS = frozenset((b"tools/call", b"prompts/get", b"resources/read"))
@@ -51,6 +55,8 @@ class CallScreening:
         self.note: Callable[[str, str, str, tuple[str, ...], str], None] = _ignore
         self._finder = CredentialFinder()
         self._own: frozenset[str] = frozenset()
+        self._thread: ThreadPoolExecutor | None = None
+        self._waiting = 0
         self._passed: list[tuple[Server, Call, str, Raw]] = []
 
     def know(self, own: Iterable[str]) -> None:
@@ -73,9 +79,9 @@ class CallScreening:
             go(call)
             self._warn_later(server, call, "arguments", arguments)
         elif len(arguments) <= AT_ONCE:
-            self._sent(server, call, mode, _look(self._finder, bytes(arguments)), go)
+            self._sent(server, call, mode, _look(self._finder, arguments), go)
         else:
-            self._in_thread(arguments, lambda seen: self._sent(server, call, mode, seen, go))
+            self._in_thread(mode, arguments, lambda seen: self._sent(server, call, mode, seen, go))
 
     def screen(self, server: Server, call: Call) -> None:
         """Screen the answer to a call, whoever takes it: a call that is parked gets another taker."""
@@ -107,12 +113,14 @@ class CallScreening:
             if len(result) <= AT_ONCE:
                 self._warn_later(server, call, "result", result)
             else:
-                self._in_thread(result, lambda seen: self._noted(server, call, "result", seen.kinds, mode))
+                self._in_thread(
+                    mode, result, lambda seen: self._noted(server, call, "result", seen.kinds, mode)
+                )
         elif len(result) <= AT_ONCE:
-            call.on_reply(self._screened(server, call, mode, reply, _look(self._finder, bytes(result))))
+            call.on_reply(self._screened(server, call, mode, reply, _look(self._finder, result)))
         else:
             self._in_thread(
-                result, lambda seen: call.on_reply(self._screened(server, call, mode, reply, seen))
+                mode, result, lambda seen: call.on_reply(self._screened(server, call, mode, reply, seen))
             )
 
     def _warn_later(self, server: Server, call: Call, where: str, text: Raw) -> None:
@@ -155,15 +163,26 @@ class CallScreening:
         if call.marks is not None:
             call.marks.credentials(where, kinds, mode == "redact")
 
-    def _in_thread(self, text: Raw, then: Callable[[ScreenedText], None]) -> None:
+    def _in_thread(self, mode: CredentialMode, text: Raw, then: Callable[[ScreenedText], None]) -> None:
+        """Screen a long text, one after another: two threads that compute would hold up the event loop."""
         if len(text) > MOST_SCREENED:
             log.warning("a message of %d MiB is too long to be screened for credentials", len(text) >> 20)
             then(ScreenedText())
             return
-        looking = self._loop.run_in_executor(None, _look, self._finder, bytes(text), thread_slices())
-        looking.add_done_callback(
-            lambda done: then(done.result() if done.exception() is None else ScreenedText())
-        )
+        if mode == "warn" and self._waiting > MOST_WAITING:
+            log.warning("a message is not screened for credentials: too many long ones came at once")
+            then(ScreenedText())
+            return
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "credentials")
+        self._waiting += len(text)
+        looking = self._loop.run_in_executor(self._thread, _look, self._finder, text, thread_slices())
+
+        def looked(done: asyncio.Future[ScreenedText]) -> None:
+            self._waiting -= len(text)
+            then(done.result() if done.exception() is None else ScreenedText())
+
+        looking.add_done_callback(looked)
 
 
 class ScreenedText(NamedTuple):
@@ -173,7 +192,8 @@ class ScreenedText(NamedTuple):
     redacted: bytes | None = None
 
 
-def _look(finder: CredentialFinder, text: bytes, pause: Pause = no_pause) -> ScreenedText:
+def _look(finder: CredentialFinder, message: Raw, pause: Pause = no_pause) -> ScreenedText:
+    text = bytes(message)
     found = finder.find(text, pause)
     return ScreenedText(kinds_of(found), without_credentials(text, found, pause)) if found else ScreenedText()
 

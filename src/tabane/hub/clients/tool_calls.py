@@ -20,6 +20,7 @@ from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, Unk
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.result_parts import SHORT
+from tabane.gateway.time_slices import Pause, no_pause, thread_slices
 from tabane.gateway.tools.app_metadata import shown_result
 from tabane.gateway.tools.tool import (
     OWN,
@@ -339,7 +340,9 @@ class ToolCalls:
         """Do the same in a thread, so that no other client waits for it."""
         session = call.session
         async with ended(call.opened):
-            given = result = await asyncio.to_thread(shown, session, call.tool.server, result)
+            given = result = await asyncio.to_thread(
+                shown, session, call.tool.server, result, thread_slices()
+            )
             if call.through:
                 tokens = self._tokens(call.tool)
                 origins = (call.tool.target,)
@@ -418,9 +421,9 @@ class ToolCalls:
         return operation is not None and operation.strict and eras.refuses_arguments(session.version)
 
 
-def shown(session: Session, server: str, result: Raw) -> Raw:
+def shown(session: Session, server: str, result: Raw, pause: Pause = no_pause) -> Raw:
     """Return a result with the addresses of its server's pages as the client knows them."""
-    return result if session.caller.server else shown_result(server, result)
+    return result if session.caller.server else shown_result(server, result, pause)
 
 
 def failure_of(reply: UpstreamReply) -> FailureReason:
