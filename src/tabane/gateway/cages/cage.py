@@ -211,7 +211,9 @@ def caged(
     network = wrapped or profile.network != "off"
     allowed = seccomp.families(network, profile.sockets)
     machine = seccomp.MACHINES[mechanisms.machine]
-    orders["seccomp"] = seccomp.program(machine, allowed, alone=not wrapped, modes=installs)
+    orders["seccomp"] = seccomp.program(
+        machine, allowed, alone=not wrapped, changes="allowed" if installs else "ignored"
+    )
     orders["landlock"] = mechanisms.landlock
     orders |= _landlock_orders(files, restricts=not wrapped)
     if not wrapped:
