@@ -228,6 +228,10 @@ PLANTED = {
     "above a folder that it may read": Planted(
         "inside/a", "user", READ_KEY, {"read": ["inside/a/.ssh"]}, folders=("inside/a/.ssh",),
     ),
+    "a path among its arguments": Planted(
+        "inside/sub", "user/.ssh", ("read", "inside/sub/id_ed25519"),
+        {"write": ["inside"], "read": ["inside"]}, folders=("inside/sub",),
+    ),
     "a writable file": Planted(
         "inside/own", KEY, READ_KEY, {"write": ["inside", "inside/own"]},
     ),
