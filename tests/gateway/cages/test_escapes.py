@@ -41,7 +41,7 @@ ESCAPES = {
     "change a file outside": Escape("append", lambda w: (w.outside / "file",)),
     "truncate a file outside": Escape("truncate", lambda w: (w.outside / "file",)),
     "remove a file outside": Escape("remove", lambda w: (w.outside / "file",)),
-    "change permissions outside": Escape("chmod", lambda w: (w.outside / "file",), only=("bubblewrap",)),
+    "change permissions outside": Escape("chmod", lambda w: (w.outside / "file",)),
     "change permissions over a descriptor": Escape("chmod_open_file", lambda w: (w.outside / "file",)),
     "change times outside": Escape("set_time", lambda w: (w.outside / "file",)),
     "set an attribute outside": Escape("set_attribute", lambda w: (w.outside / "file",)),
