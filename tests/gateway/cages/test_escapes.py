@@ -84,6 +84,9 @@ ESCAPES = {
     "pin another to a processor": Escape("pin_to_processor", lambda w: (w.victim,)),
     "schedule another": Escape("reschedule", lambda w: (w.victim,)),
     "slow the disk of another down": Escape("system_call", lambda w: ("ioprio_set", 1, w.victim, 3 << 13)),
+    "slow the disk of all of the user down": Escape(
+        "system_call", lambda w: ("ioprio_set", 3, 0, 3 << 13), only=("landlock",)
+    ),
     "move the memory of another": Escape("system_call", lambda w: ("migrate_pages", w.victim, 0, 0, 0)),
     "attach shared memory": Escape("attach_memory", lambda w: (w.shared.memory,)),
     "remove shared memory": Escape("remove_memory", lambda w: (w.shared.memory,)),

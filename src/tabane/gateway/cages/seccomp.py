@@ -27,7 +27,7 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _FILE_FLAGS = (0x4008_6602, 0x4004_6602, 0x401C_5820, 0x4008_7602, 0x4004_7602)
 """FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR and FS_IOC_SETVERSION, for which a file may be open for reading only."""
 _SET_LEASE = 1_024
-_PRIORITY_OF_USER = 2
+_PRIORITY_OF_USER, _DISK_PRIORITY_OF_USER = 2, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,14 +293,18 @@ Step = tuple[int, int, int, int]
 def _limited(calls: Mapping[str, int], changes: FileChanges) -> list[Step]:
     """Return what limits the calls about other processes, shared objects and files of the user."""
     own = [(_EQUAL, 0, 1, 0), _yes(), _no(_EPERM)]
-    user = [*_argument(0), (_EQUAL, 0, 1, _PRIORITY_OF_USER), _no(_EPERM), *_argument(1), *own]
+
+    def not_of(user: int) -> list[Step]:
+        """Return what allows the calling process or group, and not all of a user's."""
+        return [*_argument(0), (_EQUAL, 0, 1, user), _no(_EPERM), *_argument(1), *own]
+
     code: list[Step] = []
     for names, then in (
         (_CHANGES, {"refused": [_no(_EPERM)], "ignored": [_no(0)], "allowed": [_yes()]}[changes]),
         ((*_OWNERS, *_OBJECTS), [_no(_EPERM)]),
         (_OTHERS, [*_argument(0), *own]),
-        (("setpriority",), user),
-        (("ioprio_set",), [*_argument(1), *own]),
+        (("setpriority",), not_of(_PRIORITY_OF_USER)),
+        (("ioprio_set",), not_of(_DISK_PRIORITY_OF_USER)),
     ):
         for name in names:
             if name in calls:
