@@ -95,6 +95,8 @@ def test_a_full_disk_without_a_reserve_is_still_read_and_loses_no_names(full: Fu
     full.fill()
     assert "nothing can be stored or deleted" in user.run("start").succeeded.err
     assert user.run("docs", "get", "short").succeeded.out.strip() == "A short note."
+    assert user.run("tools", "search", "small").succeeded
+    assert user.run("search", "note").succeeded
     assert not list(full.disk.glob("*.broken"))
     full.filler.unlink()
     assert user.run("docs", "put", "--id", "next", str(full.note)).succeeded

@@ -54,7 +54,7 @@ class CatalogIndex:
         self._without: frozenset[str] = frozenset()  # the hub's own tools that are not in the index
         self._changed: set[str] = set()  # servers whose tools may differ from what is in the index
         self._timer: asyncio.TimerHandle | None = None
-        self._closed = False
+        self._closed = self._in_memory = False
         self.vectors = IndexVectors(self)
 
     def note(self, server: str) -> None:
@@ -108,7 +108,18 @@ class CatalogIndex:
     # -- in the thread -----------------------------------------------------------------------------
 
     def _ready(self, idle: frozenset[str] | None) -> ToolIndex:
-        """Return the index with all tools of the catalog."""
+        """Return the index with all tools of the catalog: in memory if its file cannot be written."""
+        try:
+            return self._complete(idle)
+        except Exception as error:
+            if self._in_memory:
+                raise
+            log.warning("the index of tools is kept in memory: %s", error)
+            self._in_memory, self._index = True, None
+            self._changed |= {tool.server for tool in self._tools.tools}
+            return self._complete(idle)
+
+    def _complete(self, idle: frozenset[str] | None) -> ToolIndex:
         index = self._opened(idle)
         while self._changed:
             self._update(index, self._changed.pop())
@@ -120,7 +131,7 @@ class CatalogIndex:
         if index is None:
             from tabane.gateway.tools.index import ToolIndex
 
-            index = ToolIndex(str(self._path))
+            index = ToolIndex(":memory:" if self._in_memory else str(self._path))
             self._changed |= index.servers() - {_OWN}
             self._index = index
         elif idle == self._without:

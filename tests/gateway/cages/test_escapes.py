@@ -41,7 +41,7 @@ ESCAPES = {
     "change a file outside": Escape("append", lambda w: (w.outside / "file",)),
     "truncate a file outside": Escape("truncate", lambda w: (w.outside / "file",)),
     "remove a file outside": Escape("remove", lambda w: (w.outside / "file",)),
-    "change permissions outside": Escape("chmod", lambda w: (w.outside / "file",), only=("bubblewrap",)),
+    "change permissions outside": Escape("chmod", lambda w: (w.outside / "file",)),
     "change permissions over a descriptor": Escape("chmod_open_file", lambda w: (w.outside / "file",)),
     "change times outside": Escape("set_time", lambda w: (w.outside / "file",)),
     "set an attribute outside": Escape("set_attribute", lambda w: (w.outside / "file",)),
@@ -84,6 +84,9 @@ ESCAPES = {
     "pin another to a processor": Escape("pin_to_processor", lambda w: (w.victim,)),
     "schedule another": Escape("reschedule", lambda w: (w.victim,)),
     "slow the disk of another down": Escape("system_call", lambda w: ("ioprio_set", 1, w.victim, 3 << 13)),
+    "slow the disk of all of the user down": Escape(
+        "system_call", lambda w: ("ioprio_set", 3, 0, 3 << 13), only=("landlock",)
+    ),
     "move the memory of another": Escape("system_call", lambda w: ("migrate_pages", w.victim, 0, 0, 0)),
     "attach shared memory": Escape("attach_memory", lambda w: (w.shared.memory,)),
     "remove shared memory": Escape("remove_memory", lambda w: (w.shared.memory,)),
@@ -227,6 +230,10 @@ PLANTED = {
     ),
     "above a folder that it may read": Planted(
         "inside/a", "user", READ_KEY, {"read": ["inside/a/.ssh"]}, folders=("inside/a/.ssh",),
+    ),
+    "a path among its arguments": Planted(
+        "inside/sub", "user/.ssh", ("read", "inside/sub/id_ed25519"),
+        {"write": ["inside"], "read": ["inside"]}, folders=("inside/sub",),
     ),
     "a writable file": Planted(
         "inside/own", KEY, READ_KEY, {"write": ["inside", "inside/own"]},

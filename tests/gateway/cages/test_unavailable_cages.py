@@ -97,3 +97,14 @@ def test_a_profile_of_macos_denies_before_it_allows() -> None:
     assert '(deny file-read* file-write* (subpath "/home/u/.ssh"))' in lines
     assert lines[-1] == "(deny network*)"
     assert "network" not in macos_profile([], None, [], network=True)
+
+
+def test_on_macos_what_is_hidden_in_a_writable_folder_stays_hidden() -> None:
+    home, ssh, own = "/Users/u", "/Users/u/.ssh", "/Users/u/tabane"
+    lines = macos_profile([home, f"{own}/cages/a"], None, [ssh, own], network=True).splitlines()
+    deciding = [line for line in lines if line.startswith(("(allow file-read*", "(deny file-read*"))]
+    assert deciding == [
+        f'(deny file-read* file-write* (subpath "{ssh}"))',
+        f'(deny file-read* file-write* (subpath "{own}"))',
+        f'(allow file-read* file-write* (subpath "{own}/cages/a"))',
+    ]

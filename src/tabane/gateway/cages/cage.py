@@ -75,6 +75,8 @@ class Cage:
 def cage_files(profile: SandboxProfile, paths: CagePaths, programs: Iterable[str]) -> CageFiles:
     """Return the files of a cage. ``programs`` are folders that the command itself needs.
 
+    Those of them that are hidden are left out: a server may have put a link into its own command line's path.
+
     Raises CageUnavailable if a path is missing, is one of Tabane's own, or leads to a protected one over a
     link.
     """
@@ -95,7 +97,8 @@ def cage_files(profile: SandboxProfile, paths: CagePaths, programs: Iterable[str
     hidden = [*paths.own, *(path for path in paths.protected if path not in open_), *hides]
     reads: tuple[str, ...] | None = None
     if profile.reads is not None and "/" not in listed:
-        usual = [path for path in (*SYSTEM, *paths.tools, *programs) if os.path.exists(path)]
+        needed = [path for path in programs if not _is_hidden(path, hidden)]
+        usual = [path for path in (*SYSTEM, *paths.tools, *needed) if os.path.exists(path)]
         reads = tuple(dict.fromkeys((*usual, *listed)))
     return CageFiles(
         reads,
@@ -103,6 +106,11 @@ def cage_files(profile: SandboxProfile, paths: CagePaths, programs: Iterable[str
         tuple(dict.fromkeys(p for p in hidden if os.path.lexists(p))),
         tuple(path for path in dict.fromkeys(listed) if path != "/"),
     )
+
+
+def _is_hidden(path: str, hidden: Iterable[str]) -> bool:
+    real = os.path.realpath(path)
+    return any(_within(each, folder) for folder in hidden for each in (path, real))
 
 
 def _outermost(paths: Sequence[str]) -> list[str]:
@@ -211,7 +219,9 @@ def caged(
     network = wrapped or profile.network != "off"
     allowed = seccomp.families(network, profile.sockets)
     machine = seccomp.MACHINES[mechanisms.machine]
-    orders["seccomp"] = seccomp.program(machine, allowed, alone=not wrapped, modes=installs)
+    orders["seccomp"] = seccomp.program(
+        machine, allowed, alone=not wrapped, changes="allowed" if installs else "ignored"
+    )
     orders["landlock"] = mechanisms.landlock
     orders |= _landlock_orders(files, restricts=not wrapped)
     if not wrapped:

@@ -155,7 +155,11 @@ class Cages:
             return []
         cwd = [server.cwd] if server.cwd_given and server.cwd and not server.image else []
         paths = [*self._wide(server, profile).writes, *(profile.reads or ()), *cwd]
-        return [path for path in dict.fromkeys(paths) if os.path.isabs(path)]
+        if profile.reads is not None and not server.image:  # the paths of its command line are readable too
+            private = f"{self.private_folder(server.name)}{os.sep}"
+            program = which(server.command, path=self._environment.get("PATH")) or ""
+            paths += [word for word in (program, *server.args) if not word.startswith(private)]
+        return [path for path in dict.fromkeys(paths) if os.path.isabs(path) and "\0" not in path]
 
     def build(self, server: Server, profile: SandboxProfile, env: Mapping[str, str]) -> CagedStart:
         """Return how to start a dressed server in its cage. Blocks. Raises CageUnavailable.

@@ -19,7 +19,7 @@ def profile(
     writes: Iterable[str], reads: Iterable[str] | None, hidden: Iterable[str], *, network: bool
 ) -> str:
     """Return the profile; if ``reads`` is None, everything but ``hidden`` may be read."""
-    writes = list(writes)
+    writes, hidden = list(writes), list(hidden)
     rules = ["(version 1)", "(allow default)", "(deny file-write*)"]
     rules += _rules("allow", "file-write*", writes)
     rules += [f'(allow file-write* (literal "{path}"))' for path in _WRITABLE]
@@ -27,7 +27,8 @@ def profile(
         rules += ["(deny file-read-data)", *_rules("allow", "file-read-data", [*reads, *writes])]
         rules.append('(allow file-read-data (literal "/") (subpath "/System") (subpath "/Library"))')
     rules += _rules("deny", "file-read* file-write*", hidden)
-    rules += _rules("allow", "file-read* file-write*", writes)
+    inside = [path for path in writes if any(path.startswith(f"{each}/") for each in hidden)]
+    rules += _rules("allow", "file-read* file-write*", inside)
     rules += [
         "(deny process-info* (target others))",
         "(deny signal (target others))",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
 """Families of sockets."""
@@ -26,7 +27,7 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _FILE_FLAGS = (0x4008_6602, 0x4004_6602, 0x401C_5820, 0x4008_7602, 0x4004_7602)
 """FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR and FS_IOC_SETVERSION, for which a file may be open for reading only."""
 _SET_LEASE = 1_024
-_PRIORITY_OF_USER = 2
+_PRIORITY_OF_USER, _DISK_PRIORITY_OF_USER = 2, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +247,9 @@ _OBJECTS = (
 )
 """Calls about objects that all programs of a user share, without a file."""
 
+FileChanges = Literal["refused", "ignored", "allowed"]
+"""What becomes of changes of permissions and times of files."""
+
 _ALONE = (*_CHANGES, *_OWNERS, *_OTHERS, *_OBJECTS, "setpriority", "ioprio_set")
 """Calls that are limited where no namespaces separate a server from the user's other programs."""
 
@@ -256,13 +260,13 @@ def families(network: bool, sockets: bool) -> tuple[int, ...]:
 
 
 def program(
-    machine: ProcessorCalls, allowed: Iterable[int], *, alone: bool = True, modes: bool = False
+    machine: ProcessorCalls, allowed: Iterable[int], *, alone: bool = True, changes: FileChanges = "refused"
 ) -> bytes:
     """Return the filter, in which sockets of the ``allowed`` families may be created, and no others.
 
     ``alone``: no namespaces separate the process from the user's other programs and files. Then it cannot
-    limit other processes, nor use shared objects of System V, and a change of permissions or times has no
-    effect, unless ``modes``: programs that copy files expect no error there.
+    limit other processes, nor use shared objects of System V, and ``changes`` says what becomes of changes of
+    permissions and times: programs that copy files expect no error there.
 
     A netlink socket may only be one about routes (protocol 0). Calls of another architecture than the
     machine's own are refused, because their numbers mean something else.
@@ -277,7 +281,7 @@ def program(
     code += _on(calls["fcntl"], [*_argument(1), *_refusing((_SET_LEASE,)), _yes()])
     code += _on(calls["socket"], _sockets(sorted(set(allowed))))
     if alone:
-        code += _limited(calls, () if modes else _CHANGES)
+        code += _limited(calls, changes)
     for name in sorted(calls.keys() - {*_SPECIAL, *_ALONE}):
         code += _on(calls[name], [_no(_EPERM)])
     return b"".join(struct.pack("=HBBI", *step) for step in [*code, _yes()])
@@ -286,17 +290,21 @@ def program(
 Step = tuple[int, int, int, int]
 
 
-def _limited(calls: Mapping[str, int], changes: Iterable[str]) -> list[Step]:
+def _limited(calls: Mapping[str, int], changes: FileChanges) -> list[Step]:
     """Return what limits the calls about other processes, shared objects and files of the user."""
     own = [(_EQUAL, 0, 1, 0), _yes(), _no(_EPERM)]
-    user = [*_argument(0), (_EQUAL, 0, 1, _PRIORITY_OF_USER), _no(_EPERM), *_argument(1), *own]
+
+    def not_of(user: int) -> list[Step]:
+        """Return what allows the calling process or group, and not all of a user's."""
+        return [*_argument(0), (_EQUAL, 0, 1, user), _no(_EPERM), *_argument(1), *own]
+
     code: list[Step] = []
     for names, then in (
-        (changes, [_no(0)]),
+        (_CHANGES, {"refused": [_no(_EPERM)], "ignored": [_no(0)], "allowed": [_yes()]}[changes]),
         ((*_OWNERS, *_OBJECTS), [_no(_EPERM)]),
         (_OTHERS, [*_argument(0), *own]),
-        (("setpriority",), user),
-        (("ioprio_set",), [*_argument(1), *own]),
+        (("setpriority",), not_of(_PRIORITY_OF_USER)),
+        (("ioprio_set",), not_of(_DISK_PRIORITY_OF_USER)),
     ):
         for name in names:
             if name in calls:

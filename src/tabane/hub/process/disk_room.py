@@ -1,6 +1,6 @@
 """Room on the disk of a home: a reserve that lets a hub start, read and delete when the disk is full.
 
-A database needs some space even to read or to delete. While there is room, a hub keeps a file of some
+A database needs some space even to read or to delete. When a disk is nearly full, a hub makes a file of some
 megabytes, and removes it once the disk is full. Without one, it removes old logs and what is made again.
 """
 
@@ -25,8 +25,8 @@ FULL = 1 << 20
 _LEAST = 256 << 10
 """Free bytes without which a database cannot delete."""
 
-_PLENTY = 4 * SIZE
-"""Free bytes from which a reserve is made."""
+_ENOUGH, _LOW = 4 * SIZE, 1 << 30
+"""Free bytes between which a reserve is made."""
 
 
 def free_bytes(folder: Path) -> int | None:
@@ -46,14 +46,17 @@ class DiskRoom:
         self._was_full = False
 
     def look(self) -> None:
-        """Make the reserve if there is plenty of room; give it up if the disk is full."""
+        """Make the reserve if there is little room left; give it up if the disk is full."""
         free = free_bytes(self._home)
         if free is None:
             return
         reserve = self._home / RESERVE
-        if free >= _PLENTY:
+        if free >= _ENOUGH:
             self._was_full = False
-            _make(reserve)
+            if free < _LOW:
+                _make(reserve)
+            elif free > 2 * _LOW and reserve.exists():
+                reserve.unlink(missing_ok=True)
         elif free < FULL and not self._was_full:
             self._was_full = True
             self._give_up(reserve)
