@@ -232,7 +232,8 @@ def _findings(hub: Home) -> Any:
 
 async def _calls_at_every_face(client: ClientSession, url: str, key: dict[str, str]) -> None:
     """Call in both eras of MCP, and over RPC by POST and WebSocket; get the web page. Several times each."""
-    legacy = {**key, "accept": BOTH}
+    # What a client says of its way is not believed, and does no harm.
+    legacy = {**key, "accept": BOTH, "forwarded": "for=127.0.0.1;proto=https", "x-forwarded-for": "127.0.0.1"}
     begin = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 
     async def post(path: str, message: Any, headers: dict[str, str]) -> tuple[str, str | None]:
