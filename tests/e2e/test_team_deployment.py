@@ -267,6 +267,29 @@ async def _calls_at_every_face(client: ClientSession, url: str, key: dict[str, s
             assert page.content_type == "text/html"
 
 
+@pytest.mark.heavy("a real PostgreSQL, and a hub that is a process")
+async def test_the_doctor_names_a_balancer_whose_requests_are_refused(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    address = own_address()
+    async with AsyncExitStack() as stack:
+        port = reserved_port(stack)
+        hub = DeployedHub(tmp_path / "hub", postgres, port, address, f"{address}:{port}")
+        hub.environment["TABANE_TRUSTED_PROXIES"] = "203.0.113.1"
+        stack.callback(hub.run, "stop")
+        started = await asyncio.to_thread(hub.run, "start")
+        assert started.status == 0, started.err
+        hub.json("keys", "create", "alice", "--allow", "*")
+        client = await stack.enter_async_context(ClientSession())
+        forwarded = {"x-forwarded-proto": "https", "x-forwarded-for": "198.51.100.7"}
+        async with client.get(f"http://{address}:{port}/readyz", headers=forwarded) as found:
+            assert found.status == 403
+        findings = [json.dumps(finding) for finding in await asyncio.to_thread(_findings, hub)]
+        (refused,) = (finding for finding in findings if "The hub refuses what" in finding)
+        assert f"If {address} is your proxy, add it to trusted_proxies" in refused
+        assert f"{address}: 1 request" in hub.run("status").out
+
+
 async def test_a_balancer_that_is_not_trusted_learns_that_the_hub_refuses_it(tmp_path: Path) -> None:
     """Also one that is trusted, if its clients have no TLS. The doctor says what to change."""
     address = own_address()
