@@ -232,7 +232,8 @@ def _findings(hub: Home) -> Any:
 
 async def _calls_at_every_face(client: ClientSession, url: str, key: dict[str, str]) -> None:
     """Call in both eras of MCP, and over RPC by POST and WebSocket; get the web page. Several times each."""
-    legacy = {**key, "accept": BOTH}
+    # What a client says of its way is not believed, and does no harm.
+    legacy = {**key, "accept": BOTH, "forwarded": "for=127.0.0.1;proto=https", "x-forwarded-for": "127.0.0.1"}
     begin = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 
     async def post(path: str, message: Any, headers: dict[str, str]) -> tuple[str, str | None]:
@@ -264,6 +265,29 @@ async def _calls_at_every_face(client: ClientSession, url: str, key: dict[str, s
         async with client.get(f"{url}/") as page:
             assert page.status == 200, page.status
             assert page.content_type == "text/html"
+
+
+@pytest.mark.heavy("a real PostgreSQL, and a hub that is a process")
+async def test_the_doctor_names_a_balancer_whose_requests_are_refused(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    address = own_address()
+    async with AsyncExitStack() as stack:
+        port = reserved_port(stack)
+        hub = DeployedHub(tmp_path / "hub", postgres, port, address, f"{address}:{port}")
+        hub.environment["TABANE_TRUSTED_PROXIES"] = "203.0.113.1"
+        stack.callback(hub.run, "stop")
+        started = await asyncio.to_thread(hub.run, "start")
+        assert started.status == 0, started.err
+        hub.json("keys", "create", "alice", "--allow", "*")
+        client = await stack.enter_async_context(ClientSession())
+        forwarded = {"x-forwarded-proto": "https", "x-forwarded-for": "198.51.100.7"}
+        async with client.get(f"http://{address}:{port}/readyz", headers=forwarded) as found:
+            assert found.status == 403
+        findings = [json.dumps(finding) for finding in await asyncio.to_thread(_findings, hub)]
+        (refused,) = (finding for finding in findings if "The hub refuses what" in finding)
+        assert f"If {address} is your proxy, add it to trusted_proxies" in refused
+        assert f"{address}: 1 request" in hub.run("status").out
 
 
 async def test_a_balancer_that_is_not_trusted_learns_that_the_hub_refuses_it(tmp_path: Path) -> None:
