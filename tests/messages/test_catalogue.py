@@ -57,9 +57,8 @@ def test_every_sentence_is_translated(catalogue: Catalog, templates: set[str]) -
 
 
 # A command up to what cannot be part of it. One in quotes of either language, or as code, is not looked at.
-_COMMAND = re.compile(
-    r"(?<![\w./:@「`\"'-])(?:tabane|pip|uv|npx|npm|sudo|apt-get|brew|systemctl|loginctl) (?=[a-z{-])[ -~]*[!-~]…?"
-)
+_PROGRAMS = "tabane|pip|uv|npx|npm|sudo|apt-get|brew|systemctl|loginctl"
+_COMMAND = re.compile(rf"(?<![\w./:@「`\"'-])(?:{_PROGRAMS}) (?=[a-z{{-])[ -~]*[!-~]…?")
 _SENTENCES = re.compile(r"\{(?:state|reason)\} ?(?=[^\W_])")
 
 
