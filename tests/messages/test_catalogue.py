@@ -56,6 +56,52 @@ def test_every_sentence_is_translated(catalogue: Catalog, templates: set[str]) -
     assert missing == [], HOW
 
 
+# A command up to what cannot be part of it. One in quotes of either language, or as code, is not looked at.
+_PROGRAMS = "tabane|pip|uv|npx|npm|sudo|apt-get|brew|systemctl|loginctl"
+_COMMAND = re.compile(rf"(?<![\w./:@「`\"'-])(?:{_PROGRAMS}) (?=[a-z{{-])[ -~]*[!-~]…?")
+_SENTENCES = re.compile(r"\{(?:state|reason)\} ?(?=[^\W_])")
+
+
+def glued(text: str) -> list[str]:
+    """Return the commands of a Japanese text that touch its words, so that nobody sees where they end."""
+    found = []
+    for command in _COMMAND.finditer(text):
+        said = command.group()
+        end = command.end() - (said.endswith(")") and said.count("(") < said.count(")"))
+        before, after = text[: command.start()].rstrip(" ")[-1:], text[end:].lstrip(" ")[:1]
+        in_brackets = before == "(" and after == ")"
+        follows = before.isalnum() and not before.isascii()
+        if not in_brackets and (follows or (after and not after.isascii() and after not in "」』）")):
+            found.append(said)
+    return found + _SENTENCES.findall(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("進み具合: tabane jobs list", 0),
+        ("「tabane stop」で止めてください。", 0),
+        ("確認するには: tabane status\n止めるには: tabane stop", 0),
+        ("Webページ(tabane open)で", 0),
+        ("tabane jobs list残りは", 1),
+        ("tabane stop で止めてください。", 1),
+        ("詳細は: tabane logs。", 1),
+        ("次に tabane start", 1),
+        ("{state}残りは", 1),
+        ("残りは {state}", 0),
+    ],
+)
+def test_a_glued_command_is_noticed(text: str, count: int) -> None:
+    assert len(glued(text)) == count
+
+
+def test_commands_stand_alone_or_in_quotes(catalogue: Catalog) -> None:
+    texts = [str(entry.string) for entry in catalogue if entry.id]
+    assert {text: found for text in texts if (found := glued(text))} == {}, (
+        "write 「tabane …」, or a line of its own"
+    )
+
+
 def test_translations_have_the_fields_of_the_sentence(catalogue: Catalog, said: list[Saying]) -> None:
     with_fields = {s.template for s in said if s.template is not None and s.fields != frozenset()}
     wrong = [

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tabane.engines.unit_vectors import Array
-from tabane.search.substrings import substring_spelling
+from tabane.search.analysis import substring_spelling
 
 _NULL_INSIDE = "\U0002fffe"  # no character: it stands for the null character where order does not matter
 _LONGEST_TOKEN = 200  # characters: longer ones would not fit into an index

@@ -98,6 +98,14 @@ def normalise(text: str) -> str:
     return text.lower() if text.isascii() else with_long_vowels(plain(text)).casefold()
 
 
+def substring_spelling(text: str) -> str:
+    """Return the text as substrings are compared: in one case and width, with one form of all dashes.
+
+    A part of a text does not show whether ー is a dash or belongs to a word, so it is a dash everywhere.
+    """
+    return normalise(text).replace("ー", "-")
+
+
 def plain(text: str) -> str:
     """Return the text in NFKC (one width), with one form of similar marks, without invisible characters.
 

@@ -12,8 +12,8 @@ from msgspec import Struct, structs
 
 from tabane.errors import BadArguments
 from tabane.messages import say
+from tabane.search.analysis import substring_spelling
 from tabane.search.records import Field, Kind, Record, Scalar, Shape, checked_scalar, encodable
-from tabane.search.substrings import substring_spelling
 
 DEEPEST = 32
 MOST_VALUES = 100_000  # values and conditions of one filter together

@@ -36,8 +36,8 @@ class Incomplete(Struct, frozen=True):
         if self.problem is not None and not self.share:
             return self.problem
         if self.share:
-            return say("{state} The rest is found by keywords only.", state=self.state)
-        return say("{state} Results match keywords only.", state=self.state)
+            return say("The rest is found by keywords only. {state}", state=self.state)
+        return say("Results match keywords only. {state}", state=self.state)
 
 
 class Meaning(NamedTuple):

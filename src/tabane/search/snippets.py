@@ -23,9 +23,9 @@ from tabane.search.analysis import (
     placed_runs,
     plain,
     positioned,
+    substring_spelling,
     with_long_vowels,
 )
-from tabane.search.substrings import substring_spelling
 from tabane.text.lazy_patterns import lazy_pattern
 
 LONGEST_TEXT = 200_000  # characters that are searched

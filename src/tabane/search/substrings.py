@@ -3,7 +3,7 @@
 Each character of a text begins exactly one token: the pair with the next character. The last character is a
 token of its own. So a substring of two or more characters is a phrase of pairs, and a single character is the
 beginning of a token. Both are exact, and the text need not be checked. Texts are compared in one spelling
-(:func:`substring_spelling`). Hiragana and katakana remain different.
+(:func:`~tabane.search.analysis.substring_spelling`). Hiragana and katakana remain different.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from functools import lru_cache
 from operator import add
 
-from tabane.search.analysis import normalise
+from tabane.search.analysis import substring_spelling
 
 # A longer needle is hardly rarer than this many of its characters, and a longer phrase costs more.
 MOST_PAIRS = 64
@@ -25,14 +25,6 @@ _ANY_OWN = 0x1FFFE
 _MISTAKEN = chr(_ANY_OWN)
 _MISTAKE = re.compile("[\ufdd0-\ufdef\U0001fffe]")
 _OTHERS = re.compile("[\\s\ufdd0-\ufdee\U0001fffe]")
-
-
-def substring_spelling(text: str) -> str:
-    """Return the text as substrings are compared: in one case and width, with one form of all dashes.
-
-    A part of a text does not show whether ー is a dash or belongs to a word, so it is a dash everywhere.
-    """
-    return normalise(text).replace("ー", "-")
 
 
 def substring_tokens(text: str) -> list[str]:

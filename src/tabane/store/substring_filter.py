@@ -15,8 +15,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from tabane.search.analysis import substring_spelling
 from tabane.search.filters import Contains, contains
-from tabane.search.substrings import substring_spelling
 from tabane.store.columns import Array, Columns, ColumnSnapshot, Mask, Slots
 from tabane.store.read_thread import give_way
 from tabane.store.truth import Truth

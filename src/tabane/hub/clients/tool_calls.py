@@ -476,8 +476,8 @@ def _fail(session: Session, key: bytes, error: TabaneError, through: bool) -> No
 def note_question(server: str) -> None:
     """Log that a question could not be put."""
     log.warning(
-        "%s wants to ask its client something; a client of the handshake era cannot be asked on behalf of a "
-        "server of 2026-07-28 yet", server, extra={"server": server},
+        "%s has to ask its client something, but the client has not declared that it can be asked", server,
+        extra={"server": server},
     )  # fmt: skip
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from tabane.errors import StoreError
+from tabane.search.analysis import substring_spelling
 from tabane.search.filters import Contains, contains
 from tabane.search.records import Record, Shape
-from tabane.search.substrings import substring_spelling
 from tabane.store import failures
 from tabane.store.read_thread import give_way
 
