@@ -93,7 +93,8 @@ async def block(caller: Caller, params: Block) -> dict[str, int]:
     """
     if "thread" in params.way:
         work = partial(re.fullmatch, "(a|a)*b", "a" * 100) if "held" in params.way else threading.Event().wait
-        asyncio.get_running_loop().call_later(0.2, asyncio.get_running_loop().run_in_executor, None, work)
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.2, lambda: loop.run_in_executor(None, work))
         return {}
     if params.way == "waiting":
         read_end, write_end = os.pipe()

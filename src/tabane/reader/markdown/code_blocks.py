@@ -121,7 +121,8 @@ def _is_line(node: HtmlElement, boxed: bool) -> bool:
         return True
     if not boxed:
         return False
-    lines = node.tag == "code" and node.getparent().tag == "pre" and len(node.getparent()) > 1
+    parent = node.getparent()
+    lines = node.tag == "code" and parent is not None and parent.tag == "pre" and len(parent) > 1
     return lines or bool(_LINE.intersection(classes(node))) or bool(_BLOCK.search(node.get("style") or ""))
 
 
