@@ -13,7 +13,7 @@ from tabane.hub import paused_scripts
 from tabane.operations import Caller, Face
 from tests.harness.patience import until
 from tests.harness.running_hub import Json, RunningHub, SocketClient, child, connected_hub, running_hub, text
-from tests.hub.approvals.confirmed import FORMS, open_page, person, waiting
+from tests.hub.approvals.confirmed import FORMS, person, waiting
 from tests.hub.questions.asking import ACCEPTED, FORM_STEP, able, answers_to, asking
 
 UP = "import asyncio\nfrom tools import up\n"
@@ -118,10 +118,7 @@ async def test_nobody_who_cancels_is_asked_again(tmp_path: Path) -> None:
 
 
 async def test_a_person_elsewhere_approves_and_the_script_goes_on(tmp_path: Path) -> None:
-    async with (
-        connected_hub(tmp_path, {"up": child()}, approval_wait=600, list_wait=60) as (here, line),
-        open_page(here),
-    ):
+    async with connected_hub(tmp_path, {"up": child()}, approval_wait=600, list_wait=60) as (here, line):
         answer = line.begin("tools/call", {"name": "run_script", "arguments": {"code": TWICE}})
         approvals = await here.hub.guards.desk().approvals()
         seen: set[str] = set()
@@ -138,10 +135,7 @@ async def test_a_person_elsewhere_approves_and_the_script_goes_on(tmp_path: Path
 
 
 async def test_cancelling_a_script_that_waits_withdraws_its_question(tmp_path: Path) -> None:
-    async with (
-        connected_hub(tmp_path, {"up": child()}, approval_wait=600, list_wait=60) as (here, line),
-        open_page(here),
-    ):
+    async with connected_hub(tmp_path, {"up": child()}, approval_wait=600, list_wait=60) as (here, line):
         line.begin("tools/call", {"name": "run_script", "arguments": {"code": TWICE}})
         await waiting(here)
         line.notify("notifications/cancelled", {"requestId": line.last})

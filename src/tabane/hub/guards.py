@@ -15,6 +15,7 @@ from tabane.hub.guarding import HubGuard
 from tabane.hub.scripts import ScriptRule
 from tabane.operations import LOCAL, CallTarget, Operation
 from tabane.settings import Settings
+from tabane.settings.table import APPROVAL_WAIT
 
 if TYPE_CHECKING:
     from tabane.access.approvals.approval import Approval
@@ -160,9 +161,14 @@ class HubGuards:
         return self._shown.without_secrets(arguments)
 
     def wait(self, caller: Caller) -> float:
-        """Return for how many seconds a call waits for a person: not at all if nobody would notice it."""
-        watching = self._watches is not None and self._watches.has(caller.session)
-        return self._settings().approval_wait if watching or self._shown.is_watched else 0.0
+        """Return for how many seconds a call waits for a person.
+
+        Unless the setting says otherwise, it does not wait if nobody would notice.
+        """
+        seconds = self._settings().approval_wait
+        if seconds != APPROVAL_WAIT or self._shown.is_watched:
+            return seconds
+        return seconds if self._watches is not None and self._watches.has(caller.session) else 0.0
 
     def script(self, caller: Caller) -> RunningScript | None:
         """Return the script that makes a call; None if none does."""

@@ -24,6 +24,9 @@ EXTENSIONS = ("ui", "tasks", "skills")
 READER_SITES = (
     "github", "notion", "wikipedia", "stackoverflow", "qiita", "zenn", "note", "arxiv", "youtube",
 )  # fmt: skip
+APPROVAL_WAIT = 45.0
+"""Default of approval_wait, in seconds. With it, a call waits only while somebody can answer."""
+
 LogLevel = Literal["trace", "debug", "info", "warning", "error", "silent"]
 
 
@@ -208,14 +211,14 @@ class Settings:
         ),
     )
     approval_wait: float = option.seconds(
-        45,
+        APPROVAL_WAIT,
         0,
         600,
         say(
             "How long a call that a person has to approve waits for that, before its caller gets an error "
-            "that says what to do. 0: not at all. It waits only if somebody can answer: while the web page "
-            "is open, or if the program says what it waits for. A client that can ask its user waits for "
-            "the answer."
+            "that says what to do. 0: not at all. With the default, it waits only if somebody can answer: "
+            "while the web page is open, or if the program says what it waits for. A client that can ask its "
+            "user waits for the answer."
         ),
     )
     flow_policy: Literal["off", "ask", "strict"] = option.choice(

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from tabane.operations import Caller, Face
+from tabane.settings.table import APPROVAL_WAIT
 from tests.harness.labeled_servers import TOOLS, replayed
 from tests.harness.running_hub import Json, RunningHub, SocketClient, running_hub, text
 from tests.reader.pages import serve
@@ -159,7 +160,7 @@ async def test_reading_on_after_a_search_asks_nobody(tmp_path: Path, site: Site)
         )
     kept = site.url("/kept?id=9f8e7d6c5b4a3f2e1d0c")
     site.put("/kept?id=9f8e7d6c5b4a3f2e1d0c", "<h1>Kept</h1>")
-    async with hub(tmp_path, reader_allow=(f"127.0.0.1:{site.port}",), approval_wait=45) as here:
+    async with hub(tmp_path, reader_allow=(f"127.0.0.1:{site.port}",), approval_wait=APPROVAL_WAIT) as here:
         line = await client(here)
         await line.call("put_document", filepath="list.md", text=f"My code is 4711. To read: {kept}")
         line = await client(here, "another")
@@ -193,7 +194,7 @@ async def test_an_address_does_not_become_trusted_by_being_saved(tmp_path: Path,
 
 async def test_a_refused_call_says_at_once_how_it_is_approved(tmp_path: Path) -> None:
     """Nobody has the page open, and the client cannot ask: waiting would help nobody."""
-    async with hub(tmp_path, approval_wait=600) as here:
+    async with hub(tmp_path, approval_wait=APPROVAL_WAIT) as here:
         line = await client(here)
         await line.call("mail__read_inbox")
         assert "tabane approve" in await held(line, "mail__send_email", to="a@b")

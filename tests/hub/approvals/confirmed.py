@@ -23,8 +23,7 @@ async def confirming(folder: Path, *arguments: str, **settings: Any) -> AsyncIte
     servers = {"up": child(*arguments, confirm=["cou*"])}
     async with running_hub(folder, servers, **{"approval_wait": 0, **settings}) as here:
         await here.hub.door.invoke(PERSON, "list_tools", b'{"server": "up"}')
-        async with open_page(here):
-            yield here
+        yield here
 
 
 @asynccontextmanager

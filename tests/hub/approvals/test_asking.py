@@ -15,9 +15,19 @@ from tabane.hub.approvals.guarded_approval import approval_required
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Face
 from tabane.operations.guarding import CallVerdict
+from tabane.settings.table import APPROVAL_WAIT
 from tests.harness.patience import until
 from tests.harness.running_hub import SOON, Json, running_hub, text
-from tests.hub.approvals.confirmed import COUNT, FORMS, confirming, counted, person, refusal, waiting
+from tests.hub.approvals.confirmed import (
+    COUNT,
+    FORMS,
+    confirming,
+    counted,
+    open_page,
+    person,
+    refusal,
+    waiting,
+)
 from tests.hub.questions.asking import FORM_STEP, able, answers_to
 from tests.hub.questions.asking import asking as server
 
@@ -213,6 +223,17 @@ async def test_a_call_waits_as_long_as_the_setting_says(tmp_path: Path) -> None:
         [row] = await waiting(here)
         await person(here, "approve_call", id=row["id"])
         assert text((await asyncio.wait_for(call, SOON))["result"]) == "1"
+
+
+async def test_by_default_a_call_waits_only_while_somebody_can_answer(tmp_path: Path) -> None:
+    async with confirming(tmp_path, approval_wait=APPROVAL_WAIT) as here:
+        line = await here.connect("2025-06-18", mode="full")
+        assert "tabane approve" in refusal(await line.call("up__count", n=2))
+        async with open_page(here):
+            call = line.begin("tools/call", COUNT)
+            row = next(each for each in await waiting(here, 2) if "1" in each["arguments"])
+            await person(here, "approve_call", id=row["id"])
+            assert text((await asyncio.wait_for(call, SOON))["result"]) == "1"
 
 
 async def test_a_call_of_a_program_waits_and_is_made_once_it_was_approved(tmp_path: Path) -> None:

@@ -232,6 +232,7 @@ class FlowRule:
     def _carries_nothing(self, trails: tuple[Trail, ...], fetch: Fetch) -> bool:
         """Return whether the addresses of a call carry nothing out of what was read."""
         addresses = trails[0].addresses
+        addresses.refill(self.trails.clock())
         if any(trail.labels & PRIVATE for trail in trails[1:]):
             addresses.whole = False
         if self.policy == "strict":

@@ -56,6 +56,9 @@ MOST_WORDS = 4
 MOST_OPAQUE = 3
 """Made-up addresses with a code that is no text, such as the hash of a commit, on other sites than those."""
 
+REFILL = 1800.0
+"""Seconds after which a trail may use its bounds up again: a client that works all day is one trail."""
+
 Price = Literal["", "elsewhere", "within", "letter", "number", "word", "opaque"]
 """What of its bounds a trail uses up by reading an address."""
 
@@ -75,8 +78,8 @@ class TrailAddresses:
     """
 
     __slots__ = (
-        "_families", "_hosts", "_last", "_linked", "_named", "_own", "_private", "_read", "_said",
-        "_shreds", "_used", "whole",
+        "_counted_since", "_families", "_hosts", "_last", "_linked", "_named", "_own", "_private", "_read",
+        "_said", "_shreds", "_used", "whole",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -90,6 +93,7 @@ class TrailAddresses:
         self._shreds: list[tuple[str, ...]] = []
         self._private = self._said = ""
         self._last = 0
+        self._counted_since = 0.0
         self.whole = True
 
     # -- what a trail learns ---------------------------------------------------------------------------
@@ -208,6 +212,13 @@ class TrailAddresses:
     def _is_unseen(self, inner: str) -> bool:
         key = hash(inner)
         return not (key in self._own or key in self._linked or key in self._read)
+
+    def refill(self, now: float) -> None:
+        """Begin to count again if the bounds have been in use for long."""
+        if now - self._counted_since >= REFILL:
+            self._counted_since = now
+            self._used = dict.fromkeys(_BOUNDS, 0)
+            self._shreds.clear()
 
     def _left(self, price: Price) -> Price | None:
         return price if self._used[price] < _BOUNDS[price] else None

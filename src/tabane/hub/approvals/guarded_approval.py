@@ -44,7 +44,7 @@ class ApprovalParts(Protocol):
         ...
 
     def wait(self, caller: Caller) -> float:
-        """Return for how many seconds a call waits for a person: not at all if nobody would notice it."""
+        """Return for how many seconds a call waits for a person before its caller gets an error."""
         ...
 
     def tell(self, caller: Caller, approval: Approval) -> bool:

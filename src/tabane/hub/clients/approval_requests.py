@@ -48,7 +48,7 @@ class HubApprovals(Protocol):
         ...
 
     def wait(self, caller: Caller) -> float:
-        """Return for how many seconds a call waits for a person: not at all if nobody would notice it."""
+        """Return for how many seconds a call waits for a person before its caller gets an error."""
         ...
 
     def through_client(self, caller: Caller) -> bool:

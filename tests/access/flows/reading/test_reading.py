@@ -14,6 +14,7 @@ from tabane.access.flows.trail_addresses import (
     MOST_ELSEWHERE,
     MOST_LINKED,
     MOST_WITHIN,
+    REFILL,
     TrailAddresses,
 )
 from tests.access.flows.reading.sessions import Replay, Session, read_sessions, sent
@@ -98,6 +99,19 @@ def test_any_text_can_be_looked_at(text: str) -> None:
 def test_addresses_are_found_in_texts(text: str, address: str) -> None:
     assert address in set(addresses_in(text))
     assert sent(address) == address
+
+
+def test_a_client_that_reads_all_day_may_read_on_later() -> None:
+    book = TrailAddresses()
+    links = [f"https://s{n}.example/page" for n in range(MOST_ELSEWHERE + 1)]
+    book.link(" ".join(links))
+    book.refill(1_000_000.0)
+    for link in links[:-1]:
+        book.take(link, book.price(link) or "", trusted=False)
+    book.refill(1_000_000.0 + REFILL - 1)
+    assert book.price(links[-1]) is None
+    book.refill(1_000_000.0 + REFILL)
+    assert book.price(links[-1]) == "elsewhere"
 
 
 def test_what_a_trail_keeps_is_bounded() -> None:
