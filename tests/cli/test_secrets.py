@@ -48,6 +48,13 @@ def test_a_secret_is_kept_in_a_private_file_and_shown_by_name_only(home: Home) -
     assert VALUE not in listed.out
 
 
+def test_a_value_of_the_servers_own_env_is_no_secret_that_is_missing(home: Home) -> None:
+    env = {"AUTH": "Bearer ${TOKEN}", "PLACE": "${PLACE}"}
+    home.write_servers({"one": {"command": "x", "args": ["--header", "A:${AUTH}", "${PLACE}"], "env": env}})
+    rows = home.run("secrets", "list", "--json").json["results"]
+    assert [row["name"] for row in rows] == ["PLACE", "TOKEN"]
+
+
 def test_a_value_is_asked_for_and_not_shown(home: Home) -> None:
     with on_terminal(home, "secrets", "set", "API_KEY") as terminal:
         terminal.answer("API_KEY (", "hidden-value", hidden=True)

@@ -206,7 +206,9 @@ class _Translator:
             state = given if isinstance(given, bool) else None
             if isinstance(given, dict):
                 hints[tool] = {
-                    part: each for part, each in given.items() if part not in ("enabled", "approval_mode")
+                    part: each
+                    for part, each in given.items()
+                    if part not in ("enabled", "disabled", "approval_mode")
                 }
                 state = given.get("enabled")
                 if given.get("disabled") is True:

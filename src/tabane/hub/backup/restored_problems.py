@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tabane.gateway.servers.configuration import ServersConfiguration
 from tabane.gateway.servers.server import Server
-from tabane.gateway.servers.variables import Variables, names_in
+from tabane.gateway.servers.variables import Variables, names_in, names_needed
 from tabane.messages import Message, say
 from tabane.settings import OPTIONS, Settings
 
@@ -23,8 +23,10 @@ def missing_secrets(
     """
     users: dict[str, list[str]] = {name: [] for name in earlier}
     for server, definition in definitions.items():
+        needed = set(names_needed(definition))
         for name in dict.fromkeys(_required(definition)):
-            users.setdefault(name, []).append(server)
+            if name in needed:
+                users.setdefault(name, []).append(server)
     for value in (settings.oauth_client_secret, settings.model_key):
         for name in names_in(value):
             users.setdefault(name, []).append("tabane.toml")
