@@ -90,6 +90,7 @@ class MontySandbox:
         self._running = 0
         self._end: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._leaving: set[asyncio.Task[None]] = set()
         self._closed = False
 
     @contextlib.asynccontextmanager
@@ -102,7 +103,10 @@ class MontySandbox:
         finally:
             if process is not None and process.busy:
                 process.worker.kill()
-            self._spawn(self._leave(process))
+            leaving = self._spawn(self._leave(process))
+            if process is not None and not process.busy:
+                self._leaving.add(leaving)
+                leaving.add_done_callback(self._leaving.discard)
 
     async def close(self) -> None:
         """End the processes. Scripts that still run fail."""
@@ -132,7 +136,10 @@ class MontySandbox:
 
     async def _ready(self, limits: ScriptLimits) -> ScriptProcess:
         """Return a process without a script. Raises ScriptFailed if none can be started."""
-        while self._resting:
+        while self._resting or self._leaving:
+            if not self._resting:  # one that forgets its script is ready sooner than a new one
+                await asyncio.wait(self._leaving, return_when=asyncio.FIRST_COMPLETED)
+                continue
             process = self._resting.pop()
             if process.worker.usable:
                 return process
@@ -182,10 +189,11 @@ class MontySandbox:
         self._all.discard(process)
         await process.worker.end()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 class ScriptProcess:
