@@ -101,7 +101,7 @@ def _value(node: Node, *, is_tags: bool) -> Own | None:
             return value
         return _tags(_COMMAS.split(node.value))
     texts = [each.value for each in node.value if not isinstance(each, tuple) and isinstance(each.value, str)]
-    if node.id != "sequence" or len(texts) != len(node.value):
+    if len(texts) != len(node.value):
         return None
     return _tags(texts) if is_tags else texts
 
