@@ -95,15 +95,13 @@ def _members(pairs: list[tuple[Node, Node]]) -> Iterator[tuple[str, Own]]:
 
 
 def _value(node: Node, *, is_tags: bool) -> Own | None:
-    from yaml.nodes import SequenceNode  # as in read
-
     if isinstance(node.value, str):
         value = _scalar(node)
         if not is_tags or value is None:
             return value
         return _tags(_COMMAS.split(node.value))
     texts = [each.value for each in node.value if not isinstance(each, tuple) and isinstance(each.value, str)]
-    if not isinstance(node, SequenceNode) or len(texts) != len(node.value):
+    if len(texts) != len(node.value):
         return None
     return _tags(texts) if is_tags else texts
 

@@ -121,8 +121,8 @@ def _is_line(node: HtmlElement, boxed: bool) -> bool:
         return True
     if not boxed:
         return False
-    parent = node.getparent()
-    lines = node.tag == "code" and parent is not None and parent.tag == "pre" and len(parent) > 1
+    above = node.getparent() if node.tag == "code" else None
+    lines = above is not None and above.tag == "pre" and len(above) > 1
     return lines or bool(_LINE.intersection(classes(node))) or bool(_BLOCK.search(node.get("style") or ""))
 
 
