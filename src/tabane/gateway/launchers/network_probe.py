@@ -11,7 +11,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -79,6 +79,27 @@ def is_online(environment: Mapping[str, str], wait: float = WAIT) -> bool:
         if not left.acquire(timeout=max(0.0, end - time.monotonic())) or found.is_set():
             break
     return found.is_set()
+
+
+def found_hosts(hosts: Iterable[str], wait: float = 1.0) -> frozenset[str]:
+    """Return the hosts whose address is known within ``wait`` seconds. Blocks for that long.
+
+    A search for a name cannot be ended: whoever waits for its thread waits for the whole time of a resolver.
+    """
+    found: set[str] = set()
+
+    def look(host: str) -> None:
+        with contextlib.suppress(OSError, UnicodeError):
+            socket.getaddrinfo(host, None)
+            found.add(host)
+
+    threads = [threading.Thread(target=partial(look, host), daemon=True) for host in dict.fromkeys(hosts)]
+    end = time.monotonic() + wait
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    return frozenset(found)
 
 
 def _answers(address: str, proxy: str | None, wait: float) -> bool:

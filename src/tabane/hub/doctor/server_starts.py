@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from tabane.errors import TabaneError, UpstreamError
 from tabane.gateway.launchers.failure_causes import cause_in
-from tabane.gateway.launchers.network_probe import NetworkProbe
+from tabane.gateway.launchers.network_probe import NetworkProbe, found_hosts
 from tabane.gateway.launchers.npx_cache import in_use, npx_entry, remove
 from tabane.gateway.launchers.package_run import package_run
 from tabane.gateway.processes.child_environment import child_environment
@@ -61,7 +61,11 @@ def _needs_network(server: Server) -> bool:
     """Return whether a server is at a URL elsewhere, or a package that may have to be downloaded."""
     if server.transport == "stdio":
         return package_run(server.command, server.args) is not None
-    return not is_loopback(urlsplit(server.url).hostname or "")
+    return not is_loopback(_host(server))
+
+
+def _host(server: Server) -> str:
+    return urlsplit(server.url).hostname or ""
 
 
 def running(installation: Installation) -> Iterator[DoctorFinding]:
@@ -136,13 +140,16 @@ def starts(installation: Installation) -> list[DoctorFinding]:
     logging.getLogger("tabane").addHandler(logging.NullHandler())
     if installation.online:
         return asyncio.run(_all(installation, servers, None)) if servers else []
-    waiting = [server for server in servers if _needs_network(server)]
+    needing = [server for server in servers if _needs_network(server)]
+    hosts = found_hosts(_host(server) for server in needing if server.transport != "stdio")
+    waiting = [server for server in needing if server.transport == "stdio" or _host(server) in hosts]
     found = asyncio.run(_all(installation, waiting, OFFLINE))
     works = [finding for finding in found if finding.level != "fault"]
-    lost = [s.name for s, finding in zip(waiting, found, strict=True) if finding.level == "fault"]
+    works_here = {s.name for s, finding in zip(waiting, found, strict=True) if finding.level != "fault"}
+    lost = [server.name for server in needing if server.name not in works_here]
     if lost:
         works.append(note(say("Not started without the network: {names}", names=", ".join(lost))))
-    others = [server for server in servers if server not in waiting]
+    others = [server for server in servers if server not in needing]
     return works + asyncio.run(_all(installation, others, None))
 
 
