@@ -104,3 +104,29 @@ _LINES = st.text(st.sampled_from("ab:-[]{}'\"#&*!|>%@ \n\t,0"), max_size=80)
 def test_any_front_matter_gives_metadata_that_can_be_stored(inside: str) -> None:
     found: dict[str, Any] = read(f"---\n{inside}\n---\n").metadata
     assert metadata.checked(found) == found
+
+
+def test_toml_between_lines_of_plus_signs_is_front_matter_too() -> None:
+    text = """+++
+title = "Kettle"
+tags = ["garden", "#tea"]
+date = 2025-05-06
+at = 2025-05-06T09:30:00+09:00
+weight = 3
+draft = false
+big = 99999999999999999999
+nested = {a = 1}
++++
+Body
+"""
+    front = read(text)
+    assert (front.title, text[front.end :]) == ("Kettle", "Body\n")
+    assert front.metadata == {
+        "title": "Kettle",
+        "tags": ["garden", "tea"],
+        "date": "2025-05-06",
+        "at": "2025-05-06T09:30:00+09:00",
+        "weight": 3,
+        "draft": False,
+    }
+    assert read(text.replace("weight = 3", "weight = ")).metadata == {}

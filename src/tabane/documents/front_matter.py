@@ -1,4 +1,4 @@
-"""Front matter of Markdown, the YAML between two lines of dashes at its beginning, as metadata; pure.
+"""Front matter of Markdown as metadata: YAML between dashes, or TOML between plus signs; pure.
 
 Values are read as YAML 1.2 reads them: ``no`` and ``10:30`` are texts. Dates become ISO 8601, so that their
 texts sort. What cannot be metadata stays text only: nested values, and all of it if it is not valid YAML.
@@ -7,7 +7,9 @@ texts sort. What cannot be metadata stays text only: nested values, and all of i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from tabane.documents import metadata
@@ -22,6 +24,7 @@ LONGEST = 16_000  # characters between the lines
 _FENCED = re.compile(
     rf"\ufeff?---[ \t]*\r?\n(.{{0,{LONGEST}}}?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL
 )
+_PLUSES = re.compile(rf"\ufeff?\+\+\+[ \t]*\r?\n(.{{0,{LONGEST}}}?)\r?\n\+\+\+[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 _MEMBER = re.compile(r"^[\w\"'][^:\n]*:(?:\s|\Z)", re.MULTILINE)
 _COMMAS = re.compile(r"[,，、;；]")
 _TAGS = frozenset({"tags", "tag", "keywords", "categories", "category"})
@@ -47,7 +50,7 @@ NONE = FrontMatter("", {}, 0)
 
 def begins(text: str) -> bool:
     """Return whether a text begins with what looks like front matter."""
-    return _fenced(text) is not None
+    return _fenced(text) is not None or _PLUSES.match(text) is not None
 
 
 def _fenced(text: str) -> re.Match[str] | None:
@@ -57,6 +60,13 @@ def _fenced(text: str) -> re.Match[str] | None:
 
 def read(text: str) -> FrontMatter:
     """Return the front matter of a text, :data:`NONE` if it has none or a broken one. Takes up to 0.2 s."""
+    found = _PLUSES.match(text)
+    if found is not None:
+        try:
+            table = tomllib.loads(found[1].replace("\r\n", "\n"))
+        except (tomllib.TOMLDecodeError, RecursionError):
+            return NONE
+        return _front(((name, _toml_value(name, value)) for name, value in table.items()), found.end())
     found = _fenced(text)
     if found is None:
         return NONE
@@ -69,18 +79,23 @@ def read(text: str) -> FrontMatter:
         return NONE
     if not isinstance(root, MappingNode):
         return NONE
-    values = dict(_members(root.value))
+    named = ((key.value.strip() if isinstance(key.value, str) else "", node) for key, node in root.value)
+    return _front(
+        ((name, _value(node, is_tags=name.casefold() in _TAGS)) for name, node in named), found.end()
+    )
+
+
+def _front(pairs: Iterable[tuple[str, Own | None]], end: int) -> FrontMatter:
+    values = dict(_members(pairs))
     title = values.get("title", "")
-    return FrontMatter("" if isinstance(title, list) else str(title), values, found.end())
+    return FrontMatter("" if isinstance(title, list) else str(title), values, end)
 
 
-def _members(pairs: list[tuple[Node, Node]]) -> Iterator[tuple[str, Own]]:
+def _members(pairs: Iterable[tuple[str, Own | None]]) -> Iterator[tuple[str, Own]]:
     """Yield the members that can be metadata, as many as it may have. Others are left out."""
     keys = values = size = 0
-    for key, node in pairs:
-        name = key.value.strip() if isinstance(key.value, str) else ""
+    for name, value in pairs:
         name = name.casefold() if name.casefold() in (*_TAGS, "title") else name
-        value = _value(node, is_tags=name in _TAGS)
         if value is None or value == []:
             continue
         try:
@@ -104,6 +119,21 @@ def _value(node: Node, *, is_tags: bool) -> Own | None:
     if len(texts) != len(node.value):
         return None
     return _tags(texts) if is_tags else texts
+
+
+def _toml_value(name: str, value: object) -> Own | None:
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, list):
+        texts = [each for each in value if isinstance(each, str)]
+        return None if len(texts) != len(value) else _tags(texts) if name.casefold() in _TAGS else texts
+    if isinstance(value, str) and name.casefold() in _TAGS:
+        return _tags(_COMMAS.split(value))
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | float) and abs(value) <= EXACT:
+        return value
+    return None
 
 
 def _tags(texts: list[str]) -> list[str]:
