@@ -148,13 +148,16 @@ def _stems(text: str) -> set[str]:
     found: set[str] = set()
     for word in _word.findall(text.casefold()):
         if word.isascii():
-            found |= {word[:5]} if len(word) > 2 else set()
+            found |= {word[:5]} if len(word) > 1 else set()
         else:
             found |= {word[at : at + 2] for at in range(len(word) - 1)}
     return found - _EMPTY
 
 
-_EMPTY = frozenset(("the", "and", "for", "from", "with", "this", "that", "all", "get", "list", "my", "tool"))
+_EMPTY = {
+    *("the", "and", "for", "from", "with", "this", "that", "all", "get", "list", "tool", "tools", "my", "me"),
+    *("to", "of", "in", "on", "at", "by", "as", "is", "it", "or", "an", "do", "be"),
+}
 
 
 class ToolSearchResult(Struct, frozen=True):

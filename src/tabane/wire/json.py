@@ -211,13 +211,14 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _has_constant = re.compile(rb"NaN|Infinity").search
 
+NO_OBJECT, NO_METHOD = "it has another type", "method is not a string"
+"""Faults of what is JSON, but no message."""
+
 CONSTANT = "it has NaN or Infinity, which JSON does not have"
 
 
 def _decode_refused(decoder: msgspec.json.Decoder[_Decoded], text: bytes, refusal: Exception) -> _Decoded:
     """Decode what is JSON apart from a byte order mark and lone surrogates. Raises :class:`InvalidJson`."""
-    if isinstance(refusal, RecursionError):
-        raise InvalidJson("it is nested too deeply") from None
     plain = text.removeprefix(BYTE_ORDER_MARK)
     if _lone_surrogate_begins(plain):
         plain = _without_lone_surrogates(plain)
@@ -226,7 +227,15 @@ def _decode_refused(decoder: msgspec.json.Decoder[_Decoded], text: bytes, refusa
             return decoder.decode(plain)
     except _REFUSED as error:
         refusal = error
-    raise InvalidJson(CONSTANT if _has_constant(plain) else str(refusal) or "not JSON") from None
+    raise InvalidJson(_fault_of(refusal, plain)) from None
+
+
+def _fault_of(refusal: Exception, text: bytes) -> str:
+    if isinstance(refusal, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(refusal, msgspec.ValidationError):
+        return NO_METHOD if "$.method" in str(refusal) else NO_OBJECT
+    return CONSTANT if _has_constant(text) else str(refusal) or "not JSON"
 
 
 def without_constants(text: bytes) -> bytes:

@@ -13,9 +13,11 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from tabane.gateway.server_operations import server_row
 from tests.conftest import ROOT, absent
 from tests.harness.http_hub import HttpHub, http_hub
 from tests.harness.patience import LONG
+from tests.harness.running_hub import running_hub
 
 SERVER = {"command": sys.executable, "args": ["-m", "tests.servers.odd"], "cwd": str(ROOT)}
 LISTS = ("tools", "prompts", "resources", "resourceTemplates")
@@ -73,3 +75,18 @@ async def in_python(served: HttpHub) -> list[dict[str, Any]]:
                 except Exception as error:
                     found.append({**row, "error": str(error)[:400]})
     return found
+
+
+async def test_who_uses_the_server_is_told_what_was_repaired(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"odd": SERVER}) as here:
+        await (await here.connect(mode="full")).result("tools/list")
+        row = server_row(here.hub.gateway, here.hub.gateway.server("odd"), "en")
+        said = "\n".join(row["odd_definitions"])
+        assert "tools/list: repaired " in said
+        assert "tools/list: left out " in said
+        assert "(inputSchema)" in said
+        await (await here.connect()).result("resources/list")
+        said = "\n".join(
+            server_row(here.hub.gateway, here.hub.gateway.server("odd"), "ja")["odd_definitions"]
+        )
+        assert "resources/list: MCP クライアントが受け付けない定義" in said

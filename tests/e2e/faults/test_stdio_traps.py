@@ -105,7 +105,7 @@ async def test_a_server_that_ends_at_once_is_named_with_its_last_words(tmp_path:
     servers = {"up": child("--stderr", "no token in the environment", "--exit", "3"), **ALIVE}
     async with running_hub(tmp_path, servers) as here:
         line = await here.connect()
-        failed = await line.call("search_tools", query="echo")
+        failed = await line.call("search_tools", query="echo up")
         assert "up" in text(failed).splitlines()[-1]
         detail = here.hub.gateway.instances("up")[0].vitals.error
         assert "no token in the environment" in str(detail)

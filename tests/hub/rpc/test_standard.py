@@ -57,8 +57,8 @@ EXAMPLES: list[tuple[str, Any]] = [
     ('{"jsonrpc": "2.0", "method": "echo", "id": {}}', NOT_A_REQUEST),
     ('{"jsonrpc": "2.0", "method": "echo", "id": [1]}', NOT_A_REQUEST),
     ('{"jsonrpc": "2.0", "method": "echo", "id": true}', NOT_A_REQUEST),
-    ('{"jsonrpc": "2.0", "method": "echo", "id": -Infinity}', NOT_A_REQUEST),
-    ('{"jsonrpc": "2.0", "method": "echo", "id": NaN}', NOT_A_REQUEST),
+    ('{"jsonrpc": "2.0", "method": "echo", "id": -Infinity}', {"id": None, "code": -32700}),
+    ('{"jsonrpc": "2.0", "method": "echo", "id": NaN}', {"id": None, "code": -32700}),
     (
         '{"jsonrpc": "2.0", "method": "fail", "id": 1}',
         {"id": 1, "code": -32603, "data": {"reason": "internal"}},
@@ -131,9 +131,7 @@ async def test_the_examples_of_the_standard(tmp_path: Path, way: Any) -> None:
 numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 ids = st.one_of(
     (numbers | st.text() | st.none()).map(json.dumps),
-    st.sampled_from(
-        ["1.0", "1e3", "-0", "1E400", "0.1", '"\\ud83d"', "null", "123456789012345678901234567890", '""']
-    ),
+    st.sampled_from(["1.0", "1e3", "-0", "1E400", "0.1", "null", "123456789012345678901234567890", '""']),
 )
 
 

@@ -617,7 +617,7 @@ class ClientMethods(NamedTuple):
 _OF_CONNECTION = frozenset({"notifications/initialized", "notifications/roots/list_changed"})
 """Notifications about the client's own connection, which concern no server."""
 
-_NOT_REQUESTS = frozenset({"not an object", "method is not a string"})
+_NOT_REQUESTS = frozenset({json.NO_OBJECT, json.NO_METHOD})
 
 Handler = Callable[[Session, Raw, Members, Members], Coroutine[Any, Any, None] | None]
 """Takes session, id, params and ``_meta`` of a request; returns a coroutine if answering takes a while."""
