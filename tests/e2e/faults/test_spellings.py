@@ -53,7 +53,7 @@ async def test_a_result_that_is_not_json_is_an_error_at_once(
 ) -> None:
     async with running_hub(tmp_path, {"up": spelling(*ways)}) as here:
         line = await here.connect(client, mode="full")
-        asked = [
+        asked: list[tuple[str, Json]] = [
             ("tools/call", {"name": "up__odd", "arguments": {}}),
             ("tools/call", {"name": "call_tool", "arguments": {"name": "up__odd"}}),
             ("resources/read", {"uri": "odd://a"}),
