@@ -56,5 +56,5 @@ def test_an_unreadable_result_is_a_failure() -> None:
 
 
 def test_halves_of_surrogate_pairs_are_replaced() -> None:
-    assert tool_value(Raw(b'{"content": [{"type": "text", "text": "a\\ud83d!"}]}')) == "a?!"
-    assert tool_value(Raw(b'{"structuredContent": {"\\uD83D": ["\\ud83d"]}}')) == {"?": ["?"]}
+    assert tool_value(Raw(b'{"content": [{"type": "text", "text": "a\\ud83d!"}]}')) == "a\ufffd!"
+    assert tool_value(Raw(b'{"structuredContent": {"\\uD83D": ["\\ud83d"]}}')) == {"\ufffd": ["\ufffd"]}

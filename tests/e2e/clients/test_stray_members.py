@@ -64,7 +64,7 @@ async def test_other_arguments_are_an_error(tmp_path: Path, given: Any) -> None:
         assert "object" in text(answer)
 
 
-OWN = [
+OWN: list[tuple[str, Json]] = [
     ("search_tools", {"query": "echo"}),
     ("describe_tools", {"names": ["up__echo"]}),
     ("read_more", {"handle": "x"}),
