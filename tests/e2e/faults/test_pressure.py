@@ -16,7 +16,7 @@ from tests.harness.patience import LONG, until
 from tests.harness.running_hub import Json, RunningHub, SocketClient, child, running_hub, text
 
 BULKY = str(Path(__file__).parents[2] / "servers" / "bulky.py")
-ODD = {"surrogate": "\ud83d", "stray": "\ufffd\ufffd"}
+ODD = {"surrogate": "\ufffd", "stray": "\ufffd\ufffd"}
 
 
 def bulky(*arguments: str, **keys: Any) -> Json:
@@ -88,7 +88,7 @@ async def test_a_server_that_dies_after_a_large_answer_has_answered(tmp_path: Pa
 
 
 @pytest.mark.parametrize("size", [0, 3 << 20])
-@pytest.mark.parametrize("kind", ["surrogate", "nan", "digits", "stray"])
+@pytest.mark.parametrize("kind", ["surrogate", "digits", "stray"])
 @pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])
 async def test_odd_answers_pass_whatever_their_length(
     tmp_path: Path, kind: str, size: int, version: Any
@@ -102,7 +102,7 @@ async def test_odd_answers_pass_whatever_their_length(
 
 
 @pytest.mark.parametrize("size", [0, 3 << 20])
-@pytest.mark.parametrize("kind", ["deep", "broken"])
+@pytest.mark.parametrize("kind", ["deep", "broken", "nan"])
 async def test_an_answer_that_cannot_be_read_fails_its_call_at_once(
     tmp_path: Path, kind: str, size: int
 ) -> None:
