@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +27,20 @@ class Failures:
 
     def pytest_sessionfinish(self) -> None:
         self._file.write_text(json.dumps(self._tracebacks), encoding="utf-8")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Escape half surrogate pairs in a report: a worker that cannot send it ends the whole run."""
+    return _sendable((yield))
+
+
+def _sendable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_sendable(name): _sendable(each) for name, each in value.items()}
+    return type(value)(map(_sendable, value)) if isinstance(value, list | tuple) else value
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
