@@ -112,7 +112,7 @@ def _print_report(terminal: Terminal, found: dict[str, Any]) -> None:
         count = found["more_problems"]
         terminal.say(say("… and {count} more {count:problem|problems}", count=count))
     terminal.say(_summary(found))
-    for each in found["removed"]:
+    for each in found.get("removed", ()):  # an older hub does not say it
         terminal.say(
             say(
                 "Entries {first} to {last} were deleted by retention (audit_files, audit_days) on {time}.",

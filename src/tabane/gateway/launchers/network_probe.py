@@ -15,8 +15,6 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from urllib.parse import urlsplit
 
-from tabane.access.oauth.fetching import proxy_of
-
 WAIT = 3.0
 """Seconds until a network that answers nothing counts as none."""
 
@@ -61,6 +59,8 @@ class NetworkProbe:
 
 def is_online(environment: Mapping[str, str], wait: float = WAIT) -> bool:
     """Return whether one of the registries answers. Blocks for at most ``wait`` seconds."""
+    from tabane.access.oauth.fetching import proxy_of  # a hub that starts does not look
+
     named = [value for name, value in environment.items() if name.upper() in _NAMED and "://" in value]
     addresses = dict.fromkeys((*named, *REGISTRIES))
     found, left = threading.Event(), threading.Semaphore(0)

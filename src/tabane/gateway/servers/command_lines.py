@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 from collections.abc import Sequence
 
 
@@ -29,7 +28,11 @@ def split_command(command: str, folder: str, path: str | None) -> list[str]:
     Blocks on files, if the command has a space.
     """
     words = words_of_line(command) if " " in command.strip() else []
-    if len(words) < 2 or os.path.exists(os.path.join(folder, command)) or shutil.which(command, path=path):
+    if len(words) < 2:
+        return []
+    import shutil  # most commands are one word
+
+    if os.path.exists(os.path.join(folder, command)) or shutil.which(command, path=path):
         return []
     first = words[0]
     # of /opt/My Server/run, the first word is no program

@@ -492,7 +492,7 @@ class _Icon(Struct):
     theme: Literal["light", "dark"] | UnsetType = UNSET
 
 
-class _Named(Struct):
+class _NamedDefinition(Struct):
     name: str
     title: str | UnsetType = UNSET
     description: str | UnsetType = UNSET
@@ -519,7 +519,7 @@ class _Execution(Struct):
     taskSupport: Literal["required", "optional", "forbidden"] | UnsetType = UNSET
 
 
-class _Tool(_Named, kw_only=True):
+class _Tool(_NamedDefinition, kw_only=True):
     inputSchema: _Schema
     outputSchema: dict[str, Any] | UnsetType = UNSET
     annotations: _Hints | UnsetType = UNSET
@@ -533,7 +533,7 @@ class _Argument(Struct):
     required: bool | UnsetType = UNSET
 
 
-class _Prompt(_Named, kw_only=True):
+class _Prompt(_NamedDefinition, kw_only=True):
     arguments: list[_Argument] | UnsetType = UNSET
 
 
@@ -550,14 +550,14 @@ class _Annotations(Struct):
     priority: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
 
 
-class _Resource(_Named, kw_only=True):
+class _Resource(_NamedDefinition, kw_only=True):
     uri: str
     mimeType: str | UnsetType = UNSET
     size: Annotated[int, Meta(le=2**53)] | UnsetType = UNSET
     annotations: _Annotations | UnsetType = UNSET
 
 
-class _Template(_Named, kw_only=True):
+class _Template(_NamedDefinition, kw_only=True):
     uriTemplate: str
     mimeType: str | UnsetType = UNSET
     annotations: _Annotations | UnsetType = UNSET

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from tabane.access.profile_file import read_profiles
 from tabane.errors import CallerError, HubError
-from tabane.hub.http.port_occupant import port_is_taken, refusal
 from tabane.hub.local import lock as locks
 from tabane.hub.process.home_version import refuse_downgrade
 from tabane.hub.servers import hub_environment, read_servers
@@ -40,6 +38,9 @@ def check_restart(flags: Sequence[str], environ: Mapping[str, str], running: Map
     settings, profiles, the servers file or secrets that are wrong, another servers file, another port that is
     taken, or a home of a newer version.
     """
+    from tabane.access.profile_file import read_profiles  # a start reads flags alone
+    from tabane.hub.http.port_occupant import port_is_taken, refusal
+
     settings = load_settings(flags_of(flags), environ)
     refuse_downgrade(settings.home)
     read_servers(settings, hub_environment(settings, environ))

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tabane.errors import HubError, TabaneError
 from tabane.hub.backup.restore_journal import complete_restore
-from tabane.hub.http.port_occupant import await_port
 from tabane.hub.local import launch
 from tabane.hub.local import lock as locks
 from tabane.hub.local.endpoint import Endpoint, UnsafeEndpoint, home_of
@@ -227,6 +226,8 @@ def _run(
     refuse_downgrade(settings.home)
     last = locks.read_holder(str(settings.home / "hub.lock"))
     if settings.http and origin.started_by != locks.STANDALONE:
+        from tabane.hub.http.port_occupant import await_port
+
         await_port(settings)
     umask = os.umask(0o077)
     with contextlib.closing(open_logs(settings, aloud=aloud)) as logs, asyncio.Runner() as runner:
