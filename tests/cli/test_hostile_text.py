@@ -50,6 +50,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
             "broken": {"command": sys.executable, "args": ["-c", words], "description": escapes.ATTACK},
         }
     )
+    home.environment["TABANE_POISONED_DEFINITIONS"] = "warn"  # its definition would be held
     archive = home.folder / "posts.csv"
     archive.write_text(POSTS)
     with hub(home):

@@ -32,7 +32,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from tabane.cli.terminal_text import StyledText
 from tabane.errors import CallerError, TabaneError
@@ -151,7 +150,9 @@ class Terminal:
     def show(self, result: object, render: Callable[[], object]) -> None:
         """Print a result: as JSON with ``--json``, else by ``render``."""
         if self.json:
-            self.print_json(msgspec.to_builtins(result))
+            from msgspec import to_builtins  # help prints no result
+
+            self.print_json(to_builtins(result))
         else:
             render()
 
