@@ -14,6 +14,7 @@ import yaml
 from tabane.gateway.assistants.entries import definition, mode_of
 from tabane.gateway.assistants.formats import at_path, format_of
 from tabane.gateway.assistants.table import CLIENTS, client_named
+from tabane.gateway.servers.foreign_keys import our_definition
 from tests.harness.home import Home
 
 WRITTEN = [client.name for client in CLIENTS if client.user is not None]
@@ -40,7 +41,7 @@ def entry_in(path: Path, name: str, *, shared: bool = False) -> dict[str, Any]:
     written = at_path(format_of(place.form).value(path.read_text()), (*place.key, "tabane"))
     found = definition(place.shape, written)
     assert found is not None
-    return found
+    return our_definition(found.items()).values
 
 
 def test_every_client_is_set_up_in_an_empty_home_and_removed_again(home: Home) -> None:
