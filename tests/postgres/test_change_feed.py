@@ -11,6 +11,7 @@ import pytest
 
 from tabane.postgres.change_feed import ChangeFeed
 from tabane.postgres.collection import PostgresCollection
+from tabane.postgres.migrations import MIGRATIONS
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape
 from tests.harness.postgres_server import PostgresServer
@@ -238,7 +239,7 @@ async def test_a_database_of_version_1_is_brought_up_to_date_without_loss(
         before.update(await truth(collection))
     for statement in (
         f"DROP TABLE {schema}.change_log, {schema}.follower",
-        f"ALTER TABLE {schema}.collection DROP COLUMN log_from",
+        f"ALTER TABLE {schema}.collection DROP COLUMN log_from, DROP COLUMN analysis",
         f"UPDATE {schema}.format SET version = 1",
     ):
         postgres.execute(statement)
@@ -250,4 +251,4 @@ async def test_a_database_of_version_1_is_brought_up_to_date_without_loss(
         await copy.catch_up(collection.feed)
         assert copy.records == await truth(collection)
         assert "kept" not in {record.key for record in await all_of(collection)}
-    assert postgres.execute(f"SELECT version FROM {schema}.format") == [(2,)]
+    assert postgres.execute(f"SELECT version FROM {schema}.format") == [(len(MIGRATIONS),)]

@@ -74,7 +74,8 @@ async def test_a_program_may_call_what_its_source_or_name_allows_and_nothing_els
     async with aclosing(await program(world, PolicyAccess(policy))) as talk:
         for name in [operation.name for operation in world.served.door.rpc.table]:
             answer = json.loads(await talk.ask(name, {"params": "none has this"} | _WRONG))
-            refused = answer["error"]["code"] in REFUSED
+            # The tools of documents answer parameters that do not fit with their JSON.
+            refused = answer.get("error", {}).get("code") in REFUSED
             assert refused is not allowed(policy, name), (name, answer)
 
 
