@@ -279,7 +279,7 @@ async def test_the_doctor_names_a_balancer_whose_requests_are_refused(
         stack.callback(hub.run, "stop")
         started = await asyncio.to_thread(hub.run, "start")
         assert started.status == 0, started.err
-        hub.json("keys", "create", "alice", "--allow", "*")
+        hub.json("keys", "create", "bob", "--allow", "*")
         client = await stack.enter_async_context(ClientSession())
         forwarded = {"x-forwarded-proto": "https", "x-forwarded-for": "198.51.100.7"}
         async with client.get(f"http://{address}:{port}/readyz", headers=forwarded) as found:

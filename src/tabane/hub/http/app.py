@@ -55,7 +55,7 @@ BATCHED = "2025-03-26"
 
 _INITIALIZE = "initialize"
 _CANCELLED = "notifications/cancelled"
-_NOT_REQUESTS = frozenset({"not an object", "method is not a string"})
+_NOT_REQUESTS = frozenset({json.NO_OBJECT, json.NO_METHOD})
 
 
 class McpPlace(NamedTuple):
