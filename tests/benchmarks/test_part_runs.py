@@ -9,13 +9,13 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import psutil
 import pytest
 from benchmarks.machine import Load, wait_until_quiet
 from benchmarks.made_data import linked, made_data
 from benchmarks.part_runs import Ended, end, run_part
 from benchmarks.plan import Chapter, Part
 
+from tests.harness.child_processes import commands_of_children
 from tests.harness.child_processes import ended as child_ended
 
 PART = Part("calls", Chapter.GATEWAY, "benchmarks.calls", seconds=60)
@@ -81,7 +81,7 @@ def test_an_interrupt_of_the_driver_ends_the_part(tmp_path: Path) -> None:
     code = f"import os, signal, time; os.kill({os.getpid()}, signal.SIGINT); time.sleep(600)"
     with pytest.raises(KeyboardInterrupt):
         run(code, tmp_path)
-    assert [each for each in psutil.Process().children() if code in each.cmdline()] == []
+    assert [each for each, command in commands_of_children() if code in command] == []
 
 
 def test_the_wait_for_a_quiet_machine_ends_when_it_is_quiet() -> None:

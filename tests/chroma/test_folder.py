@@ -17,6 +17,7 @@ from tabane.engines.candidate_index import IndexedVector
 from tabane.errors import StoreError
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.records import Shape
+from tests.harness.child_processes import commands_of_children
 from tests.harness.patience import wait_until
 
 SHAPE = Shape("posts")
@@ -44,7 +45,7 @@ def vector(row: float) -> bytes:
 
 def workers(folder: Path) -> list[psutil.Process]:
     """Return the processes that have a folder open."""
-    return [each for each in psutil.Process().children() if str(folder) in each.cmdline()]
+    return [each for each, command in commands_of_children() if str(folder) in command]
 
 
 @pytest.mark.heavy("a real Chroma")

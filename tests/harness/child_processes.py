@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import select
 import sys
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tabane.gateway.processes import process_table
@@ -145,9 +147,20 @@ def ended(pids: Iterable[int], seconds: float = SOON) -> bool:
     return not left
 
 
-def zombies() -> list[int]:
-    """Children of this process that have ended and that nobody has reaped."""
-    return [p.pid for p in process_table.processes().values() if p.zombie and p.parent == os.getpid()]
+def zombies(besides: Collection[int] = ()) -> list[int]:
+    """Return children of this process that have ended and that nobody has reaped.
+
+    ``besides`` were there before: orphans of earlier tests, which a hub in this process has adopted.
+    """
+    table = process_table.processes().values()
+    return [p.pid for p in table if p.zombie and p.parent == os.getpid() and p.pid not in besides]
+
+
+def commands_of_children() -> Iterator[tuple[psutil.Process, list[str]]]:
+    """Yield the running children of this process, and the command of each."""
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):  # it ends now, or is a zombie
+            yield child, child.cmdline()
 
 
 def descriptors(pid: int | str = "self") -> int:
