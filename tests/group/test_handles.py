@@ -97,7 +97,7 @@ async def test_any_hub_continues_a_parked_call_and_reads_a_long_result(
         assert answered(result["result"]) == [[ACCEPTED]]
         assert len(first.hub.tools.questions.parked) == 0
         through = {"name": "c__huge", "arguments": {"size": 100_000}}
-        long = await posted(here, call("call_tool", **through, max_tokens=2_000))
+        long = await posted(here, call("call_tool", **through))
         more = await posted(there, call("read_more", handle=_handle(long)))
         assert not more["result"].get("isError"), more
         counted = call("read_more", handle=_handle(long), regex="x", aggregate="count")
