@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -55,6 +56,25 @@ def test_a_registry_that_the_environment_names_counts(request: pytest.FixtureReq
     with listening(keep_silent) as registry:
         proxy = f"http://127.0.0.1:{reserved_port(request)}"
         assert is_online({"https_proxy": proxy, "npm_config_registry": f"http://{registry}/"}, LONG)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        (".npmrc", "registry=http://{registry}/npm/\n"),
+        (".config/uv/uv.toml", '[[index]]\nurl = "http://{registry}/"\n'),
+    ],
+)
+def test_a_registry_of_a_company_that_a_launchers_settings_name_counts(
+    request: pytest.FixtureRequest, tmp_path: Path, file: str, text: str
+) -> None:
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    with listening(keep_silent) as registry:
+        (tmp_path / file).write_text(text.format(registry=registry))
+        proxy = f"http://127.0.0.1:{reserved_port(request)}"
+        found = {"https_proxy": proxy, "HTTPS_PROXY": proxy, "HOME": str(tmp_path)}
+        assert is_online(found, LONG)
+    assert not is_online({"HTTPS_PROXY": proxy, "HOME": str(tmp_path / "nobody")}, LONG)
 
 
 def test_a_proxy_that_refuses_connections_is_none(request: pytest.FixtureRequest) -> None:

@@ -36,7 +36,7 @@ class Begin(Struct, frozen=True, tag=True):
 
 
 class SentResult(Struct, frozen=True):
-    """What a call ends with: an exception of ``kind`` with a text; or, without ``kind``, a tool's result."""
+    """The end of a call: an exception of ``kind`` with a text, or a tool's result if ``kind`` is empty."""
 
     kind: str = ""
     text: str = ""

@@ -212,11 +212,11 @@ READ_KEY = ("read", KEY)
 
 PLANTED = {
     "its working directory": Planted(
-        "inside/work", "user/.ssh", ("read", "inside/work/id_ed25519"), {"write": ["inside"]},
-        cwd="inside/work", folders=("inside/work",),
+        "inside/place", "user/.ssh", ("read", "inside/place/id_ed25519"), {"write": ["inside"]},
+        cwd="inside/place", folders=("inside/place",),
     ),
     "only its working directory is in the profile": Planted(
-        "inside/work", "user/.ssh", READ_KEY, {}, cwd="inside/work", folders=("inside/work",),
+        "inside/place", "user/.ssh", READ_KEY, {}, cwd="inside/place", folders=("inside/place",),
     ),
     "a writable folder in a writable one": Planted(
         "inside/sub", "user/.ssh", READ_KEY, {"write": ["inside", "inside/sub"]}, folders=("inside/sub",),

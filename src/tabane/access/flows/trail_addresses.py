@@ -1,4 +1,4 @@
-"""What a trail knows of addresses, and whether one may be read after something private and untrusted.
+"""The addresses that a trail has seen, and the rule whether a call may read one.
 
 The links of an untrusted text were there before anything private was read, so each of them carries nothing.
 Which of them are followed, and how often, can: 26 links spell a text. So they are counted.
@@ -60,7 +60,7 @@ REFILL = 1800.0
 """Seconds after which a trail may use its bounds up again: a client that works all day is one trail."""
 
 Price = Literal["", "elsewhere", "within", "letter", "number", "word", "opaque"]
-"""What of its bounds a trail uses up by reading an address."""
+"""The limit of a trail that reading an address counts against; empty if none."""
 
 _BOUNDS = {
     "elsewhere": MOST_ELSEWHERE, "within": MOST_WITHIN, "letter": MOST_LETTERS, "number": MOST_NUMBERS,

@@ -21,7 +21,7 @@ from tabane.gateway.assistants.table import CLIENTS
 from tabane.gateway.assistants.tool_filters import ServerFilters
 from tabane.gateway.servers.command_lines import split_command, words_of_line
 from tabane.gateway.servers.configuration import TABLES, open_document, server_tables
-from tabane.gateway.servers.foreign_keys import narrower, our_definition
+from tabane.gateway.servers.foreign_keys import narrow, our_definition
 from tabane.gateway.servers.key_values import is_plain
 from tabane.gateway.servers.replaced_servers import replacement_for
 from tabane.gateway.servers.server import is_hub
@@ -432,11 +432,13 @@ def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> Definition | Non
             return None
         if mine or theirs:
             whole[key] = {**mine, **theirs}
+    limits: Definition = {}
     for key in ("allow", "deny", "confirm"):
-        lists = [part[key] for part in (one, other) if isinstance(part.get(key), list)]
-        if lists:
-            whole[key] = narrower(key, lists[0], lists[-1])
-    return whole
+        whole.pop(key, None)
+        for part in (one, other):
+            if isinstance(part.get(key), list):
+                narrow(limits, key, part[key])
+    return whole | limits
 
 
 def _is_there(written: Mapping[str, Any], found: Mapping[str, Any], resolved: Callable[[str], str]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tabane.gateway.servers.foreign_keys import narrower
+from tabane.gateway.servers.foreign_keys import narrow
 
 Definition = dict[str, Any]
 
@@ -35,7 +35,7 @@ class ToolRules(Struct, frozen=True):
 
 
 class ServerFilters:
-    """What the root of a file says about its servers."""
+    """The limits on servers that stand beside them in a file."""
 
     def __init__(self, root: Any) -> None:
         self._root = root if isinstance(root, dict) else {}
@@ -49,7 +49,7 @@ class ServerFilters:
             *self._of_zed(name),
         )
         for key, globs in ToolRules(rules).keys().items():
-            made[key] = narrower(key, made[key], globs) if isinstance(made.get(key), list) else globs
+            narrow(made, key, globs)
         if self._is_off(name):
             made["enabled"] = False
         rejecting = self._rejecting()

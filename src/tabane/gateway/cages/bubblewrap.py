@@ -16,7 +16,7 @@ Kind = Literal["read", "write", "empty folder", "empty file", "devices", "proces
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """What a process sees at a path: the same files to read or to write, nothing, or new ones of its own.
+    """A mount at a path: the same files to read or to write, nothing, or new files of its own.
 
     ``source`` is the argument for a descriptor of the files; empty if the path names them.
     """

@@ -1,4 +1,4 @@
-"""Where the paths of sandboxes led when a person wrote them.
+"""The recorded targets of the paths of sandboxes.
 
 A server may put a link where one of its paths is: in a folder that it, or another server, can change. So a
 hub records where each path leads when it first reads it from the servers file, and a server whose path leads

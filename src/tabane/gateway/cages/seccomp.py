@@ -248,7 +248,7 @@ _OBJECTS = (
 """Calls about objects that all programs of a user share, without a file."""
 
 FileChanges = Literal["refused", "ignored", "allowed"]
-"""What becomes of changes of permissions and times of files."""
+"""The answer to a change of permissions or times of a file."""
 
 _ALONE = (*_CHANGES, *_OWNERS, *_OTHERS, *_OBJECTS, "setpriority", "ioprio_set")
 """Calls that are limited where no namespaces separate a server from the user's other programs."""

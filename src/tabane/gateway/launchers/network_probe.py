@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import re
 import socket
 import ssl
 import threading
@@ -22,7 +24,14 @@ VALID = 10.0
 """Seconds for which an answer is used again."""
 
 REGISTRIES = ("https://registry.npmjs.org", "https://pypi.org")
+"""The defaults of npm and uv."""
+
 _NAMED = ("NPM_CONFIG_REGISTRY", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
+_FILES = {"NPM_CONFIG_USERCONFIG": ".npmrc", "UV_CONFIG_FILE": ".config/uv/uv.toml"}
+"""Settings of launchers, in which a company names its registry: by variable, the path in the home folder."""
+
+_MOST_ADDRESSES = 8
+_find_addresses = re.compile(r"https?://[^\s\"',\]]+").findall
 
 IMPATIENT = {
     "npm_config_prefer_offline": "true",
@@ -61,8 +70,7 @@ def is_online(environment: Mapping[str, str], wait: float = WAIT) -> bool:
     """Return whether one of the registries answers. Blocks for at most ``wait`` seconds."""
     from tabane.access.oauth.fetching import proxy_of  # a hub that starts does not look
 
-    named = [value for name, value in environment.items() if name.upper() in _NAMED and "://" in value]
-    addresses = dict.fromkeys((*named, *REGISTRIES))
+    addresses = list(dict.fromkeys((*_named_registries(environment), *REGISTRIES)))
     found, left = threading.Event(), threading.Semaphore(0)
 
     def look(address: str) -> None:
@@ -79,6 +87,17 @@ def is_online(environment: Mapping[str, str], wait: float = WAIT) -> bool:
         if not left.acquire(timeout=max(0.0, end - time.monotonic())) or found.is_set():
             break
     return found.is_set()
+
+
+def _named_registries(environment: Mapping[str, str]) -> list[str]:
+    """Return the registries of the user's environment and of the settings of launchers."""
+    upper = {name.upper(): value for name, value in environment.items()}
+    named = [upper[name] for name in _NAMED if "://" in upper.get(name, "")]
+    for variable, usual in _FILES.items():
+        path = upper.get(variable) or os.path.join(upper.get("HOME") or "", usual)
+        with contextlib.suppress(OSError, UnicodeDecodeError), open(path, encoding="utf-8") as file:
+            named += _find_addresses(file.read(1 << 16))
+    return named[:_MOST_ADDRESSES]
 
 
 def found_hosts(hosts: Iterable[str], wait: float = 1.0) -> frozenset[str]:

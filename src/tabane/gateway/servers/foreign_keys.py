@@ -54,6 +54,8 @@ _BY_KEYS = ("remote", "url", "mcp")
 """Types that say nothing about the transport: the other keys decide."""
 
 _FILTERS = ("allow", "deny", "confirm")
+_EMPTY_ALLOWS_ALL = ("allow", "available_tools")
+"""Lists of allowed tools, ours and goose's, that allow everything if they are empty. Others allow nothing."""
 
 _TAKES = re.compile(
     r"disabled?|exclude[ds]?|block(?:ed|list)?|blacklist|deny|denied|denylist|forbid(?:den)?|hid(?:e|den)"
@@ -174,15 +176,17 @@ class _Translator:
         """Take a list of tools. Two lists of allowed tools allow what both do, others are joined."""
         if isinstance(value, dict) and isinstance(value.get("tool_names"), list):
             value = value["tool_names"]
-        before = self._values.get(known)
         if isinstance(value, list) and known == "allow" and any("(" in str(tool) for tool in value):
             self._leave(key, value)  # calls with some arguments only
             return
         if isinstance(value, list):
             value = [tool.partition("(")[0] if isinstance(tool, str) else tool for tool in value]
-        if isinstance(before, list) and isinstance(value, list):
-            value = narrower(known, before, value)
-        self._put(known, key, value)
+        if value == [] and known == "allow" and key not in _EMPTY_ALLOWS_ALL:
+            known, value = "deny", ["*"]
+        self._sources[known] = key
+        narrow(self._values, known, value)
+        if known == "allow" and known not in self._values:
+            self._sources["deny"] = key
 
     def _add(self, known: str, key: str, members: Mapping[str, Any]) -> None:
         self._sources.setdefault(known, key)
@@ -329,10 +333,21 @@ _SPECIAL: Mapping[str, Callable[[_Translator, str, Any], None]] = {
 }
 
 
-def narrower(known: str, one: list[Any], other: list[Any]) -> list[Any]:
-    """Return two lists of tools as one that is as narrow as both: ``known`` is allow, deny or confirm."""
-    if known != "allow":
-        return [*one, *(tool for tool in other if tool not in one)]
-    if "*" in one:
-        return other
-    return one if "*" in other else [tool for tool in one if tool in other]
+def narrow(definition: dict[str, Any], known: str, tools: Any) -> None:
+    """Narrow a list of tools of a definition: ``known`` is allow, deny or confirm.
+
+    An empty list of ours allows everything. So two lists of allowed tools with nothing in common become a
+    ``deny`` of all.
+    """
+    before = definition.get(known)
+    if not isinstance(before, list) or not isinstance(tools, list):
+        definition[known] = tools
+    elif known != "allow":
+        definition[known] = [*before, *(tool for tool in tools if tool not in before)]
+    elif not before or "*" in before:
+        definition[known] = tools
+    elif tools and "*" not in tools:
+        definition[known] = [tool for tool in before if tool in tools]
+        if not definition[known]:
+            del definition[known]
+            narrow(definition, "deny", ["*"])

@@ -46,7 +46,7 @@ class RepairedDefinition(NamedTuple):
 
 
 class RepairReport:
-    """What was repaired and left out of one list of one server, for the people who use it."""
+    """The repairs and omissions in one list of one server, as texts for its user."""
 
     def __init__(self, method: str) -> None:
         self._method = method
