@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from tests.e2e.ordinary.sites import Sites
 from tests.harness.home import Home
-from tests.harness.patience import LONG
+from tests.harness.patience import LONG, wait_until
 from tests.harness.user import Assistant, assistant
 
 FOLDER = Path(__file__).parent
@@ -91,15 +91,15 @@ class Day:
         """Do a step (with ``until``, again until it is right). Raise AssertionError if it is wrong."""
         step = self._filled(step)
         (kind,) = [name for name in STEPS if name in step]
-        deadline = time.monotonic() + (LONG if step.get("until") else 0)
-        while True:
+
+        def done() -> tuple[Seen, float, str | None]:
             begun = time.monotonic()
-            seen = getattr(self, f"_{kind}")(step)
-            took = time.monotonic() - begun
-            wrong = self._judge(step, seen)
-            if wrong is None or time.monotonic() >= deadline:
-                break
-            time.sleep(0.1)
+            seen: Seen = getattr(self, f"_{kind}")(step)
+            return seen, time.monotonic() - begun, self._judge(step, seen)
+
+        if step.get("until"):
+            wait_until(lambda: done()[2] is None, f"it is right: {step}", pause=0.1)
+        seen, took, wrong = done()
         assert wrong is None, f"{wrong}\nstep: {step}\nseen: {seen.text[:3000]}"
         assert took <= step.get("within", SLOW), f"took {took:.1f} s: {step}"
         for name, pattern in step.get("keeps", {}).items():

@@ -1,4 +1,4 @@
-"""Whether there is a network: one quick look at the package registries, or at the proxy before them.
+"""Whether there is a network: one quick look at where packages come from, or at the proxy before it.
 
 Without it, a launcher tries for minutes before it says that it reaches nothing.
 """
@@ -23,8 +23,8 @@ WAIT = 3.0
 VALID = 10.0
 """Seconds for which an answer is used again."""
 
-REGISTRIES = ("https://registry.npmjs.org", "https://pypi.org")
-"""The defaults of npm and uv."""
+SITES = ("https://www.npmjs.com", "https://pypi.org")
+"""Sites that answer wherever packages can be downloaded by default."""
 
 _NAMED = ("NPM_CONFIG_REGISTRY", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
 _FILES = {"NPM_CONFIG_USERCONFIG": ".npmrc", "UV_CONFIG_FILE": ".config/uv/uv.toml"}
@@ -67,10 +67,13 @@ class NetworkProbe:
 
 
 def is_online(environment: Mapping[str, str], wait: float = WAIT) -> bool:
-    """Return whether one of the registries answers. Blocks for at most ``wait`` seconds."""
+    """Return whether a registry that the user names answers, or one of :data:`SITES`.
+
+    Blocks for at most ``wait`` seconds.
+    """
     from tabane.access.oauth.fetching import proxy_of  # a hub that starts does not look
 
-    addresses = list(dict.fromkeys((*_named_registries(environment), *REGISTRIES)))
+    addresses = list(dict.fromkeys((*_named_registries(environment), *SITES)))
     found, left = threading.Event(), threading.Semaphore(0)
 
     def look(address: str) -> None:
