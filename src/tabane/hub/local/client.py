@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+METHOD_NOT_FOUND = -32601
+
 CONNECT_LIMIT = 5.0
 """Seconds to connect to a hub that runs; starting one may take longer."""
 
@@ -178,19 +180,24 @@ class HubClient:
         return frame, line
 
     def _raised(self, error: Any) -> TabaneError:
-        """Return the error of an answer. A hub of another build may fail since its code was replaced."""
+        """Return the error of an answer.
+
+        A hub of another build may lack a method, or fail since its code was replaced. Then the error says so.
+        """
+        found = raised(error)
         there, here = self.welcome.version, this_build().name
-        if there == here or not _is_internal(error):
-            return raised(error)
-        return HubCallFailed(
-            say(
+        if there == here:
+            return found
+        if isinstance(found, HubCallDeclined) and found.answered == METHOD_NOT_FOUND:
+            return HubCallDeclined(_not_understood(found.message), found.answered, found.data)
+        if isinstance(found, HubCallFailed) and _is_internal(found):
+            why = say(
                 "The running hub is Tabane {there}, but this is {here}. To replace the hub: tabane restart",
                 there=there,
                 here=here,
-            ),
-            -32603,
-            error["data"],
-        )
+            )
+            return HubCallFailed(why, found.answered, found.data)
+        return found
 
     def _keep(self, line: bytes) -> None:
         """Keep the answer to a request that is still awaited."""
@@ -258,10 +265,9 @@ def _polled(poll: select.poll, deadline: float | None) -> list[tuple[int, int]]:
     return []
 
 
-def _is_internal(error: Any) -> bool:
+def _is_internal(error: HubCallFailed) -> bool:
     """Return whether a request failed for a fault of the hub."""
-    data = error.get("data") if isinstance(error, dict) else None
-    return isinstance(data, dict) and data.get("reason") == "internal"
+    return isinstance(error.data, dict) and error.data.get("reason") == "internal"
 
 
 def _is_locked(error: HubCallFailed) -> bool:
@@ -310,13 +316,15 @@ def read_result(found: Any, result: type[T]) -> T:
     try:
         return msgspec.convert(found, result)
     except msgspec.ValidationError as error:
-        raise HubError(
-            say(
-                "The hub answered something that this version does not understand ({reason}). If it is "
-                "another version, run: tabane restart",
-                reason=error,
-            )
-        ) from None
+        raise HubError(_not_understood(error)) from None
+
+
+def _not_understood(reason: object) -> Message:
+    return say(
+        "The hub answered something that this version does not understand ({reason}). If it is "
+        "another version, run: tabane restart",
+        reason=reason,
+    )
 
 
 def raised(error: Any) -> TabaneError:
@@ -325,6 +333,6 @@ def raised(error: Any) -> TabaneError:
     code, data = body.get("code"), body.get("data")
     code = code if isinstance(code, int) else -32603
     message = Message(str(body.get("message", "")))
-    if code in (-32600, -32601, UnknownName.code):
+    if code in (-32600, METHOD_NOT_FOUND, UnknownName.code):
         return HubCallDeclined(message, code, data)
     return HubCallFailed(message, code, data)
