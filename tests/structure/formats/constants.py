@@ -1,0 +1,61 @@
+"""Numbers and names by which builds recognize what others wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tabane.access import key_store
+from tabane.access.flows import labels
+from tabane.audit import index, usage_rollups
+from tabane.code.result_types import shapes
+from tabane.engines import text_spaces
+from tabane.gateway.definitions import pin_file
+from tabane.gateway.tools import index_file, listings
+from tabane.hub.backup import home_content, manifest
+from tabane.hub.local import handshake, launch, lock
+from tabane.hub.process import home_version
+from tabane.hub.questions import parked_files
+from tabane.hub.tasks import task_file
+from tabane.operations.caller import Face, Privilege
+from tabane.store import migrations
+from tabane.store.vectors import space_files, vector_rows
+from tabane.wire.era import Era
+
+
+def constants() -> dict[str, Any]:
+    return {
+        "formats": {
+            "home": home_version.FORMAT,
+            "backup": manifest.FORMAT,
+            "parked calls": parked_files.FORMAT,
+            "tasks": task_file.VERSION,
+            "pins": pin_file.VERSION,
+            "catalog": listings.VERSION,
+            "index of tools": index_file.VERSION,
+            "keys": key_store.VERSION,
+            "index of the audit log": index.VERSION,
+            "usage": usage_rollups.VERSION,
+            "analysis of texts": text_spaces.VERSION,
+            "store": migrations.APPLICATION,
+            "vectors": space_files.FORMAT,
+            "rows of vectors": vector_rows.FORMAT,
+        },
+        "words": {
+            "roles of a hello": list(handshake.ROLES),
+            "who started a hub": [lock.HAND, lock.BRIDGE, lock.STANDALONE],
+            "outcomes of a launch": [launch.READY, launch.LOST, launch.FAILED],
+            "faces of a call": [each.value for each in Face],
+            "privileges of an operation": [each.value for each in Privilege],
+            "eras": [each.value for each in Era],
+            "labels of a flow": labels.LABELS_BY_NAME,
+            "kinds of a shape": {
+                name: getattr(shapes, name.upper())
+                for name in ("null", "boolean", "integer", "number", "string", "any")
+            },
+        },
+        "files of a home": {
+            "in a backup": sorted({*home_content._DATABASES, *home_content._FILES}),
+            "in a backup with secrets": sorted({*home_content.SECRET_FILES, home_content.SECRETS}),
+            "made again": sorted(home_content._MADE_AGAIN),
+        },
+    }
