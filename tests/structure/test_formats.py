@@ -26,8 +26,8 @@ from tests.structure.formats.decoded import SOURCE, decoded_types
 from tests.structure.formats.formats import DATA, SECTIONS, formats
 
 HOW = (
-    "a format has changed, which earlier builds write and send as formats.json says. If that is meant, and each "
-    "reads what the other writes: python -m tests.structure.formats.formats"
+    "a format has changed, which earlier builds write and send as formats.json says. If that is meant, and "
+    "each reads what the other writes: python -m tests.structure.formats.formats"
 )
 NO_FORMATS_OF_OURS = {
     KnownServer,  # a file of the package

@@ -15,6 +15,7 @@ from tabane.code.result_types.kept_shapes import KeptType, line_of
 from tabane.code.result_types.shapes import Property, ResultShape
 from tabane.code.snapshots import PausedRun, ScriptSnapshot, packed, signed_by
 from tabane.documents import document_reader, folders
+from tabane.documents.document import SHAPE as DOCUMENTS
 from tabane.engines import record_cursors
 from tabane.errors import (
     TabaneError,
@@ -33,17 +34,22 @@ from tabane.group.link_frames import LinkFrames, LinkHead
 from tabane.group.signatures import ForwardedRequest, session_digest, signed
 from tabane.hub.http.link_failures import failure_line
 from tabane.hub.local import handshake
+from tabane.hub.manual import SHAPE as MANUAL
 from tabane.hub.questions.handles import CallBinding, CallHandle, HandleSigner
 from tabane.hub.recorded_environment import record_environment
 from tabane.messages import Message
 from tabane.posts import browsing
+from tabane.posts.post import SHAPE as POSTS
 from tabane.reader import paging
+from tabane.reader.page import SHAPE as PAGES
 from tabane.search.embedding.recipe import Recipe
+from tabane.store.truth import shape_blob
 from tabane.wire.argument_digest import argument_digest
 from tabane.wire.cursors import list_cursor
 from tabane.workers import frames
 
 KEY = bytes(range(32))
+SHAPES = (POSTS, DOCUMENTS, PAGES, MANUAL)
 
 
 def samples() -> dict[str, Any]:
@@ -88,6 +94,7 @@ def _files() -> dict[str, Any]:
         "other files of both": found,
         "learned type": line_of(KeptType("local", "a", "b", "d", 2), shape).decode(),
         "paused script": packed(paused, "1 2", signed_by(KEY)).hex(),
+        "shapes of collections": {shape.name: shape_blob(shape).decode() for shape in SHAPES},
     }
 
 
