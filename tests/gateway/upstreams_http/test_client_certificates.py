@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trustme
 
-from tabane.gateway.servers.server import Server
+from tabane.gateway.servers.server import Server, target_of
 from tabane.gateway.upstreams.http_tls import UpstreamTls
 from tests.gateway.upstreams_http.test_connecting import tls
 from tests.gateway.upstreams_http.test_failures import why_not
@@ -103,7 +103,7 @@ async def test_changed_files_are_used_for_new_connections_and_broken_ones_are_no
     server = Server(
         "web", "http", url="https://x", cert=str(home / "client.pem"), key=str(home / "client.key")
     )
-    following = UpstreamTls(server, {})
+    following = UpstreamTls(target_of(server), {})
     first = following.context()
     (home / "client.pem").write_text("nothing of use")
     assert following.context() is first

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tabane.gateway.servers.server import is_loopback
 from tabane.gateway.upstreams.http_routing import proxy_for
+from tabane.gateway.upstreams.target import is_loopback
 from tabane.hub.hub import Hub
 from tabane.settings import load_settings
 from tests.gateway.upstreams_http.test_failures import why_not

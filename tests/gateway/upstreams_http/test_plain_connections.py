@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.servers.server import Server
+from tabane.gateway.servers.server import Server, target_of
 from tabane.gateway.upstreams.http_client import UpstreamHttpClient
 from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable
 from tabane.gateway.upstreams.http_response import UpstreamHttpResponse
@@ -33,7 +33,7 @@ async def client_of(
     """A server, and a client of it."""
     async with raw(handler) as server:
         url = server.url.replace("127.0.0.1", host)
-        client = UpstreamHttpClient(Server("web", "http", url=url, **keys), {})
+        client = UpstreamHttpClient(target_of(Server("web", "http", url=url, **keys)), {})
         try:
             yield server, client
         finally:

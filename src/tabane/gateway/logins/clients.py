@@ -11,7 +11,7 @@ from tabane.gateway.logins.fetching import LoginHttp, LoginRequestFailed
 from tabane.gateway.logins.kept_login import KeptClient
 from tabane.gateway.logins.metadata import AuthorizationServer
 from tabane.gateway.servers.oauth_keys import OAuthOptions
-from tabane.gateway.servers.server import is_loopback
+from tabane.gateway.upstreams.target import is_loopback
 from tabane.messages import Message, say
 
 CLIENT_NAME = "Tabane"

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
-from msgspec import structs
 
 from tabane import __version__
 from tabane.errors import TabaneError
 from tabane.gateway.logins.login_network import LoginNetwork
 from tabane.gateway.logins.metadata import is_safe, origin_of
 from tabane.gateway.logins.oauth_messages import import_library
-from tabane.gateway.servers.server import Server, is_loopback
+from tabane.gateway.servers.server import Server, target_of
 from tabane.gateway.upstreams.http_routing import proxy_for
 from tabane.gateway.upstreams.http_tls import context
+from tabane.gateway.upstreams.target import is_loopback
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ class LoginHttp:
         await asyncio.to_thread(_import)
         import aiohttp
 
-        server = structs.replace(self._server, cert=None, key=None)
-        trusted = await asyncio.to_thread(context, server, self._network.environment)
+        target = target_of(self._server)._replace(cert=None, key=None)
+        trusted = await asyncio.to_thread(context, target, self._network.environment)
         self._private = await self._is_private()
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=trusted, resolver=_resolver(self._refuse), limit=4),

@@ -11,7 +11,8 @@ from msgspec import Struct
 from tabane.errors import UpstreamUnavailable
 from tabane.gateway.logins.challenges import scopes_of
 from tabane.gateway.servers.oauth_keys import is_scope
-from tabane.gateway.servers.server import is_loopback, is_web
+from tabane.gateway.servers.server import is_web
+from tabane.gateway.upstreams.target import is_loopback
 from tabane.messages import Message, say
 
 LONGEST_URL = 2_000

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tabane.errors import ConfigurationError, UpstreamError, UpstreamUnavailable
 from tabane.gateway.registry.answer_cache import AnswerCache
-from tabane.gateway.servers.server import Server, is_loopback, is_web
+from tabane.gateway.servers.server import MAX_CONCURRENCY, is_web
+from tabane.gateway.upstreams.target import Target, is_loopback
 from tabane.messages import Message, say
 from tabane.wire.json import InvalidJson, decode
 
@@ -175,7 +176,7 @@ async def registry_client(
     # On first use: this imports the HTTP client.
     from tabane.gateway.upstreams.http_client import UpstreamHttpClient
 
-    client = UpstreamHttpClient(Server("registry", "http", url=address), environment)
+    client = UpstreamHttpClient(Target("registry", address, MAX_CONCURRENCY), environment)
     try:
         plain = str(client.url.with_user(None).with_password(None)).rstrip("/")
         yield RegistryClient(plain, client.url.host or "", client, cache, patience)

@@ -14,6 +14,7 @@ from tabane.gateway.servers.sandbox_keys import SandboxProfile
 from tabane.gateway.servers.server_keys import ToolHints
 from tabane.gateway.servers.tool_overrides import ToolOverride
 from tabane.gateway.servers.variables import with_folder
+from tabane.gateway.upstreams.target import Target, is_loopback
 from tabane.messages import Message, say
 
 Transport = Literal["stdio", "http", "sse"]
@@ -242,17 +243,19 @@ def is_web(url: str) -> bool:
         return False
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether a host is this computer: by name or by address."""
-    host = host.lower().rstrip(".")
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    from ipaddress import ip_address  # needed only for a server at a URL
-
-    try:
-        return ip_address(host.strip("[]").partition("%")[0]).is_loopback
-    except ValueError:
-        return False
+def target_of(server: Server) -> Target:
+    """Return where and how the HTTP client reaches a server at a URL."""
+    return Target(
+        server.name,
+        server.url,
+        server.max_concurrency,
+        server.headers,
+        server.proxy,
+        server.ca,
+        server.cert,
+        server.key,
+        server.verify,
+    )
 
 
 def exposes_secrets(server: Server) -> bool:

@@ -20,7 +20,7 @@ from tabane.gateway.processes.child_environment import (
 )
 from tabane.gateway.processes.processes import ChildProcess, ChildProcesses
 from tabane.gateway.servers.redaction import Redactor
-from tabane.gateway.servers.server import Server
+from tabane.gateway.servers.server import Server, target_of
 from tabane.gateway.upstreams.call import Call, StdioTransport, UpstreamTransport
 from tabane.gateway.upstreams.connected_cages import ConnectedCages
 from tabane.gateway.upstreams.hub_chain import HubChain
@@ -178,7 +178,7 @@ class Connector:
         from tabane.gateway.upstreams.http_transport import StreamableHttpTransport
         from tabane.gateway.upstreams.sse_transport import SseTransport
 
-        client = UpstreamHttpClient(server, self._environment, self._credentials(server))
+        client = UpstreamHttpClient(target_of(server), self._environment, self._credentials(server))
         conversation = self._conversation(server, on_notice, on_closed)
 
         def sse(posted: int = 0) -> SseTransport:

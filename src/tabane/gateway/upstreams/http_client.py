@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from tabane import __version__
 from tabane.errors import UpstreamError, UpstreamUnavailable
-from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.http_credentials import RequestCredentials
 from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable, system_text
 from tabane.gateway.upstreams.http_response import UpstreamHttpResponse
 from tabane.gateway.upstreams.http_routing import MOST, REDIRECTS, is_permanent, proxy_for, redirect_target
 from tabane.gateway.upstreams.http_tls import UpstreamTls
+from tabane.gateway.upstreams.target import Target
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
@@ -60,13 +60,13 @@ class UpstreamHttpClient:
     """
 
     def __init__(
-        self, server: Server, environment: Mapping[str, str], credentials: RequestCredentials | None = None
+        self, target: Target, environment: Mapping[str, str], credentials: RequestCredentials | None = None
     ) -> None:
         from yarl import URL
 
-        self._server, self._environment, self._credentials = server, environment, credentials
+        self._target, self._environment, self._credentials = target, environment, credentials
         try:
-            self.url = URL(server.url)
+            self.url = URL(target.url)
             if self.url.scheme not in ("http", "https") or not self.url.host:
                 raise ValueError
         except ValueError:
@@ -75,7 +75,7 @@ class UpstreamHttpClient:
         self._proxies = self._known_proxies()
         self._common = self._headers()
         self.url = self.url.with_user(None).with_password(None)
-        self._tls = UpstreamTls(self._server, self._environment) if self._may_need_tls() else None
+        self._tls = UpstreamTls(self._target, self._environment) if self._may_need_tls() else None
         self._plain = self._plain_client()
         self._keeps_cookies = False
         self._session: ClientSession | None = None
@@ -85,7 +85,7 @@ class UpstreamHttpClient:
 
     @property
     def _most(self) -> int:
-        return self._server.max_concurrency + BESIDES
+        return self._target.max_concurrency + BESIDES
 
     def _plain_client(self) -> PlainHttpClient | None:
         """Return the client for requests without TLS; None if they need more than it can do."""
@@ -121,10 +121,10 @@ class UpstreamHttpClient:
 
     def _may_need_tls(self) -> bool:
         # Plain HTTP, as of servers on this computer, needs no authorities: reading all takes noticeable time.
-        return self.url.scheme == "https" or bool(self._server.ca or self._server.cert)
+        return self.url.scheme == "https" or bool(self._target.ca or self._target.cert)
 
     def _headers(self) -> dict[str, str]:
-        headers = {"User-Agent": f"tabane/{__version__}", **self._server.headers}
+        headers = {"User-Agent": f"tabane/{__version__}", **self._target.headers}
         if self.url.user is not None and not any(name.lower() == "authorization" for name in headers):
             headers["Authorization"] = _basic(self.url)
         return headers
@@ -199,12 +199,12 @@ class UpstreamHttpClient:
             if location is None:
                 return response
             response.release()
-            target = redirect_target(self._server.name, method, response.status, at, _joined(at, location))
+            target = redirect_target(self._target.name, method, response.status, at, _joined(at, location))
             if url is None and is_permanent(response.status, at, target):
                 self.url = target
             at = target
         raise UpstreamUnavailable(
-            say("{server!n} redirects too many times ({count}).", server=self._server.name, count=MOST)
+            say("{server!n} redirects too many times ({count}).", server=self._target.name, count=MOST)
         )
 
     async def _send_once(
@@ -275,14 +275,14 @@ class UpstreamHttpClient:
 
         host, port = self.url.host or "", self.url.port or 0
         given = {
-            scheme: self._server.proxy or proxy_for(scheme, host, port, self._environment)
+            scheme: self._target.proxy or proxy_for(scheme, host, port, self._environment)
             for scheme in ("http", "https")
         }
         try:
             return {scheme: URL(proxy) for scheme, proxy in given.items() if proxy}
         except ValueError:
             raise UpstreamUnavailable(
-                say("the proxy URL for {server!n} cannot be parsed.", server=self._server.name)
+                say("the proxy URL for {server!n} cannot be parsed.", server=self._target.name)
             ) from None
 
     async def close(self) -> None:

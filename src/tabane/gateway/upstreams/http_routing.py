@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.servers.server import is_loopback
+from tabane.gateway.upstreams.target import is_loopback
 from tabane.messages import say
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tabane.errors import ConfigurationError, TabaneError, UpstreamUnavailable
-from tabane.gateway.servers.server import Server
+from tabane.gateway.upstreams.target import Target
 from tabane.messages import say
 from tabane.settings.files import read_private
 
@@ -35,12 +35,12 @@ class UpstreamTls:
     Raises UpstreamUnavailable if a file cannot be used from the start.
     """
 
-    def __init__(self, server: Server, environment: Mapping[str, str]) -> None:
-        self._server, self._environment = server, environment
-        own = [path for path in (server.ca, server.cert, server.key) if path]
+    def __init__(self, target: Target, environment: Mapping[str, str]) -> None:
+        self._target, self._environment = target, environment
+        own = [path for path in (target.ca, target.cert, target.key) if path]
         self._files = [*_named(environment), *own]
         self._stamps = self._seen()
-        self._context = context(server, environment)
+        self._context = context(target, environment)
         self._looked = time.monotonic()
 
     def context(self) -> SSLContext:
@@ -56,17 +56,17 @@ class UpstreamTls:
 
     def _reload(self) -> None:
         try:
-            self._context = context(self._server, self._environment)
+            self._context = context(self._target, self._environment)
         except TabaneError as error:
-            log.error("%s: the certificates before stay in use: %s", self._server.name, error)
+            log.error("%s: the certificates before stay in use: %s", self._target.name, error)
         else:
-            log.info("%s: new connections use the changed certificates", self._server.name)
+            log.info("%s: new connections use the changed certificates", self._target.name)
 
     def _seen(self) -> _Stamps:
         return tuple(map(_stamp, self._files))
 
 
-def context(server: Server, environment: Mapping[str, str]) -> SSLContext:
+def context(target: Target, environment: Mapping[str, str]) -> SSLContext:
     """Return the TLS context: it trusts the system's authorities, the environment's, and the server's ``ca``.
 
     Raises UpstreamUnavailable if ``ca`` or ``SSL_CERT_FILE`` cannot be read. Other variables may be about
@@ -76,7 +76,7 @@ def context(server: Server, environment: Mapping[str, str]) -> SSLContext:
 
     trusted = ssl.create_default_context()
     given = environment.get("SSL_CERT_FILE")
-    own = [path for path in (given, server.ca) if path]
+    own = [path for path in (given, target.ca) if path]
     for path in _named(environment):
         if path not in own:
             _trust_if_readable(trusted, path)
@@ -90,11 +90,11 @@ def context(server: Server, environment: Mapping[str, str]) -> SSLContext:
             raise UpstreamUnavailable(say(
                 "the certificates in {path} cannot be read: {error}",
                 path=path, error=error.strerror or error)) from None  # fmt: skip
-    if not server.verify:
+    if not target.verify:
         trusted.check_hostname = False
         trusted.verify_mode = ssl.CERT_NONE
-    if server.cert:
-        _show_certificate(trusted, server.cert, server.key or server.cert)
+    if target.cert:
+        _show_certificate(trusted, target.cert, target.key or target.cert)
     return trusted
 
 

@@ -21,8 +21,9 @@ from tabane.gateway.launchers.npx_cache import in_use, npx_entry, remove
 from tabane.gateway.launchers.package_run import package_run
 from tabane.gateway.processes.child_environment import child_environment
 from tabane.gateway.processes.processes import ChildProcesses
-from tabane.gateway.servers.server import Server, is_loopback
+from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.connector import Connector
+from tabane.gateway.upstreams.target import is_loopback
 from tabane.gateway.upstreams.upstream_state import UpstreamState
 from tabane.hub.cages import cages_of
 from tabane.hub.doctor.configuration import has_command
