@@ -18,9 +18,9 @@ from tabane.gateway.parameters import (
     ListDefinitionChanges,
     ShowDefinitionChange,
 )
-from tabane.gateway.time_slices import TimeSlices
 from tabane.messages import say
 from tabane.operations import Caller
+from tabane.workers.time_slices import TimeSlices
 
 
 class DefinitionOperations:

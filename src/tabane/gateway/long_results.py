@@ -25,10 +25,10 @@ from tabane.gateway.result_parts import (
 from tabane.gateway.result_parts import omits_structure as leaves_structure_out
 from tabane.gateway.results.kept_document import KeptDocument
 from tabane.gateway.results.result_query import Aggregate, QueryAnswer, ResultQuery
-from tabane.gateway.time_slices import thread_slices
 from tabane.messages import Lang, say
 from tabane.operations import Caller, CallTarget
 from tabane.wire import json
+from tabane.workers.time_slices import thread_slices
 
 if TYPE_CHECKING:
     from tabane.gateway.parameters import ReadMore

@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.offers.found_offer import FoundOffer, prompt_offer, resource_offers, skill_offers
-from tabane.gateway.time_slices import TimeSlices
 from tabane.gateway.tool_meaning import ToolMeaning
 from tabane.gateway.tools.index import ToolIndex
 from tabane.gateway.tools.queries import ToolHits, ToolQuery
 from tabane.gateway.visibility import may_find, prompt_target, resource_target
 from tabane.messages import Lang, say
 from tabane.operations import Caller
+from tabane.workers.time_slices import TimeSlices
 
 if TYPE_CHECKING:
     from tabane.gateway.tools.tool import Tool

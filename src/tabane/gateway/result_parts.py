@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from msgspec import Raw, Struct, structs
 
 from tabane.gateway.text_breaks import TextPosition, is_json, next_break, path
-from tabane.gateway.time_slices import Pause, no_pause
 from tabane.wire import json
 from tabane.wire.json import InvalidJson, Members
+from tabane.workers.time_slices import Pause, no_pause
 
 BYTES_OF_TOKEN = 4
 LEAST_TOKENS = 1_000

@@ -19,7 +19,6 @@ from tabane.gateway.parameters import (
     NameParams,
     SearchTools,
 )
-from tabane.gateway.time_slices import TimeSlices, thread_slices
 from tabane.gateway.tool_pages import tool_page_of
 from tabane.gateway.tool_rows import tool_detail, tool_row
 from tabane.gateway.tool_search import ToolSearch, ToolSearchResult, rendered
@@ -33,6 +32,7 @@ from tabane.gateway.visibility import visible_tools
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Face, OpenCall, Outcome, ended
 from tabane.wire import json
+from tabane.workers.time_slices import TimeSlices, thread_slices
 
 LARGE = 1 << 20
 """Bytes of a result above which it is read in a thread."""

@@ -274,8 +274,8 @@ class ToolSearch:
         answers: list[ToolAnswer],
         found: list[tuple[Found, int]],
     ) -> ToolSearchResult:
-        from tabane.gateway.time_slices import TimeSlices
         from tabane.gateway.tool_rows import explained_row, tokens
+        from tabane.workers.time_slices import TimeSlices
 
         turns, rows = TimeSlices(), []
         for row, (hit, step) in zip(answer.results, found, strict=True):

@@ -175,7 +175,7 @@ class DefinitionReview:
         scans: Scans | None = None,
     ) -> ReviewedList:
         """Do as :meth:`take`, and let other requests run in between."""
-        from tabane.gateway.time_slices import TimeSlices
+        from tabane.workers.time_slices import TimeSlices
 
         taking, turns = self._taking(server, fingerprint, kind, seen, source, scans), TimeSlices()
         while True:

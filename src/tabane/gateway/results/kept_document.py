@@ -10,8 +10,8 @@ from tabane.gateway.result_parts import BYTES_OF_TOKEN, LongResult, TextBlock
 from tabane.gateway.results.document_outline import outline
 from tabane.gateway.results.kept_pieces import KeptPieces
 from tabane.gateway.text_breaks import is_json
-from tabane.gateway.time_slices import Pause, no_pause
 from tabane.wire import json
+from tabane.workers.time_slices import Pause, no_pause
 
 _OF_BLOCK = 256
 """About how many bytes of memory a block takes, besides its text."""

@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 from msgspec import Raw, Struct
 
-from tabane.gateway.time_slices import Pause, no_pause
 from tabane.gateway.tools.kept_addresses import KEPT_SCHEMES, kept_scheme, own_uri, shown_uri
 from tabane.wire.json import InvalidJson, Members, elements, fields, join, member, quote
 from tabane.wire.json import text as json_text
+from tabane.workers.time_slices import Pause, no_pause
 
 PAGE = "text/html;profile=mcp-app"
 """The media type of a page."""

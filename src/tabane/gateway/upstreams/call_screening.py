@@ -13,11 +13,11 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from tabane.gateway.servers.server import Server
-from tabane.gateway.time_slices import Pause, no_pause, thread_slices
 from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.text.credentials import CredentialFinder, kinds_of, without_credentials
 from tabane.wire.channel import Later, at_once
 from tabane.wire.json import text
+from tabane.workers.time_slices import Pause, no_pause, thread_slices
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,6 @@ from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, Unk
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.result_parts import SHORT
-from tabane.gateway.time_slices import Pause, no_pause, thread_slices
 from tabane.gateway.tools.app_metadata import shown_result
 from tabane.gateway.tools.tool import (
     OWN,
@@ -48,6 +47,7 @@ from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.tasks import may_be_task
+from tabane.workers.time_slices import Pause, no_pause, thread_slices
 
 if TYPE_CHECKING:
     from tabane.gateway.tool_search import ToolSearchResult
