@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tabane.hub.servers import postgres_engine
 from tabane.hub.stores import Shapes, Stores
 
 if TYPE_CHECKING:
@@ -20,12 +19,12 @@ def stores_of(settings: Settings, environment: Mapping[str, str]) -> Stores:
         from tabane.hub.replicas import Replicas
 
         replicas = Replicas(settings.home)
-    engine = postgres_engine(settings, environment)
-    if engine is None:
+    if not settings.engine:
         return Stores(settings.home, _shapes, replicas=replicas)
     from tabane.hub.embedded_collections import OWN
+    from tabane.hub.named_engine import named_engine
 
-    return Stores(settings.home, _shapes, engine, OWN, replicas)
+    return Stores(settings.home, _shapes, named_engine(settings, environment), OWN, replicas)
 
 
 def embedded() -> Sequence[EmbeddedCollection]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tabane.errors import ConfigurationError, Unauthorized
-from tabane.hub.servers import variables_of
+from tabane.gateway.servers.variables import variables_of
 from tabane.messages import say
 from tabane.operations import Access
 from tabane.settings import Settings

@@ -23,11 +23,10 @@ from tabane.gateway.servers.configuration import (
 from tabane.gateway.servers.foreign_keys import our_definition
 from tabane.gateway.servers.plain_secrets import plain_secrets
 from tabane.gateway.servers.secret_store import SecretStore
-from tabane.gateway.servers.variables import Variables
+from tabane.gateway.servers.variables import Variables, variables_of
 from tabane.hub.jobs import Jobs
 from tabane.hub.new_servers import NewServers
 from tabane.hub.server_finding import ServerFinding
-from tabane.hub.servers import variables_of
 from tabane.hub.trial import FACES, Trials, TryServer
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Operation, Privilege

@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from msgspec import structs
 
@@ -24,15 +21,11 @@ from tabane.gateway.servers.configuration import (
     stamp,
 )
 from tabane.gateway.servers.server import Server
-from tabane.gateway.servers.variables import Variables, keyring_lookup, load_variables
+from tabane.gateway.servers.variables import variables_of
 from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
 from tabane.hub.recorded_environment import with_recorded
-from tabane.messages import Message, say
+from tabane.messages import Message
 from tabane.settings import Settings, load_settings
-
-if TYPE_CHECKING:
-    from tabane.engines.candidate_index import CandidateIndex
-    from tabane.hub.postgres_engine import PostgresEngine
 
 
 def limits_of(settings: Settings) -> UpstreamLimits:
@@ -53,60 +46,8 @@ def limits_of(settings: Settings) -> UpstreamLimits:
     )
 
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-
 HOME_FILES = ("secrets.env", "keyring-names", TRUST_FILE)
 """Files of the home that change when a secret does, or what is trusted."""
-
-
-def variables_of(settings: Settings, environment: Mapping[str, str]) -> Variables:
-    """Return the values of the variables in the servers file. Raises ConfigurationError."""
-    return load_variables(settings.home, environment, keyring_lookup() if settings.keyring else None)
-
-
-def engine_address(settings: Settings, environment: Mapping[str, str]) -> str:
-    """Return the setting engine with the values of its variables. Raises ConfigurationError."""
-    return filled_address(settings.engine, settings, environment)
-
-
-def filled_address(
-    address: str, settings: Settings, environment: Mapping[str, str], setting: str = "engine"
-) -> str:
-    """Return the URL of a database with the values of its variables. Raises ConfigurationError."""
-    variables = variables_of(settings, environment)
-    whole = address.startswith("${")
-
-    def filled(found: re.Match[str]) -> str:
-        value = variables.get(found[1])
-        if value is None:
-            message = say(
-                "{setting} needs the variable {name}, which is not set. Set it with: "
-                "tabane secrets set {name}",
-                setting=setting,
-                name=found[1],
-            )
-            raise ConfigurationError(message)
-        return value if whole else quote(value, safe="")
-
-    return _VARIABLE.sub(filled, address)
-
-
-def postgres_engine(settings: Settings, environment: Mapping[str, str]) -> PostgresEngine | None:
-    """Return the database that the setting engine names; None if there is none."""
-    if not settings.engine:
-        return None
-    from tabane.hub.postgres_engine import PostgresEngine
-    from tabane.hub.vector_index import opened_index
-
-    def index() -> CandidateIndex:
-        address = filled_address(settings.vector_index, settings, environment, "vector_index")
-        return opened_index(address)
-
-    return PostgresEngine(
-        lambda: engine_address(settings, environment),
-        settings.vector_index_from or None,
-        index if settings.vector_index else None,
-    )
 
 
 def secret_of(settings: Settings, environment: Mapping[str, str], name: str) -> str | None:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from secrets import token_hex
 from typing import Any
 
+from tabane.hub.named_engine import filled_address
 from tabane.hub.postgres_engine import PostgresEngine
-from tabane.hub.servers import filled_address
 from tabane.settings import Settings
 from tabane.settings.engine_address import check_engine
 

@@ -17,12 +17,13 @@ from tabane.gateway.definitions.definition_scans import DefinitionScans
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.configuration import configuration_of, why_disabled
 from tabane.gateway.servers.server import Server
+from tabane.gateway.servers.variables import variables_of
 from tabane.gateway.tools.aliases import AliasMap
 from tabane.gateway.tools.listings import ServerListing, keep_listing, listing_of
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
 from tabane.hub.definition_scanning import definition_scans
-from tabane.hub.servers import limits_of, variables_of, with_inherited
+from tabane.hub.servers import limits_of, with_inherited
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face
 from tabane.settings import Settings

@@ -29,6 +29,7 @@ from msgspec import Struct
 from tabane.errors import ConfigurationError
 from tabane.gateway.servers.secrets_file import decoded_secrets, parse_secrets
 from tabane.messages import Message, say
+from tabane.settings import Settings
 from tabane.settings.files import home_folder, read_private
 
 PLAIN = frozenset(
@@ -340,6 +341,11 @@ def load_variables(
     except FileNotFoundError:
         secrets = {}
     return Variables(environ, secrets, keyring)
+
+
+def variables_of(settings: Settings, environment: Mapping[str, str]) -> Variables:
+    """Return the values of the variables in the servers file. Raises ConfigurationError."""
+    return load_variables(settings.home, environment, keyring_lookup() if settings.keyring else None)
 
 
 def keyring_lookup() -> Lookup:

@@ -18,10 +18,11 @@ from tabane.gateway.servers.configuration import (
     written_definitions,
 )
 from tabane.gateway.servers.server import Server
+from tabane.gateway.servers.variables import variables_of
 from tabane.hub.local.client import CONNECT_LIMIT, HubClient
 from tabane.hub.local.endpoint import Endpoint, home_of
 from tabane.hub.recorded_environment import with_recorded
-from tabane.hub.servers import secret_of, variables_of, with_inherited
+from tabane.hub.servers import secret_of, with_inherited
 from tabane.messages import Message
 from tabane.settings import Settings, load_settings
 from tabane.settings.files import config_folder

@@ -13,8 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 from tabane.errors import CallerError, HubError
 from tabane.hub.local import lock
+from tabane.hub.named_engine import filled_address
 from tabane.hub.postgres_engine import PostgresEngine
-from tabane.hub.servers import filled_address
 from tabane.hub.stores import FOLDER
 from tabane.messages import say
 from tabane.settings import Settings
