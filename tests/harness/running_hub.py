@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from tabane.group.membership import HubGroup
 from tabane.hub.hub import Hub
 from tabane.hub.local.handshake import Hello
 from tabane.settings import load_settings
@@ -175,6 +176,8 @@ class RunningHub:
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
+        self.group: HubGroup | None = None
+        """Its place in a group of hubs, if it is served over HTTP and the settings name one."""
         self._lines: list[SocketClient] = []
 
     async def connect(

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from tabane.group.membership import HubGroup
     from tabane.group.state import GroupState
     from tabane.hub.group_jobs import GroupJobs
+    from tabane.hub.http.gate import HttpGate
+    from tabane.hub.http.group_routing import GroupRouting
+    from tabane.hub.http.routing import RoutingMaker
+    from tabane.hub.http.sessions import HttpSessions
     from tabane.hub.http.shared_servers import SharedServers
     from tabane.hub.tool_use_sharing import ToolUseSharing
     from tabane.postgres.shared_approvals import PostgresApprovals
@@ -65,6 +69,19 @@ def group_of(hub: Hub) -> HubGroup | None:
     shared = _Shared(hub)
     group.follow, group.tidy, group.part = shared.follow, shared.tidy, shared.tell
     return group
+
+
+def routing_of(group: HubGroup | None) -> RoutingMaker | None:
+    """Return what makes the routing of requests to the other hubs; None without a group."""
+    if group is None:
+        return None
+
+    def made(gate: HttpGate, sessions: HttpSessions) -> GroupRouting:
+        from tabane.hub.http.group_routing import GroupRouting  # with the first connection over HTTP
+
+        return GroupRouting(group, gate, sessions)
+
+    return made
 
 
 def shared_servers_of(hub: Hub, group: HubGroup | None) -> SharedServers | None:
