@@ -52,6 +52,16 @@ def on_disk() -> Build:
     return Build(__version__, commit_of(code), code)
 
 
+def was_replaced(error: Exception | None = None) -> bool:
+    """Return whether the package was replaced while this process runs, as an update in place does.
+
+    A failed import of one of our own modules says so, too: it is the ``error``.
+    """
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "tabane":
+        return True
+    return on_disk() != this_build()
+
+
 def commit_of(code: str) -> str:
     """Return the commit of the package in that folder; empty if it is not known.
 

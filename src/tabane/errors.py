@@ -46,7 +46,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tabane.messages import Lang, Message
+from tabane.build import was_replaced
+from tabane.messages import Lang, Message, say
 
 
 class TabaneError(Exception):
@@ -289,3 +290,13 @@ class HubDraining(HubError):
     """The hub is about to end and did not begin the request. A bridge sends it to the next hub."""
 
     reason = "draining"
+
+
+def upgraded(error: Exception | None = None) -> HubError | None:
+    """Return what to answer if a hub fails since Tabane was upgraded while it ran; else None.
+
+    ``error`` is the unexpected error, if there is one.
+    """
+    if not was_replaced(error):
+        return None
+    return HubError(say("Tabane was upgraded while this hub ran. To go on, run: tabane restart"))

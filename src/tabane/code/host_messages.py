@@ -19,7 +19,7 @@ class HostGreeting(Struct, frozen=True):
     interpreter: str
 
 
-class Begin(Struct, frozen=True, tag=True):
+class Begin(Struct, frozen=True, tag="Begin"):
     """Start a script, or go on with one from its ``state``.
 
     ``program`` starts the interpreter. ``modules`` are as in :data:`tabane.code.sandbox.Modules`. ``inputs``
@@ -44,29 +44,29 @@ class SentResult(Struct, frozen=True):
     wrapped: bool = False
 
 
-class Judged(Struct, frozen=True, tag=True):
+class Judged(Struct, frozen=True, tag="Judged"):
     """Accept the call at which the script stands, or let it raise ``refused``."""
 
     refused: SentResult | None = None
 
 
-class Settle(Struct, frozen=True, tag=True):
+class Settle(Struct, frozen=True, tag="Settle"):
     """Give the script the results of calls, by their ids."""
 
     results: Mapping[int, SentResult]
 
 
-class Dump(Struct, frozen=True, tag=True):
+class Dump(Struct, frozen=True, tag="Dump"):
     """Return the state of the script, which may have ``most`` bytes."""
 
     most: int
 
 
-class Leave(Struct, frozen=True, tag=True):
+class Leave(Struct, frozen=True, tag="Leave"):
     """Forget the script."""
 
 
-class HostCalled(Struct, frozen=True, tag=True):
+class HostCalled(Struct, frozen=True, tag="HostCalled"):
     """The script calls a function. ``arguments`` is a JSON array of a list and an object.
 
     ``unfit`` says why they are none; for the rest, see :class:`tabane.code.sandbox.ToolCalled`.
@@ -80,26 +80,26 @@ class HostCalled(Struct, frozen=True, tag=True):
     awaited: bool
 
 
-class HostWaiting(Struct, frozen=True, tag=True):
+class HostWaiting(Struct, frozen=True, tag="HostWaiting"):
     """The script waits for one of these calls."""
 
     ids: tuple[int, ...]
 
 
-class HostFinished(Struct, frozen=True, tag=True):
+class HostFinished(Struct, frozen=True, tag="HostFinished"):
     """The script has ended. ``value`` is JSON; ``unfit`` says why it has none."""
 
     value: bytes
     unfit: str = ""
 
 
-class HostDumped(Struct, frozen=True, tag=True):
+class HostDumped(Struct, frozen=True, tag="HostDumped"):
     """The state of a script; empty after :class:`Leave`."""
 
     state: bytes = b""
 
 
-class HostFailed(Struct, frozen=True, tag=True):
+class HostFailed(Struct, frozen=True, tag="HostFailed"):
     """The script has failed. ``broken``: the process is not to be used again."""
 
     text: str

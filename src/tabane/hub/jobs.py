@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from msgspec import Meta, Struct
 
-from tabane.errors import HubDraining, HubError, TabaneError, UnknownName
+from tabane.errors import HubDraining, HubError, TabaneError, UnknownName, upgraded
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Work
 from tabane.wire import json
@@ -319,6 +319,8 @@ def _reported_error(job: Job, failed: BaseException | None) -> TabaneError:
         log.warning("job %s failed: %s", job.key, failed)
         return failed
     log.error("job %s (%s) failed", job.key, job.operation, exc_info=failed)
+    if isinstance(failed, Exception) and (old := upgraded(failed)) is not None:
+        return old
     return InternalJobError(say("Internal error. The hub's log has details: tabane logs"))
 
 

@@ -14,7 +14,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from tabane.errors import CallerError, Forbidden, RateLimited, TabaneError, Unauthorized, UnknownName
+from tabane.errors import (
+    CallerError,
+    Forbidden,
+    RateLimited,
+    TabaneError,
+    Unauthorized,
+    UnknownName,
+    upgraded,
+)
 from tabane.messages import Message, say
 from tabane.web import app_sandbox, navigation
 from tabane.web.assets import Assets
@@ -151,9 +159,11 @@ class WebApp:
                 return self._failure(request, asked, error, route.method)
             except ClientDisconnect:
                 return Response(status_code=499)
-            except Exception:
+            except Exception as error:
                 log.exception("the page %s failed", request.url.path)
-                failure = InternalFailure(say("The page failed. The reason is in the hub's log: tabane logs"))
+                failure = upgraded(error) or InternalFailure(
+                    say("The page failed. The reason is in the hub's log: tabane logs")
+                )
                 return self._failure(request, asked, failure, route.method)
 
         return Route(route.path, answered, methods=[route.method])

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from tabane.errors import WorkerEnded, WorkerSpent, WorkerUnavailable
+from tabane.errors import WorkerEnded, WorkerSpent, WorkerUnavailable, upgraded
 from tabane.messages import say
 from tabane.workers.frames import ANSWER, AnswerKind, answer_head, request
 
@@ -112,6 +112,8 @@ class Worker:
                 await self.receive()
         except (OSError, TimeoutError, WorkerSilent) as error:
             await self.end(kill=True)
+            if (old := upgraded()) is not None:
+                raise WorkerUnavailable(old.message) from None
             reason = f"{type(error).__name__}: {error}" if isinstance(error, OSError) else "it did not begin"
             raise WorkerUnavailable(
                 say("A worker process cannot be started: {reason}", reason=reason)

@@ -22,6 +22,7 @@ from tabane.errors import (
     LoginRequired,
     RateLimited,
     TabaneError,
+    upgraded,
 )
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.upstreams.call import ServerRequest
@@ -414,6 +415,11 @@ class Session:
             self.refuse(request_id, refusal.code, refusal.message, refusal.data)
         except TabaneError as error:
             self.fail(request_id, error)
+        except ImportError as error:
+            if (old := upgraded(error)) is None:
+                raise
+            log.exception("a request failed")
+            self.fail(request_id, old)
 
     def caller_of(self, meta: Members) -> Caller:
         """Return the caller of a request, with the trace that its ``_meta`` names."""
@@ -594,8 +600,11 @@ class Session:
             self.refuse(request_id, refusal.code, refusal.message, refusal.data)
         except TabaneError as error:
             self.fail(request_id, error)
-        except Exception:
+        except Exception as error:
             log.exception("a request failed")
+            if (old := upgraded(error)) is not None:
+                self.fail(request_id, old)
+                return
             self.refuse(request_id, eras.INTERNAL_ERROR, "internal error; see the hub's log: tabane logs")
         finally:
             if self._tasks.get(key) is asyncio.current_task():

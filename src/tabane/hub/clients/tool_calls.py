@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw, structs
 
 from tabane.code.table import RUN
-from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, UnknownName
+from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, UnknownName, upgraded
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.result_parts import SHORT
@@ -379,6 +379,11 @@ class ToolCalls:
             result = as_failure(operation, error, session.caller.lang)
             session.refused(request_id, error, lambda: session.answer(request_id, result))
             return
+        except ImportError as error:
+            if (old := upgraded(error)) is None:
+                raise
+            log.exception("%s failed", name)
+            result = as_failure(operation, old, session.caller.lang)
         session.answer(request_id, result)
 
     async def _result(

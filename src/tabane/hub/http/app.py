@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast, get_args
 
 from msgspec import UNSET
 
+from tabane.errors import upgraded
 from tabane.hub.http.gate import HEALTH, METHODS, READY, HttpGate, json_reply
 from tabane.hub.http.legacy import ResumableSession
 from tabane.hub.http.login_return import LOGIN_RETURN, FinishLogin, login_return
@@ -131,10 +132,11 @@ class HttpApp:
             await request.reply(refusal(413, text).reply)
         except RequesterGone:
             return
-        except Exception:
+        except Exception as error:
             log.exception("a request over HTTP failed")
             if not request.status:
-                text = "internal error; see the hub's log: tabane logs"
+                old = upgraded(error)
+                text = str(old) if old else "internal error; see the hub's log: tabane logs"
                 await request.reply(refusal(500, text, code=eras.INTERNAL_ERROR).reply)
         finally:
             self._counts.count(request)

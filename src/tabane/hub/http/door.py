@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from tabane.errors import ConfigurationError, HubError, TabaneError
+from tabane.errors import ConfigurationError, HubError, TabaneError, upgraded
 from tabane.gateway.gateway import Gateway
 from tabane.hub.audit import HubAudit
 from tabane.hub.clients.sessions import ClientSessions
@@ -373,8 +373,10 @@ class HttpDoor:
         try:
             module = await asyncio.to_thread(importlib.import_module, _SERVER)
         except ImportError as error:
-            # An installation that was broken, or taken away, since the hub started.
-            self.problem = say("HTTP is not available: {reason}. Reinstall Tabane.", reason=error)
+            # An installation that was upgraded, broken, or taken away, since the hub started.
+            old = upgraded(error)
+            broken = say("HTTP is not available: {reason}. Reinstall Tabane.", reason=error)
+            self.problem = old.message if old else broken
             log.exception("%s", self.problem)
             listening.close()
             self._listening = None

@@ -1,4 +1,4 @@
-"""Failures of calls as one hub tells them to another: class and message, which stays translatable."""
+"""Failures of calls as one hub tells them to another: their kind and message, which stays translatable."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ from tabane.errors import (
 from tabane.messages import Message
 from tabane.wire import json
 
+_OTHER = "UpstreamError"
 _CLASSES = {
-    each.__name__: each for each in (UpstreamDied, UpstreamOverloaded, UpstreamTimeout, UpstreamUnavailable)
+    "UpstreamDied": UpstreamDied,
+    "UpstreamOverloaded": UpstreamOverloaded,
+    "UpstreamTimeout": UpstreamTimeout,
+    "UpstreamUnavailable": UpstreamUnavailable,
 }
 
 
 def failure_line(number: int, failure: TabaneError) -> tuple[str, bytes]:
-    """Return the name of the class of a failure, and a line with the id of the call and the message."""
-    kind = next((name for name, each in _CLASSES.items() if isinstance(failure, each)), "UpstreamError")
+    """Return the kind of a failure, and a line with the id of the call and the message."""
+    kind = next((name for name, each in _CLASSES.items() if isinstance(failure, each)), _OTHER)
     return kind, json.encode({"id": number, "message": _packed(failure.message)})
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import Raw
 
+from tabane.build import this_build
 from tabane.errors import CallerError, HubError, TabaneError, UnknownName
 from tabane.hub.local.connector import HubConnector, HubUnreachable
 from tabane.messages import Message, say
@@ -173,8 +174,23 @@ class HubClient:
             self._keep(self._line(deadline))
         frame, line = self._answers.pop(asked)
         if isinstance(frame.error, Raw):
-            raise raised(json.decode(frame.error))
+            raise self._raised(json.decode(frame.error))
         return frame, line
+
+    def _raised(self, error: Any) -> TabaneError:
+        """Return the error of an answer. A hub of another build may fail since its code was replaced."""
+        there, here = self.welcome.version, this_build().name
+        if there == here or not _is_internal(error):
+            return raised(error)
+        return HubCallFailed(
+            say(
+                "The running hub is Tabane {there}, but this is {here}. To replace the hub: tabane restart",
+                there=there,
+                here=here,
+            ),
+            -32603,
+            error["data"],
+        )
 
     def _keep(self, line: bytes) -> None:
         """Keep the answer to a request that is still awaited."""
@@ -240,6 +256,12 @@ def _polled(poll: select.poll, deadline: float | None) -> list[tuple[int, int]]:
         if found := poll.poll((LOOK if deadline is None else min(LOOK, left)) * 1000):
             return found
     return []
+
+
+def _is_internal(error: Any) -> bool:
+    """Return whether a request failed for a fault of the hub."""
+    data = error.get("data") if isinstance(error, dict) else None
+    return isinstance(data, dict) and data.get("reason") == "internal"
 
 
 def _is_locked(error: HubCallFailed) -> bool:

@@ -124,7 +124,8 @@ def encode(message: Hello | Welcome | HelloRefused) -> bytes:
     if isinstance(message, HelloRefused):
         body: dict[str, Any] = {"tabane": "refused", "code": message.code, "message": message.texts}
     else:
-        body = {"tabane": type(message).__name__.lower(), **message._asdict()}
+        kind = "hello" if isinstance(message, Hello) else "welcome"
+        body = {"tabane": kind, **message._asdict()}
     return json.dumps(body).encode() + b"\n"
 
 

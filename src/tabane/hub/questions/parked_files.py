@@ -13,12 +13,17 @@ from pathlib import Path
 
 import msgspec
 
+from tabane.errors import StoreNewer
 from tabane.gateway.upstreams.call import SessionPosition
+from tabane.messages import say
 from tabane.settings.files import read_trusted
 
 log = logging.getLogger(__name__)
 
 FOLDER = "parked-calls"
+FORMAT = 1
+"""Format of a file. Files of builds before 0.16 do not name theirs, which is this one."""
+
 LONGEST = 1 << 20
 """Bytes of one file. A call with longer questions does not outlive the hub."""
 
@@ -33,7 +38,10 @@ class StoredQuestion(msgspec.Struct, frozen=True):
 
 
 class StoredCall(msgspec.Struct, frozen=True):
-    """A parked call. ``progress`` says whether its progress was asked for."""
+    """A parked call. ``progress`` says whether its progress was asked for.
+
+    ``format`` increases when earlier builds would misread a file.
+    """
 
     id: str
     round: int
@@ -46,6 +54,13 @@ class StoredCall(msgspec.Struct, frozen=True):
     progress: bool
     features: tuple[str, ...]
     questions: tuple[StoredQuestion, ...]
+    format: int = FORMAT
+
+
+class _FileHead(msgspec.Struct, frozen=True):
+    """What files of every format have."""
+
+    format: int = FORMAT
 
 
 class ParkedFiles:
@@ -75,9 +90,25 @@ class ParkedFiles:
             log.warning("a parked call ends with the hub: %s cannot be written (%s)", part, error.strerror)
 
     def read(self, name: str) -> StoredCall | None:
-        """Return a call, None if there is none. Blocks. Raises ConfigurationError if others can write it."""
+        """Return a call, None if there is none. Blocks.
+
+        Raises ConfigurationError if others can write it, and StoreNewer if a newer build wrote it.
+        """
+        path = self._path(name)
         try:
-            return msgspec.json.decode(read_trusted(self._path(name), LONGEST), type=StoredCall)
+            text = read_trusted(path, LONGEST)
+            head = msgspec.json.decode(text, type=_FileHead)
+            if head.format > FORMAT:
+                raise StoreNewer(
+                    say(
+                        "{path} was written by a newer Tabane (version {theirs}; this one supports "
+                        "{ours}). Update Tabane",
+                        path=path,
+                        theirs=head.format,
+                        ours=FORMAT,
+                    )
+                )
+            return msgspec.json.decode(text, type=StoredCall)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 

@@ -10,7 +10,15 @@ from typing import Any
 
 from msgspec import structs
 
-from tabane.errors import AnswerTooLong, HubDraining, HubError, RateLimited, TabaneError, UnknownName
+from tabane.errors import (
+    AnswerTooLong,
+    HubDraining,
+    HubError,
+    RateLimited,
+    TabaneError,
+    UnknownName,
+    upgraded,
+)
 from tabane.messages import Message, say
 from tabane.operations import Caller, Door
 from tabane.wire import json, rpc
@@ -135,9 +143,10 @@ class Dispatcher:
             return rpc.failure(name, error, self.caller.lang)
         except ClientGone:
             raise
-        except Exception:
+        except Exception as error:
             log.exception("%s failed", request.method[:100])
-            return rpc.internal(name)
+            old = upgraded(error)
+            return rpc.failure(name, old, self.caller.lang) if old else rpc.internal(name)
         finally:
             self._open -= 1
 

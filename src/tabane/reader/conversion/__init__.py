@@ -46,7 +46,7 @@ _SLOW = 2  # slow pages at once, at most: one worker is left to the others
 _LONG = 50_000  # characters of a page that take longer to clean than to send
 
 
-class ConversionRequest(msgspec.Struct, frozen=True, tag=True):
+class ConversionRequest(msgspec.Struct, frozen=True, tag="ConversionRequest"):
     """Bytes to convert into a page, and their metadata.
 
     ``plain``: return only their text, in one pass; without ``scripts``, include what browsers without
@@ -62,20 +62,20 @@ class ConversionRequest(msgspec.Struct, frozen=True, tag=True):
     scripts: bool = True
 
 
-class CleaningRequest(msgspec.Struct, frozen=True, tag=True):
+class CleaningRequest(msgspec.Struct, frozen=True, tag="CleaningRequest"):
     """A page to make readable for a person. ``raw``: it is source text, and its comments are kept."""
 
     page: Page
     raw: bool = False
 
 
-class ConvertedPage(msgspec.Struct, frozen=True, tag=True):
+class ConvertedPage(msgspec.Struct, frozen=True, tag="ConvertedPage"):
     """The page."""
 
     page: Page
 
 
-class ConversionFailure(msgspec.Struct, frozen=True, tag=True):
+class ConversionFailure(msgspec.Struct, frozen=True, tag="ConversionFailure"):
     """No page, and why: the members of a ReadError. ``ending``: the process ends itself after this."""
 
     message: Message

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from tabane.errors import ReadError
+from tabane.errors import ReadError, upgraded
 from tabane.messages import say
 from tabane.reader.conversion import (
     CleaningRequest,
@@ -39,6 +39,8 @@ def answer(ask: ConversionRequest | CleaningRequest) -> ConversionResult:
     except Exception as error:  # libraries raise anything on malformed pages
         url = ask.url if isinstance(ask, ConversionRequest) else ask.page.url
         print(f"{url}: {type(error).__name__}: {error}", file=sys.stderr)
+        if isinstance(error, ImportError) and (old := upgraded(error)) is not None:
+            return ConversionFailure(old.message, "broken", ending=True)
         reason = f"{type(error).__name__}: {error}"[:300]
         return ConversionFailure(say("The page cannot be converted: {reason}", reason=reason), "broken")
 

@@ -82,14 +82,14 @@ class HubFile(msgspec.Struct, frozen=True):
     checksum: str
 
 
-class ListRequest(msgspec.Struct, frozen=True, tag=True):
+class ListRequest(msgspec.Struct, frozen=True, tag="ListRequest"):
     """Asks for the files of a model, of a branch, tag or commit."""
 
     model: str
     revision: str
 
 
-class FileRequest(msgspec.Struct, frozen=True, tag=True):
+class FileRequest(msgspec.Struct, frozen=True, tag="FileRequest"):
     """Asks for one file of a commit to be in the cache."""
 
     model: str
@@ -97,18 +97,18 @@ class FileRequest(msgspec.Struct, frozen=True, tag=True):
     file: HubFile
 
 
-class ModelListing(msgspec.Struct, frozen=True, tag=True):
+class ModelListing(msgspec.Struct, frozen=True, tag="ModelListing"):
     """The files of a model at a commit."""
 
     commit: str
     files: list[HubFile]
 
 
-class FileStored(msgspec.Struct, frozen=True, tag=True):
+class FileStored(msgspec.Struct, frozen=True, tag="FileStored"):
     """The file is in the cache, and its checksum is right."""
 
 
-class DownloadFailure(msgspec.Struct, frozen=True, tag=True):
+class DownloadFailure(msgspec.Struct, frozen=True, tag="DownloadFailure"):
     """Why there is no result.
 
     ``again``: the server may answer later; ``pause`` is the seconds it asks to wait. ``declined``: it
