@@ -41,7 +41,7 @@ MILVUS_READY := $(MILVUS)/.ready-$(MILVUS_VERSION)-$(MILVUS_LITE_VERSION)
 CHROMA_READY := $(CHROMA)/.ready-$(CHROMA_VERSION)
 NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
 CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
-KERNEL       := src/tabane/store/vectors/_kernel
+KERNEL       := src/tabane/engine/embedded/vectors/_kernel
 
 # Thousands of processes are started by the tests. Each would compile what it imports if nothing kept it.
 unexport PYTHONDONTWRITEBYTECODE

@@ -16,7 +16,7 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-KERNEL = "tabane/store/vectors/_kernel"
+KERNEL = "tabane/engine/embedded/vectors/_kernel"
 _OLDEST = (3, 11)
 
 

@@ -20,12 +20,12 @@ from typing import Any
 from benchmarks.report import machine, publish
 from benchmarks.report import table as report_table
 
-from tabane.gateway.cages.cages import CagedStart, Cages
-from tabane.gateway.cages.mechanisms import CageMechanisms, find_mechanisms
-from tabane.gateway.processes.processes import ChildProcesses
-from tabane.gateway.servers.sandbox_keys import SandboxProfile, sandbox
-from tabane.gateway.servers.server import Server
-from tabane.hub.cages import PROXY
+from tabane.guard.cages.cages import CagedStart, Cages
+from tabane.guard.cages.mechanisms import CageMechanisms, find_mechanisms
+from tabane.hub.servers.cages import PROXY
+from tabane.servers.sandbox_keys import SandboxProfile, sandbox
+from tabane.servers.server import Server
+from tabane.upstreams.processes.processes import ChildProcesses
 
 ENV = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
 GOAL = 30.0

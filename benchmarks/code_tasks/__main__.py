@@ -17,7 +17,7 @@ from benchmarks.code_tasks.tasks import TASKS
 from benchmarks.code_tasks.world_hub import SERVERS, world_hub
 from benchmarks.report import publish
 
-from tabane.bench.tokens import token_counter
+from tabane.cli.bench.tokens import token_counter
 
 COMMAND = "python -m benchmarks.code_tasks"
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from benchmarks.disclosure.page import DisclosureRun, page
 from benchmarks.report import publish
 
-from tabane.bench.disclosure import TaskOptions, TaskRun, recall_of
-from tabane.bench.temporary_hub import BenchModel
-from tabane.bench.tokens import token_counter
+from tabane.cli.bench.disclosure import TaskOptions, TaskRun, recall_of
+from tabane.cli.bench.temporary_hub import BenchModel
+from tabane.cli.bench.tokens import token_counter
 from tabane.messages import Message
 
 MODELS: tuple[BenchModel, ...] = ("words", "auto")

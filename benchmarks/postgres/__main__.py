@@ -23,10 +23,10 @@ from benchmarks.report import publish
 from benchmarks.search.generator import Entry, Generator
 from tests.harness.postgres_server import PostgresServer, postgres_server
 
-from tabane.postgres.collection import PostgresCollection
-from tabane.postgres.database import PostgresDatabase, VectorDumper, WireVector
-from tabane.postgres.engine_url import parsed
-from tabane.postgres.store import PostgresStore
+from tabane.engine.team.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.database import PostgresDatabase, VectorDumper, WireVector
+from tabane.engine.team.postgres.engine_url import parsed
+from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.engine import LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, Contains, Equal, Filter, Range
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField

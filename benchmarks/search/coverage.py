@@ -20,6 +20,9 @@ from benchmarks.report import table
 from benchmarks.search.hybrid import SPACE, opened
 from benchmarks.search.quality import Corpus, scores
 
+from tabane.engine.embedded.collection import StoredCollection
+from tabane.engine.embedded.lexical.lexical_index import open_lexical
+from tabane.engine.embedded.store import Store
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.model_families import family_of
 from tabane.search.embedding.model_finder import ModelChoice
@@ -27,9 +30,6 @@ from tabane.search.engine import LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.hybrid import Fusion, hybrid
 from tabane.search.records import EmbeddingSpace, Record, Shape, TextField
-from tabane.store.collection import StoredCollection
-from tabane.store.lexical.lexical_index import open_lexical
-from tabane.store.store import Store
 
 SHARES = (0.01, 0.05, 0.2, 0.35, 0.5, 0.8, 1.0)
 FUSIONS: tuple[Fusion, ...] = ("partial", "scaled", "rrf")

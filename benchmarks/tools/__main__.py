@@ -18,7 +18,7 @@ from benchmarks.report import machine, publish, table
 from benchmarks.tools import latency, recall
 from benchmarks.tools.models import ToolModels
 
-from tabane.gateway.tools.tool import Tool
+from tabane.catalog.tools.tool import Tool
 from tabane.search.embedding.embedder import Embedder
 
 TOOLS = (1_000, 10_000)

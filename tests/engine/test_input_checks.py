@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tabane.engines.input_checks import checked_vector
+from tabane.engine.input_checks import checked_vector
 from tabane.errors import BadArguments
 from tabane.search import records
 from tabane.search.records import EmbeddingSpace

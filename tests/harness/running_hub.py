@@ -18,7 +18,7 @@ from tabane.hub.local.handshake import Hello
 from tabane.settings import load_settings
 from tests.harness.patience import LONG
 
-CHILD = str(Path(__file__).parents[1] / "servers" / "child.py")
+CHILD = str(Path(__file__).parents[1] / "harness" / "servers" / "child.py")
 SOON = LONG
 """Seconds after which something that should have happened has not."""
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import trustme
 
-from tabane.gateway.servers.server import Server, target_of
-from tabane.gateway.upstreams.http_tls import UpstreamTls
-from tests.gateway.upstreams_http.test_connecting import tls
-from tests.gateway.upstreams_http.test_failures import why_not
+from tabane.net.http_tls import UpstreamTls
+from tabane.servers.server import Server, target_of
 from tests.harness.patience import until
 from tests.harness.running_hub import Json, running_hub, text
-from tests.servers.raw_http import modern, raw
+from tests.harness.servers.raw_http import modern, raw
+from tests.net.test_connecting import tls
+from tests.net.test_failures import why_not
 
 
 def write_certificate(folder: Path, authority: trustme.CA, name: str = "client") -> Json:

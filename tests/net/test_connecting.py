@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tabane.gateway.upstreams.http_routing import proxy_for
-from tabane.gateway.upstreams.target import is_loopback
 from tabane.hub.hub import Hub
+from tabane.net.http_routing import proxy_for
+from tabane.net.target import is_loopback
 from tabane.settings import load_settings
-from tests.gateway.upstreams_http.test_failures import why_not
 from tests.harness.running_hub import Json, RunningHub, configured, running_hub, text
-from tests.servers.raw_http import Raw, Request, Wire, legacy, modern, raw
+from tests.harness.servers.raw_http import Raw, Request, Wire, legacy, modern, raw
+from tests.net.test_failures import why_not
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tabane.gateway.upstreams.http_responses import LARGEST_ERROR
+from tabane.net.http_responses import LARGEST_ERROR
 from tests.harness.cases import cases_beside
 from tests.harness.patience import until
 from tests.harness.running_hub import (
@@ -27,7 +27,7 @@ from tests.harness.running_hub import (
     running_hub,
     text,
 )
-from tests.servers.raw_http import Handler, Raw, Request, Wire, legacy, modern, raw
+from tests.harness.servers.raw_http import Handler, Raw, Request, Wire, legacy, modern, raw
 
 CASES = cases_beside(__file__)
 

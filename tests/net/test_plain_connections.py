@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.servers.server import Server, target_of
-from tabane.gateway.upstreams.http_client import UpstreamHttpClient
-from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable
-from tabane.gateway.upstreams.http_response import UpstreamHttpResponse
-from tabane.gateway.upstreams.http_responses import ResponseTooLong, body
-from tabane.gateway.upstreams.plain_http_client import PlainHttpClient
-from tabane.gateway.upstreams.plain_http_connection import LARGEST_HEAD, MOST_HEADERS, MOST_WAITING
+from tabane.net.http_client import UpstreamHttpClient
+from tabane.net.http_faults import HttpConnectionBroken, HttpUnreachable
+from tabane.net.http_response import UpstreamHttpResponse
+from tabane.net.http_responses import ResponseTooLong, body
+from tabane.net.plain_http_client import PlainHttpClient
+from tabane.net.plain_http_connection import LARGEST_HEAD, MOST_HEADERS, MOST_WAITING
+from tabane.servers.server import Server, target_of
 from tests.harness.patience import until
-from tests.servers.raw_http import Handler, Raw, Request, Wire, raw
+from tests.harness.servers.raw_http import Handler, Raw, Request, Wire, raw
 
 LIMIT = 1 << 20
 

@@ -129,7 +129,7 @@ def minimal(wheel: Path, python: str, folder: Path) -> None:
     assert "ExecStart" in run(tabane, "service", "install", "--print", home=home) or sys.platform == "darwin"
     run(tabane, "docs", "put", "-", "--id", "a", home=home, text="The caretaker keeps the spare key.")
     assert "caretaker" in run(tabane, "docs", "search", "spare key", home=home)
-    kernel = "from tabane.store.vectors.vector_kernel import KERNEL; print(type(KERNEL).__name__)"
+    kernel = "from tabane.engine.embedded.vectors.vector_kernel import KERNEL; print(type(KERNEL).__name__)"
     used = run(str(environment / "bin" / "python"), "-c", kernel).strip()
     assert used == ("CompiledKernel" if "-abi3-" in wheel.name else "NumpyKernel"), used
     run(tabane, "stop", home=home)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.servers.commented_json import (
+from tabane.servers.commented_json import (
     JsonSyntaxError,
     blank_comments,
     blank_trailing_commas,

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.servers.configuration import ServersConfiguration, read_configuration
-from tabane.gateway.servers.redaction import Redactor
-from tabane.gateway.servers.secrets_file import parse_secrets
-from tabane.gateway.servers.server import Server
-from tabane.gateway.servers.server_keys import KEYS, ToolHints
-from tabane.gateway.servers.variables import Variables
+from tabane.servers.configuration import ServersConfiguration, read_configuration
+from tabane.servers.redaction import Redactor
+from tabane.servers.secrets_file import parse_secrets
+from tabane.servers.server import Server
+from tabane.servers.server_keys import KEYS, ToolHints
+from tabane.servers.variables import Variables
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

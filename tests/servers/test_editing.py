@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
-from tabane.gateway.servers.configuration import read_configuration
-from tabane.gateway.servers.editing import (
+from tabane.servers.configuration import read_configuration
+from tabane.servers.editing import (
     add_server,
     add_servers,
     check_addable,
@@ -21,7 +21,7 @@ from tabane.gateway.servers.editing import (
     folder_lock,
     remove_server,
 )
-from tabane.gateway.servers.variables import Variables
+from tabane.servers.variables import Variables
 
 TEXT = """{
   "note": [1, 2.5, null],

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import BadArguments, ConfigurationError
-from tabane.gateway.servers.kept_secrets import SecretNaming, keeping, moves_of
-from tabane.gateway.servers.secret_store import SecretStore
+from tabane.servers.kept_secrets import SecretNaming, keeping, moves_of
+from tabane.servers.secret_store import SecretStore
 
 
 def naming(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
-from tabane.gateway.servers.masking import MASK, masked, masked_value, unmasked
+from tabane.servers.masking import MASK, masked, masked_value, unmasked
 
 
 @pytest.mark.parametrize(

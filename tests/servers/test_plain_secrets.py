@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.servers.plain_secrets import plain_secrets, with_variables, without_secrets
-from tabane.gateway.servers.variables import Variables, each_text, expand
+from tabane.servers.plain_secrets import plain_secrets, with_variables, without_secrets
+from tabane.servers.variables import Variables, each_text, expand
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.servers.redaction import Redactor
+from tabane.servers.redaction import Redactor
 
 SECRET = 'pä/ss "wö"\\rd+1%'
 VALUES = st.text(st.characters(codec="utf-8", exclude_characters="*"), min_size=4, max_size=30)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.servers.commented_json import JsonSyntaxError, blank_comments, read_document
-from tabane.gateway.servers.json_edits import NotAnObject, with_member, without_member
+from tabane.servers.commented_json import JsonSyntaxError, blank_comments, read_document
+from tabane.servers.json_edits import NotAnObject, with_member, without_member
 
 PATH = ("mcpServers", "tabane")
 ENTRY = {"command": "/opt/タバネ/tabane", "args": ["mcp", "--mode", "full"]}

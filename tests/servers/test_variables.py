@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.servers.secrets_file import parse_secrets
-from tabane.gateway.servers.variables import Variables, escaped, expand, load_variables, with_folder
+from tabane.servers.secrets_file import parse_secrets
+from tabane.servers.variables import Variables, escaped, expand, load_variables, with_folder
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)
@@ -196,7 +196,7 @@ def ask_keyring(tmp_path: Path, package: str, name: str) -> str:
     (tmp_path / "keyring.py").write_text(package)
     program = (
         "import sys; from tabane.errors import ConfigurationError; "
-        "from tabane.gateway.servers.variables import keyring_lookup\n"
+        "from tabane.servers.variables import keyring_lookup\n"
         "try: print(keyring_lookup()(sys.argv[1]))\n"
         "except ConfigurationError as error: print(error)"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tabane.gateway.upstreams.call import Call
+from tabane.upstreams.call import Call
 from tabane.wire.era import Era
 
 

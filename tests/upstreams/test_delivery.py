@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from msgspec import Raw
 
-from tabane.gateway.upstreams.call import Call, UpstreamReply
-from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.reply_delivery import LOOK, MOST_AT_ONCE, ROOM, SMALL, ReplyDelivery
-from tests.gateway.silent_transport import SilentTransport
+from tabane.upstreams.call import Call, UpstreamReply
+from tabane.upstreams.conversation import Conversation
+from tabane.upstreams.reply_delivery import LOOK, MOST_AT_ONCE, ROOM, SMALL, ReplyDelivery
 from tests.harness.patience import until
+from tests.upstreams.silent_transport import SilentTransport
 
 LONG = 60.0
 

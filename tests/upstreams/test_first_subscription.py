@@ -6,13 +6,13 @@ import asyncio
 
 from msgspec import Raw
 
-from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.handshake import Peer
-from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
-from tabane.gateway.upstreams.upstream_offers import UpstreamOffers
+from tabane.upstreams.conversation import Conversation
+from tabane.upstreams.handshake import Peer
+from tabane.upstreams.upstream_limits import UpstreamLimits
+from tabane.upstreams.upstream_offers import UpstreamOffers
 from tabane.wire.era import META_SUBSCRIPTION, Era
-from tests.gateway.silent_transport import SilentTransport
 from tests.harness.patience import until
+from tests.upstreams.silent_transport import SilentTransport
 
 
 def answer(conversation: Conversation, number: int, tool: str) -> None:

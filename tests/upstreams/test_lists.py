@@ -7,12 +7,12 @@ from collections.abc import Awaitable
 
 from msgspec import Raw
 
-from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.handshake import Peer
-from tabane.gateway.upstreams.lists import UpstreamLists
+from tabane.upstreams.conversation import Conversation
+from tabane.upstreams.handshake import Peer
+from tabane.upstreams.lists import UpstreamLists
 from tabane.wire.era import Era
-from tests.gateway.silent_transport import SilentTransport
 from tests.harness.patience import until
+from tests.upstreams.silent_transport import SilentTransport
 
 LONG = 60.0
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tabane.gateway.upstreams.restart_schedule import RestartSchedule
-from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
-from tabane.gateway.upstreams.upstream_state import UpstreamState
+from tabane.upstreams.restart_schedule import RestartSchedule
+from tabane.upstreams.upstream_limits import UpstreamLimits
+from tabane.upstreams.upstream_state import UpstreamState
 
 LIMITS = UpstreamLimits(restart_first=2.0, restart_max=60.0, circuit_failures=8, circuit_wait=300.0)
 

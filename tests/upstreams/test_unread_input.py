@@ -9,8 +9,8 @@ import socket
 from msgspec import Raw
 
 from tabane.errors import UpstreamOverloaded
-from tabane.gateway.upstreams.call import Call, StdioTransport, UpstreamReply
-from tabane.gateway.upstreams.conversation import Conversation
+from tabane.upstreams.call import Call, StdioTransport, UpstreamReply
+from tabane.upstreams.conversation import Conversation
 from tabane.wire.channel import LineBatch, LineChannel
 
 MOST = 4 << 20

@@ -1,1 +1,1 @@
-"""Upstream MCP servers: their configuration, their processes, their tools, and how tools are disclosed."""
+"""The catalog of all servers: tools, prompts and resources, with their names, search, disclosure and results."""

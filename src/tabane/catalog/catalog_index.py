@@ -15,11 +15,11 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from tabane.gateway.tools.catalog import ToolCatalog
+from tabane.catalog.tools.catalog import ToolCatalog
 
 if TYPE_CHECKING:
-    from tabane.gateway.tools.index import ToolIndex
-    from tabane.gateway.tools.vector_table import ToolGist
+    from tabane.catalog.tools.index import ToolIndex
+    from tabane.catalog.tools.vector_table import ToolGist
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ class CatalogIndex:
         idle = self._without if idle is None else idle
         index = self._index
         if index is None:
-            from tabane.gateway.tools.index import ToolIndex
+            from tabane.catalog.tools.index import ToolIndex
 
             index = ToolIndex(":memory:" if self._in_memory else str(self._path))
             self._changed |= index.servers() - {_OWN}
@@ -166,7 +166,7 @@ class _Rest:
 
 
 class IndexVectors:
-    """Vectors in the index's file; a :class:`tabane.gateway.tool_meaning.ToolVectorStore`."""
+    """Vectors in the index's file; a :class:`tabane.catalog.tool_meaning.ToolVectorStore`."""
 
     def __init__(self, index: CatalogIndex) -> None:
         self._index = index

@@ -14,26 +14,26 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw, structs
 
-from tabane.gateway.catalog_index import CatalogIndex
-from tabane.gateway.definitions.changes import DefinitionHeld
-from tabane.gateway.definitions.definition import KINDS, Kind, name_in
-from tabane.gateway.definitions.review import DefinitionReview, ReviewedList
-from tabane.gateway.offers.prompts import PromptCatalog
-from tabane.gateway.offers.resources import ResourceCatalog
-from tabane.gateway.offers.skills import SkillCatalog
-from tabane.gateway.servers.server import Server
-from tabane.gateway.tool_meaning import QueryMeaning, ToolEmbedding, ToolMeaning
-from tabane.gateway.tools.aliases import AliasMap, Entry
-from tabane.gateway.tools.catalog import ToolCatalog, ToolCatalogPlan
-from tabane.gateway.tools.listings import ListingsFile, Named, ServerListing, listing_of
-from tabane.gateway.tools.tool import Tool
-from tabane.gateway.tools.tool_use import ToolUse, ties_broken
+from tabane.catalog.catalog_index import CatalogIndex
+from tabane.catalog.offers.prompts import PromptCatalog
+from tabane.catalog.offers.resources import ResourceCatalog
+from tabane.catalog.offers.skills import SkillCatalog
+from tabane.catalog.tool_meaning import QueryMeaning, ToolEmbedding, ToolMeaning
+from tabane.catalog.tools.aliases import AliasMap, Entry
+from tabane.catalog.tools.catalog import ToolCatalog, ToolCatalogPlan
+from tabane.catalog.tools.listings import ListingsFile, Named, ServerListing, listing_of
+from tabane.catalog.tools.tool import Tool
+from tabane.catalog.tools.tool_use import ToolUse, ties_broken
+from tabane.guard.definitions.changes import DefinitionHeld
+from tabane.guard.definitions.definition import KINDS, Kind, name_in
+from tabane.guard.definitions.review import DefinitionReview, ReviewedList
+from tabane.servers.server import Server
 from tabane.wire.extensions import SKILLS
 from tabane.wire.json import join
 
 if TYPE_CHECKING:
-    from tabane.gateway.tools.index import ToolHits, ToolQuery
-    from tabane.gateway.upstreams.handshake import Peer
+    from tabane.catalog.tools.index import ToolHits, ToolQuery
+    from tabane.upstreams.handshake import Peer
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ class ServerCatalogs:
 
     def of_scheme(self, uri: str) -> tuple[str, ...]:
         """Return the servers that list a resource of that scheme, or have pages, if it is theirs."""
-        from tabane.gateway.tools.kept_addresses import kept_scheme
+        from tabane.catalog.tools.kept_addresses import kept_scheme
 
         paged = self.tools.with_page() if kept_scheme(uri).lower() == "ui://" else ()
         return tuple(dict.fromkeys((*self.resources.of_scheme(uri), *paged)))

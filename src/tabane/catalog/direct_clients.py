@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Raw
 
-from tabane.gateway.upstreams.call import ServerRequest
 from tabane.operations import Caller
+from tabane.upstreams.call import ServerRequest
 
 if TYPE_CHECKING:
-    from tabane.gateway.upstreams.upstream import Upstream
+    from tabane.upstreams.upstream import Upstream
 
 
 log = logging.getLogger(__name__)

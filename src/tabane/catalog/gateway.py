@@ -10,51 +10,51 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, structs
 
+from tabane.catalog.catalogs import ServerCatalogs
+from tabane.catalog.direct_clients import DirectClients, ServerMessages
+from tabane.catalog.lookup import CatalogLookup, UnlistedServers, lists_of
+from tabane.catalog.offers.prompts import Prompt
+from tabane.catalog.offers.resources import ResourceSource
+from tabane.catalog.offers.skills import Skill, SkillCatalog
+from tabane.catalog.offers.watches import OnUpdated, ResourceWatches
+from tabane.catalog.tool_meaning import ToolEmbedding
+from tabane.catalog.tools.catalog import ToolCatalogPlan
+from tabane.catalog.tools.listings import ServerListing
+from tabane.catalog.tools.tool import Tool
+from tabane.catalog.tools.tool_use import ToolUse
+from tabane.catalog.tools.validation import ArgumentValidator
+from tabane.catalog.visibility import may_find, resource_target, sees
 from tabane.errors import TabaneError, UnknownName, UpstreamUnavailable
-from tabane.gateway.catalogs import ServerCatalogs
-from tabane.gateway.definitions.definition import (
+from tabane.guard.definitions.definition import (
     KINDS,
     ChosenDefinition,
     SeenDefinition,
     instructions_definition,
 )
-from tabane.gateway.definitions.definition_scans import DefinitionScans
-from tabane.gateway.definitions.pins import HoldPolicy
-from tabane.gateway.definitions.review import DefinitionReview, ReviewedList, ReviewWatch, Scans
-from tabane.gateway.direct_clients import DirectClients, ServerMessages
-from tabane.gateway.launchers.package_downloads import StartPreparation
-from tabane.gateway.logins.logins import ServerLogins
-from tabane.gateway.lookup import CatalogLookup, UnlistedServers, lists_of
-from tabane.gateway.offers.prompts import Prompt
-from tabane.gateway.offers.resources import ResourceSource
-from tabane.gateway.offers.skills import Skill, SkillCatalog
-from tabane.gateway.offers.watches import OnUpdated, ResourceWatches
-from tabane.gateway.processes.child_environment import EnvironmentNames
-from tabane.gateway.projects.client_projects import ClientProjects
-from tabane.gateway.servers.server import Server
-from tabane.gateway.tool_meaning import ToolEmbedding
-from tabane.gateway.tools.catalog import ToolCatalogPlan
-from tabane.gateway.tools.listings import ServerListing
-from tabane.gateway.tools.tool import Tool
-from tabane.gateway.tools.tool_use import ToolUse
-from tabane.gateway.tools.validation import ArgumentValidator
-from tabane.gateway.upstreams.call_screening import CallScreening
-from tabane.gateway.upstreams.hub_chain import HubChain
-from tabane.gateway.upstreams.instances import HealthChecks, Instances, ServerSharing
-from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
-from tabane.gateway.visibility import may_find, resource_target, sees
+from tabane.guard.definitions.definition_scans import DefinitionScans
+from tabane.guard.definitions.pins import HoldPolicy
+from tabane.guard.definitions.review import DefinitionReview, ReviewedList, ReviewWatch, Scans
 from tabane.messages import Message, say
 from tabane.operations import LOCAL, Access, Caller
+from tabane.servers.projects.client_projects import ClientProjects
+from tabane.servers.server import Server
 from tabane.text.nearest_names import nearest
+from tabane.upstreams.call_screening import CallScreening
+from tabane.upstreams.hub_chain import HubChain
+from tabane.upstreams.instances import HealthChecks, Instances, ServerSharing
+from tabane.upstreams.launching.package_downloads import StartPreparation
+from tabane.upstreams.logins.logins import ServerLogins
+from tabane.upstreams.processes.child_environment import EnvironmentNames
+from tabane.upstreams.upstream_limits import UpstreamLimits
 from tabane.wire.extensions import SKILLS, Extension
 
 if TYPE_CHECKING:
-    from tabane.gateway.processes.stderr import ServerLogFile
-    from tabane.gateway.tools.index import ToolHits, ToolQuery
-    from tabane.gateway.upstreams.adopted_call import AdoptedCall
-    from tabane.gateway.upstreams.connection import Connect
-    from tabane.gateway.upstreams.handshake import Peer
-    from tabane.gateway.upstreams.upstream import Upstream
+    from tabane.catalog.tools.index import ToolHits, ToolQuery
+    from tabane.upstreams.adopted_call import AdoptedCall
+    from tabane.upstreams.connection import Connect
+    from tabane.upstreams.handshake import Peer
+    from tabane.upstreams.processes.stderr import ServerLogFile
+    from tabane.upstreams.upstream import Upstream
 
 
 LONG_INSTRUCTIONS = 1 << 14
@@ -318,7 +318,7 @@ class Gateway:
 
         ``fingerprint`` is that of the server then: one that was changed does not get the call.
         """
-        from tabane.gateway.upstreams.adopted_call import AdoptedCall
+        from tabane.upstreams.adopted_call import AdoptedCall
 
         configured = self.servers.get(server)
         if configured is None or configured.disabled or configured.fingerprint != fingerprint:
@@ -508,7 +508,7 @@ class Gateway:
 
     def log(self, name: str) -> ServerLogFile:
         """Return the log of what a server writes to stderr."""
-        from tabane.gateway.processes.stderr import ServerLogFile
+        from tabane.upstreams.processes.stderr import ServerLogFile
 
         return ServerLogFile(self._logs, name)
 
@@ -570,8 +570,8 @@ class Gateway:
     # -- inside ----------------------------------------------------------------------------------
 
     def _make(self, server: Server) -> Upstream:
-        from tabane.gateway.definitions.held_calls import HeldCalls
-        from tabane.gateway.upstreams.upstream import Upstream
+        from tabane.catalog.held_calls import HeldCalls
+        from tabane.upstreams.upstream import Upstream
 
         listing = self._catalogs.listing(server.name)
         upstream = Upstream(
@@ -787,7 +787,7 @@ class Gateway:
 
     async def _retire_shared(self, name: str) -> None:
         # It continues until it has listed its tools, since somebody may wait for those.
-        from tabane.gateway.upstreams.lists import LISTS
+        from tabane.upstreams.lists import LISTS
 
         with contextlib.suppress(TabaneError):
             instance = self._instances.get(self.server(name))

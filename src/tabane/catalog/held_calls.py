@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tabane.errors import TabaneError
-from tabane.gateway.definitions.definition import Kind
-from tabane.gateway.definitions.pins import HoldPolicy
-from tabane.gateway.definitions.review import DefinitionReview
-from tabane.gateway.upstreams.call import Call
+from tabane.guard.definitions.definition import Kind
+from tabane.guard.definitions.pins import HoldPolicy
+from tabane.guard.definitions.review import DefinitionReview
+from tabane.upstreams.call import Call
 from tabane.wire import json
 
 _KINDS: Mapping[bytes, Kind] = {b"tools/call": "tool", b"prompts/get": "prompt"}

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from msgspec import Raw, Struct, field, structs
 
-from tabane.errors import CallerError, HubError
-from tabane.gateway.result_parts import (
+from tabane.catalog.result_parts import (
     LongResult,
     PartStart,
     ResultPart,
@@ -22,16 +21,17 @@ from tabane.gateway.result_parts import (
     read_long,
     start_label,
 )
-from tabane.gateway.result_parts import omits_structure as leaves_structure_out
-from tabane.gateway.results.kept_document import KeptDocument
-from tabane.gateway.results.result_query import Aggregate, QueryAnswer, ResultQuery
+from tabane.catalog.result_parts import omits_structure as leaves_structure_out
+from tabane.catalog.results.kept_document import KeptDocument
+from tabane.catalog.results.result_query import Aggregate, QueryAnswer, ResultQuery
+from tabane.errors import CallerError, HubError
 from tabane.messages import Lang, say
 from tabane.operations import Caller, CallTarget
 from tabane.wire import json
 from tabane.workers.time_slices import thread_slices
 
 if TYPE_CHECKING:
-    from tabane.gateway.parameters import ReadMore
+    from tabane.catalog.operations.parameters import ReadMore
 
 
 MOST = 256

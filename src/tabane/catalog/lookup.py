@@ -8,26 +8,26 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from tabane.catalog.catalogs import ServerCatalogs
+from tabane.catalog.offers.prompts import Prompt
+from tabane.catalog.offers.resource_uris import addressed, template_address
+from tabane.catalog.offers.resources import MOST_SOURCES, ResourceSource
+from tabane.catalog.tools.aliases import may_belong
+from tabane.catalog.tools.catalog import pinned as is_pinned
+from tabane.catalog.tools.own_names import OwnNames
+from tabane.catalog.tools.tool import Tool
+from tabane.catalog.visibility import may_find, prompt_target, resource_target, sees, visible_names
 from tabane.errors import CallerError, TabaneError, UnknownName, UpstreamUnavailable
-from tabane.gateway.catalogs import ServerCatalogs
-from tabane.gateway.definitions.definition import Kind
-from tabane.gateway.offers.prompts import Prompt
-from tabane.gateway.offers.resource_uris import addressed, template_address
-from tabane.gateway.offers.resources import MOST_SOURCES, ResourceSource
-from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.aliases import may_belong
-from tabane.gateway.tools.catalog import pinned as is_pinned
-from tabane.gateway.tools.own_names import OwnNames
-from tabane.gateway.tools.tool import Tool
-from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
-from tabane.gateway.visibility import may_find, prompt_target, resource_target, sees, visible_names
+from tabane.guard.definitions.definition import Kind
 from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget
+from tabane.servers.server import Server
 from tabane.text.nearest_names import nearest, nearest_qualified
+from tabane.upstreams.upstream_limits import UpstreamLimits
 from tabane.wire.extensions import SKILLS
 
 if TYPE_CHECKING:
-    from tabane.gateway.upstreams.upstream import Upstream
+    from tabane.upstreams.upstream import Upstream
 
 
 log = logging.getLogger(__name__)
@@ -218,7 +218,7 @@ class CatalogLookup:
         Only those from which the caller may read the resource. Raises CallerError for a URI with a kept
         scheme that several servers have: nothing says which of them is meant.
         """
-        from tabane.gateway.tools.kept_addresses import kept_scheme
+        from tabane.catalog.tools.kept_addresses import kept_scheme
 
         found = await self._sources(caller, uri)
         if not caller.access.everything:
@@ -236,7 +236,7 @@ class CatalogLookup:
         If nothing that is listed indicates a server, wait for those that never listed. After that, any server
         that reads resources may know the URI. ``shown`` is the URI as it is given here.
         """
-        from tabane.gateway.tools.kept_addresses import kept_scheme
+        from tabane.catalog.tools.kept_addresses import kept_scheme
 
         at = addressed(uri)
         if caller.server:
@@ -384,7 +384,7 @@ class CatalogLookup:
 
     async def _wait_owners(self, kind: str, caller: Caller, name: str) -> None:
         """Wait for servers that never listed, if the tool or prompt of that name may be theirs."""
-        from tabane.gateway.upstreams.start_download import DOWNLOAD_WAIT
+        from tabane.upstreams.start_download import DOWNLOAD_WAIT
 
         # A server that the caller may not see is not started by a guess of its name.
         owners = [

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.offers.found_offer import FoundOffer, prompt_offer, resource_offers, skill_offers
-from tabane.gateway.tool_meaning import ToolMeaning
-from tabane.gateway.tools.index import ToolIndex
-from tabane.gateway.tools.queries import ToolHits, ToolQuery
-from tabane.gateway.visibility import may_find, prompt_target, resource_target
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.offers.found_offer import FoundOffer, prompt_offer, resource_offers, skill_offers
+from tabane.catalog.tool_meaning import ToolMeaning
+from tabane.catalog.tools.index import ToolIndex
+from tabane.catalog.tools.queries import ToolHits, ToolQuery
+from tabane.catalog.visibility import may_find, prompt_target, resource_target
 from tabane.messages import Lang, say
 from tabane.operations import Caller
 from tabane.workers.time_slices import TimeSlices
 
 if TYPE_CHECKING:
-    from tabane.gateway.tools.tool import Tool
-    from tabane.gateway.tools.vector_table import ToolGist
+    from tabane.catalog.tools.tool import Tool
+    from tabane.catalog.tools.vector_table import ToolGist
 
 KINDS = ("prompts", "resources", "skills")
 

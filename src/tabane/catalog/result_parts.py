@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Raw, Struct, structs
 
-from tabane.gateway.text_breaks import TextPosition, is_json, next_break, path
+from tabane.catalog.text_breaks import TextPosition, is_json, next_break, path
 from tabane.wire import json
 from tabane.wire.json import InvalidJson, Members
 from tabane.workers.time_slices import Pause, no_pause

@@ -20,7 +20,7 @@ from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.model_families import reads
 
 if TYPE_CHECKING:
-    from tabane.gateway.tools.vector_table import ToolGist
+    from tabane.catalog.tools.vector_table import ToolGist
     from tabane.search.embedding.embedder import Embedder
 
 log = logging.getLogger(__name__)

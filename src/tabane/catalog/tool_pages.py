@@ -12,7 +12,7 @@ from tabane.messages import say
 from tabane.wire.cursors import CursorCodec, ForeignCursor
 
 if TYPE_CHECKING:
-    from tabane.gateway.tools.tool import Tool
+    from tabane.catalog.tools.tool import Tool
 
 
 class ToolPlace(NamedTuple):

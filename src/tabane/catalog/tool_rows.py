@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tabane.gateway.result_parts import BYTES_OF_TOKEN
-from tabane.gateway.tools.catalog import pinned
-from tabane.gateway.tools.disclosure import signature, tool_page
-from tabane.gateway.tools.match_terms import MatchedTerm, spelled
+from tabane.catalog.result_parts import BYTES_OF_TOKEN
+from tabane.catalog.tools.catalog import pinned
+from tabane.catalog.tools.disclosure import signature, tool_page
+from tabane.catalog.tools.match_terms import MatchedTerm, spelled
 from tabane.search.snippets import first_sentence
 from tabane.text.cutting import shortened
 
 if TYPE_CHECKING:
-    from tabane.gateway.servers.server import Server
-    from tabane.gateway.tools.tool import Tool
+    from tabane.catalog.tools.tool import Tool
+    from tabane.servers.server import Server
 
 
 _MOST_PURPOSE = 200

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace as replace_fields
 
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.lookup import UnlistedServers
-from tabane.gateway.parameters import SearchTools
-from tabane.gateway.tools.catalog import pinned
-from tabane.gateway.tools.tool import Tool
-from tabane.gateway.visibility import visible_names, visible_tools
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.lookup import UnlistedServers
+from tabane.catalog.operations.parameters import SearchTools
+from tabane.catalog.tools.catalog import pinned
+from tabane.catalog.tools.tool import Tool
+from tabane.catalog.visibility import visible_names, visible_tools
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face
 from tabane.search.source import HitCard, Reference, SearchAnswer, SearchHit, SearchRequest
 
 if TYPE_CHECKING:
-    from tabane.gateway.tools.queries import ToolHit, ToolQuery
+    from tabane.catalog.tools.queries import ToolHit, ToolQuery
 
 
 Found = SearchHit[Tool]
@@ -63,7 +63,7 @@ class ToolSource:
         self._told: dict[str, set[str]] = {}
 
     async def search(self, caller: Caller, request: SearchRequest) -> ToolAnswer:
-        from tabane.gateway.tools.queries import ToolQuery
+        from tabane.catalog.tools.queries import ToolQuery
 
         query = ToolQuery(
             request.query, min(request.limit, MOST_TOOLS), keywords=request.keywords, folded=True
@@ -135,7 +135,7 @@ class ToolSource:
         return _stems(" ".join((name, *about, *(server.examples if server else ()), *known)))
 
     def card(self, item: Tool) -> HitCard:
-        from tabane.gateway.tools.disclosure import signature
+        from tabane.catalog.tools.disclosure import signature
 
         return HitCard(item.alias, signature(item), "", Reference("describe_tools", {"names": [item.alias]}))
 
@@ -183,7 +183,7 @@ class ToolSearch:
     """The operation that finds tools, for one query or for the steps of a task."""
 
     def __init__(self, gateway: Gateway) -> None:
-        from tabane.gateway.offer_search import OfferSearch
+        from tabane.catalog.offer_search import OfferSearch
 
         self._gateway = gateway
         self._source = ToolSource(gateway)
@@ -206,7 +206,7 @@ class ToolSearch:
         )
 
     async def _search_tools(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
-        from tabane.gateway.tool_steps import fused_steps, most_hits
+        from tabane.catalog.tool_steps import fused_steps, most_hits
 
         steps = params.steps()
         most = most_hits(params.limit, len(steps), MOST_TOOLS)
@@ -232,8 +232,8 @@ class ToolSearch:
     def _text(
         self, caller: Caller, steps: list[str], answers: list[ToolAnswer], found: list[tuple[Found, int]]
     ) -> str:
-        from tabane.gateway.tool_steps import same_text, steps_text
-        from tabane.gateway.tools.disclosure import search_text
+        from tabane.catalog.tool_steps import same_text, steps_text
+        from tabane.catalog.tools.disclosure import search_text
 
         names, first, texts = visible_names(caller.access, self._gateway.catalogue), answers[0], []
         for step, (query, answer) in enumerate(zip(steps, answers, strict=True)):
@@ -274,7 +274,7 @@ class ToolSearch:
         answers: list[ToolAnswer],
         found: list[tuple[Found, int]],
     ) -> ToolSearchResult:
-        from tabane.gateway.tool_rows import explained_row, tokens
+        from tabane.catalog.tool_rows import explained_row, tokens
         from tabane.workers.time_slices import TimeSlices
 
         turns, rows = TimeSlices(), []
@@ -287,7 +287,7 @@ class ToolSearch:
         return replace_fields(answer, results=rows, tokens=sizes)
 
     def _found_row(self, hit: Found, answer: ToolAnswer, steps: list[str], step: int) -> dict[str, Any]:
-        from tabane.gateway.tool_rows import tool_row
+        from tabane.catalog.tool_rows import tool_row
 
         same = answer.found[hit.item.alias].same
         row = tool_row(hit.item, self._gateway.servers.get(hit.item.server)) | {"score": round(hit.score, 3)}
@@ -297,7 +297,7 @@ class ToolSearch:
 
 
 def _query(params: SearchTools, query: str, limit: int) -> ToolQuery:
-    from tabane.gateway.tools.queries import ToolQuery
+    from tabane.catalog.tools.queries import ToolQuery
 
     return ToolQuery(
         query,

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.operations.parameters import ListHiddenTools, ToolVisibility
+from tabane.catalog.tool_rows import tokens
+from tabane.catalog.tools.catalog import allowed, pinned, pinned_by
+from tabane.catalog.tools.tool import OWN, Tool, original_name, read_tool
 from tabane.errors import BadArguments, ConfigurationError
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.parameters import ListHiddenTools, ToolVisibility
-from tabane.gateway.servers.editing import ReloadableServersFile, Table, edit_servers
-from tabane.gateway.servers.server import Server
-from tabane.gateway.tool_rows import tokens
-from tabane.gateway.tools.catalog import allowed, pinned, pinned_by
-from tabane.gateway.tools.tool import OWN, Tool, original_name, read_tool
 from tabane.messages import Message, say
 from tabane.operations import Caller
+from tabane.servers.editing import ReloadableServersFile, Table, edit_servers
+from tabane.servers.server import Server
 
 _SPECIAL = re.compile(r"[*?[]")
 

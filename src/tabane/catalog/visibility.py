@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from tabane.gateway.offers.prompts import Prompt
-from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.tool import Tool
+from tabane.catalog.offers.prompts import Prompt
+from tabane.catalog.tools.tool import Tool
 from tabane.operations import Access, Caller, CallTarget
+from tabane.servers.server import Server
 
 START_LOGIN = CallTarget("start_login", source="admin", kind="operation")
 """Stands for the beginning of a login at a server, which is the business of the hub's user."""

@@ -19,9 +19,9 @@ from tabane.errors import CallerError
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
-    from tabane.bench.disclosure import ModelOptions, TaskOptions, TaskReport
-    from tabane.bench.recall import RecallFigures
-    from tabane.bench.tokens import PromptTokens
+    from tabane.cli.bench.disclosure import ModelOptions, TaskOptions, TaskReport
+    from tabane.cli.bench.recall import RecallFigures
+    from tabane.cli.bench.tokens import PromptTokens
 
 _INTERRUPTING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -144,8 +144,8 @@ def bench() -> None:
 @json_option
 @click.pass_obj
 def disclosure(terminal: Terminal, /, sets: Sequence[Path], **given: Any) -> None:
-    from tabane.bench.disclosure import TaskRun, recall_of, summary
-    from tabane.bench.tokens import token_counter
+    from tabane.cli.bench.disclosure import TaskRun, recall_of, summary
+    from tabane.cli.bench.tokens import token_counter
 
     model = _model(given)
     count = token_counter(given["o200k"])
@@ -167,8 +167,8 @@ def disclosure(terminal: Terminal, /, sets: Sequence[Path], **given: Any) -> Non
 
 def _model(given: dict[str, Any]) -> ModelOptions | None:
     """Return the real model of the options, if there is one. Raises CallerError if they contradict."""
-    from tabane.bench.disclosure import ModelOptions
-    from tabane.bench.endpoint import ChatService
+    from tabane.cli.bench.disclosure import ModelOptions
+    from tabane.cli.bench.endpoint import ChatService
 
     endpoint, name, variable = given["endpoint"], given["model_name"], given["key_variable"]
     if given["replay"] is not None:
@@ -191,9 +191,9 @@ def _model(given: dict[str, Any]) -> ModelOptions | None:
 
 
 def _tasks(given: dict[str, Any]) -> TaskOptions:
-    from tabane.bench.disclosure import TaskOptions
-    from tabane.bench.model_agent import ConversationLimits
-    from tabane.bench.task_file import BUILT_IN
+    from tabane.cli.bench.disclosure import TaskOptions
+    from tabane.cli.bench.model_agent import ConversationLimits
+    from tabane.cli.bench.task_file import BUILT_IN
 
     limits = ConversationLimits(given["turns"], given["token_limit"])
     return TaskOptions(given["tasks"] or BUILT_IN, given["only"], given["mode"], limits)
@@ -222,7 +222,7 @@ def _recall_row(each: RecallFigures) -> tuple[object, ...]:
 
 
 def _print_scripted(terminal: Terminal, report: TaskReport) -> None:
-    from tabane.bench.agent_results import scripted_sums
+    from tabane.cli.bench.agent_results import scripted_sums
 
     _title(terminal, say("Scripted agent: right tool found, arguments valid"))
     headers = (
@@ -254,7 +254,7 @@ def _print_costs(terminal: Terminal, report: TaskReport) -> None:
 
 
 def _print_modelled(terminal: Terminal, report: TaskReport) -> None:
-    from tabane.bench.agent_results import model_sums
+    from tabane.cli.bench.agent_results import model_sums
 
     _title(terminal, say("{model}: task success", model=report.model))
     headers = (say("language"), say("tasks"), say("with several tools"), say("turns"), say("tokens"))

@@ -9,7 +9,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
-from tabane.engines.query_plans import ScoredTerm, TermMatch
+from tabane.engine.query_plans import ScoredTerm, TermMatch
 
 K1 = 1.2
 B = 0.75

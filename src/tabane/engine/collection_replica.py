@@ -16,10 +16,10 @@ from typing import Protocol
 import msgspec
 
 from tabane.cancellation import run_to_end
-from tabane.engines.collection_copying import batches
-from tabane.engines.replica_mark import ReplicaMark, ReplicaMarkFile
-from tabane.engines.replica_spaces import after_step, next_step, reached
-from tabane.engines.replication import (
+from tabane.engine.collection_copying import batches
+from tabane.engine.replica_mark import ReplicaMark, ReplicaMarkFile
+from tabane.engine.replica_spaces import after_step, next_step, reached
+from tabane.engine.replication import (
     MOST_REPLICATED,
     ChangedRecords,
     NumberedSpace,
@@ -302,7 +302,7 @@ class CollectionReplica:
     ) -> ReplicaMark:
         """Create, rename and drop spaces, so that they are those of the truth.
 
-        Each step is noted before it is done: see :mod:`tabane.engines.replica_spaces`.
+        Each step is noted before it is done: see :mod:`tabane.engine.replica_spaces`.
         """
         mark = _stepped(mark, local)
         wanted = {each.number: each.space for each in spaces}

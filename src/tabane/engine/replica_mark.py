@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from tabane.engines.replica_spaces import SpaceStep
+from tabane.engine.replica_spaces import SpaceStep
 from tabane.errors import ConfigurationError
 from tabane.settings.files import read_private, write_private
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from tabane.engines.collection_replica import CollectionReplica
+from tabane.engine.collection_replica import CollectionReplica
 from tabane.errors import StoreBusy, StoreError
 from tabane.messages import Message, say
 from tabane.search.engine import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from tabane.engines.query_plans import PAIRS, TOKENS, UNITS, WORDS
+from tabane.engine.query_plans import PAIRS, TOKENS, UNITS, WORDS
 from tabane.search.analysis import GAP, positioned, units
 from tabane.search.japanese import Japanese
 from tabane.search.records import Shape

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tabane.engines.unit_vectors import Array, Matrix, normalised
+from tabane.engine.unit_vectors import Array, Matrix, normalised
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.search.engine import Combination, VectorQuery

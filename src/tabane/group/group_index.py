@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from tabane.audit.group_entries import GroupEntries
-from tabane.audit.group_usage import GroupUsage, LocalIndex
 from tabane.audit.index_requests import EntryCounts, EntryQuery, IndexTask, UsageQuery
 from tabane.errors import StoreError
+from tabane.group.group_entries import GroupEntries
+from tabane.group.group_usage import GroupUsage, LocalIndex
 from tabane.messages import say
 
 log = logging.getLogger(__name__)

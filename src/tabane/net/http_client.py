@@ -1,7 +1,7 @@
 """The HTTP client for one server at a URL: its connections, TLS, proxy, cookies and redirects.
 
 Requests over plain connections, as to servers on this computer, go through
-:class:`~tabane.gateway.upstreams.plain_http_client.PlainHttpClient`. Everything else goes through aiohttp,
+:class:`~tabane.net.plain_http_client.PlainHttpClient`. Everything else goes through aiohttp,
 which costs 16 MB and a third of a second to import, and is imported with the first such request.
 """
 
@@ -14,24 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from tabane import __version__
 from tabane.errors import UpstreamError, UpstreamUnavailable
-from tabane.gateway.upstreams.http_credentials import RequestCredentials
-from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable, system_text
-from tabane.gateway.upstreams.http_response import UpstreamHttpResponse
-from tabane.gateway.upstreams.http_routing import MOST, REDIRECTS, is_permanent, proxy_for, redirect_target
-from tabane.gateway.upstreams.http_tls import UpstreamTls
-from tabane.gateway.upstreams.target import Target
 from tabane.messages import Message, say
+from tabane.net.http_credentials import RequestCredentials
+from tabane.net.http_faults import HttpConnectionBroken, HttpUnreachable, system_text
+from tabane.net.http_response import UpstreamHttpResponse
+from tabane.net.http_routing import MOST, REDIRECTS, is_permanent, proxy_for, redirect_target
+from tabane.net.http_tls import UpstreamTls
+from tabane.net.target import Target
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
     from yarl import URL
 
-    from tabane.gateway.upstreams.plain_http_client import PlainHttpClient
-    from tabane.gateway.upstreams.plain_http_connection import (
-        OnAnswer,
-        PlainHttpConnection,
-        PlainHttpResponse,
-    )
+    from tabane.net.plain_http_client import PlainHttpClient
+    from tabane.net.plain_http_connection import OnAnswer, PlainHttpConnection, PlainHttpResponse
 
 CONNECT_TIMEOUT = 10.0
 """Seconds for a connection to be made, TLS and proxy included."""
@@ -89,7 +85,7 @@ class UpstreamHttpClient:
 
     def _plain_client(self) -> PlainHttpClient | None:
         """Return the client for requests without TLS; None if they need more than it can do."""
-        from tabane.gateway.upstreams.plain_http_client import PlainHttpClient, is_plain
+        from tabane.net.plain_http_client import PlainHttpClient, is_plain
 
         if "http" in self._proxies or not is_plain(self.url, self._common):
             return None

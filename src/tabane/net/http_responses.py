@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, Raw
 
 from tabane.errors import UpstreamError
-from tabane.gateway.upstreams.http_faults import HttpConnectionBroken
 from tabane.messages import say
+from tabane.net.http_faults import HttpConnectionBroken
 from tabane.wire import json
 from tabane.wire.channel import SLICE
 from tabane.wire.json import InvalidJson
 from tabane.wire.sse import HEAD, Event, EventParser, EventTooLarge
 
 if TYPE_CHECKING:
-    from tabane.gateway.upstreams.http_response import UpstreamHttpResponse
+    from tabane.net.http_response import UpstreamHttpResponse
 
 LINGER = 0.25
 """Seconds to wait after the answer for a stream to end, so that its connection can be reused."""

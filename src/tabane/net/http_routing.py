@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.upstreams.target import is_loopback
 from tabane.messages import say
+from tabane.net.target import is_loopback
 
 if TYPE_CHECKING:
     from yarl import URL

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tabane.errors import ConfigurationError, TabaneError, UpstreamUnavailable
-from tabane.gateway.upstreams.target import Target
 from tabane.messages import say
+from tabane.net.target import Target
 from tabane.settings.files import read_private
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Client of one server over kept connections without TLS and without a proxy.
 
 It does what requests to servers on this computer and in its network need, in a fraction of the time of a
-general client. :class:`~tabane.gateway.upstreams.http_client.UpstreamHttpClient` sends the others.
+general client. :class:`~tabane.net.http_client.UpstreamHttpClient` sends the others.
 """
 
 from __future__ import annotations
@@ -14,14 +14,10 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from tabane.gateway.upstreams.content_coding import ACCEPTED
-from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable, system_text
-from tabane.gateway.upstreams.plain_http_connection import (
-    OnAnswer,
-    PlainHttpConnection,
-    PlainHttpResponse,
-)
 from tabane.messages import Message, say
+from tabane.net.content_coding import ACCEPTED
+from tabane.net.http_faults import HttpConnectionBroken, HttpUnreachable, system_text
+from tabane.net.plain_http_connection import OnAnswer, PlainHttpConnection, PlainHttpResponse
 
 if TYPE_CHECKING:
     from yarl import URL

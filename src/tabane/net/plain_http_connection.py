@@ -15,9 +15,9 @@ from typing import Any, cast
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from multidict import CIMultiDict
 
-from tabane.gateway.upstreams.content_coding import UnknownCoding, Unpacker
-from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, system_text
 from tabane.messages import Message, say
+from tabane.net.content_coding import UnknownCoding, Unpacker
+from tabane.net.http_faults import HttpConnectionBroken, system_text
 
 READ_SIZE = 8 << 10
 """Bytes of one read: a server may send chunks of one byte, each of which takes work."""

@@ -1,1 +1,1 @@
-"""Configuration of servers: the servers file (read, checked, edited), variables and secrets."""
+"""Servers as their user configures them: the servers file, secrets, the registry, assistants and projects."""

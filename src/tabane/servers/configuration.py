@@ -15,17 +15,12 @@ from typing import Any
 from msgspec import Struct
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.servers.commented_json import JsonDocument, JsonMember, JsonSyntaxError, read_document
-from tabane.gateway.servers.key_values import is_plain
-from tabane.gateway.servers.server import Server
-from tabane.gateway.servers.server_parser import (
-    DefinitionSource,
-    ServerProblem,
-    problems_of,
-    read_server,
-)
-from tabane.gateway.servers.variables import Variables
 from tabane.messages import Message, say
+from tabane.servers.commented_json import JsonDocument, JsonMember, JsonSyntaxError, read_document
+from tabane.servers.key_values import is_plain
+from tabane.servers.server import Server
+from tabane.servers.server_parser import DefinitionSource, ServerProblem, problems_of, read_server
+from tabane.servers.variables import Variables
 from tabane.settings.files import read_trusted
 from tabane.text.nearest_names import nearest
 

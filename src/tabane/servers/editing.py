@@ -18,18 +18,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
-from tabane.gateway.servers.commented_json import JsonDocument, read_document
-from tabane.gateway.servers.configuration import TABLES, open_document, server_tables
-from tabane.gateway.servers.json_edits import (
-    NotAnObject,
-    UnsafeJsonEdit,
-    has_comments,
-    with_member,
-    without_member,
-)
-from tabane.gateway.servers.key_values import is_plain
-from tabane.gateway.servers.plain_secrets import without_secrets
 from tabane.messages import Message, say
+from tabane.servers.commented_json import JsonDocument, read_document
+from tabane.servers.configuration import TABLES, open_document, server_tables
+from tabane.servers.json_edits import NotAnObject, UnsafeJsonEdit, has_comments, with_member, without_member
+from tabane.servers.key_values import is_plain
+from tabane.servers.plain_secrets import without_secrets
 from tabane.settings.files import write_private
 from tabane.text.nearest_names import nearest
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from tabane.gateway.servers.server_keys import KEYS
 from tabane.messages import Message, say
+from tabane.servers.server_keys import KEYS
 
 RENAMED = {
     **dict.fromkeys(("serverUrl", "httpUrl", "baseUrl", "server_url", "uri"), "url"),

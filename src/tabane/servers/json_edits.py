@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tabane.gateway.servers.commented_json import JsonMember, blank_comments, read_document
+from tabane.servers.commented_json import JsonMember, blank_comments, read_document
 
 _LINE_REST = re.compile(r"(?:[ \t]|//[^\r\n]*|/\*(?:(?!\*/)[^\r\n])*\*/)*(?=[\r\n]|\Z)")
 _BLANK = " \t"

@@ -10,10 +10,10 @@ from typing import Any
 from msgspec import Struct
 
 from tabane.errors import ConfigurationError, TabaneError
-from tabane.gateway.servers.plain_secrets import PlainSecret, plain_secrets, with_variables, words_of
-from tabane.gateway.servers.secret_store import SecretStore
-from tabane.gateway.servers.variables import PLAIN, names_in
 from tabane.messages import say
+from tabane.servers.plain_secrets import PlainSecret, plain_secrets, with_variables, words_of
+from tabane.servers.secret_store import SecretStore
+from tabane.servers.variables import PLAIN, names_in
 
 READER_KEYS = ("GITHUB_TOKEN", "NOTION_API_KEY", "STACKEXCHANGE_KEY", "QIITA_TOKEN")
 """Names under which the reader looks for its own keys."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tabane.errors import BadArguments
-from tabane.gateway.servers.redaction import Redactor, is_secret_name
 from tabane.messages import say
+from tabane.servers.redaction import Redactor, is_secret_name
 
 MASK = "***"
 """Text that is shown instead of a secret."""

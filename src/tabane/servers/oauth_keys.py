@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from tabane.gateway.servers.key_values import InvalidKeyValue, is_plain
 from tabane.messages import say
+from tabane.servers.key_values import InvalidKeyValue, is_plain
 
 Grant = Literal["authorization_code", "client_credentials", "device_code"]
 GRANTS: tuple[Grant, ...] = ("authorization_code", "client_credentials", "device_code")

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from tabane.errors import BadArguments
-from tabane.gateway.servers.tool_overrides import read_overrides
 from tabane.messages import say
+from tabane.servers.tool_overrides import read_overrides
 
 
 class OverrideEdit(Struct, frozen=True):

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from tabane.gateway.servers.foreign_keys import RENAMED
-from tabane.gateway.servers.secrets_file import NAME
+from tabane.servers.foreign_keys import RENAMED
+from tabane.servers.secrets_file import NAME
 from tabane.text.secret_values import has_secret, looks_secret
 
 MASK = "***"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from tabane.gateway.servers.foreign_keys import our_definition
 from tabane.messages import Message, say
+from tabane.servers.foreign_keys import our_definition
 
 _VERSION = re.compile(r"(?<=.)[@:].*")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from tabane.gateway.servers.key_values import InvalidKeyValue, is_plain
 from tabane.messages import say
+from tabane.servers.key_values import InvalidKeyValue, is_plain
 from tabane.text.lazy_patterns import lazy_pattern
 
 Preset = Literal["files", "network", "none"]

@@ -14,16 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tabane.errors import BadArguments, ConfigurationError
-from tabane.gateway.servers.editing import folder_lock
-from tabane.gateway.servers.secrets_file import (
-    NAME,
-    decoded_secrets,
-    parse_secrets,
-    with_secret,
-    without_secret,
-)
-from tabane.gateway.servers.variables import SERVICE, keyring_lookup
 from tabane.messages import say
+from tabane.servers.editing import folder_lock
+from tabane.servers.secrets_file import NAME, decoded_secrets, parse_secrets, with_secret, without_secret
+from tabane.servers.variables import SERVICE, keyring_lookup
 from tabane.settings.files import private_folder, read_private, write_private
 
 SECRETS_FILE = "secrets.env"

@@ -8,14 +8,14 @@ from typing import Literal
 
 from msgspec import Struct, field, structs
 
-from tabane.access.flows.labels import NO_CHANGE, LabelChange
-from tabane.gateway.servers.oauth_keys import OAuthOptions
-from tabane.gateway.servers.sandbox_keys import SandboxProfile
-from tabane.gateway.servers.server_keys import ToolHints
-from tabane.gateway.servers.tool_overrides import ToolOverride
-from tabane.gateway.servers.variables import with_folder
-from tabane.gateway.upstreams.target import Target, is_loopback
 from tabane.messages import Message, say
+from tabane.net.target import Target, is_loopback
+from tabane.servers.labels import NO_CHANGE, LabelChange
+from tabane.servers.oauth_keys import OAuthOptions
+from tabane.servers.sandbox_keys import SandboxProfile
+from tabane.servers.server_keys import ToolHints
+from tabane.servers.tool_overrides import ToolOverride
+from tabane.servers.variables import with_folder
 
 Transport = Literal["stdio", "http", "sse"]
 Share = Literal["hub", "roots", "client"]

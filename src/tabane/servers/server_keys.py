@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from tabane.access.flows.labels import LABELS_BY_NAME, NO_CHANGE, LabelChange, label_change
-from tabane.gateway.servers.key_values import InvalidKeyValue, is_plain
-from tabane.gateway.servers.oauth_keys import oauth
-from tabane.gateway.servers.sandbox_keys import sandbox
-from tabane.gateway.servers.tool_overrides import read_overrides
 from tabane.messages import Message, say
+from tabane.servers.key_values import InvalidKeyValue, is_plain
+from tabane.servers.labels import LABELS_BY_NAME, NO_CHANGE, LabelChange, label_change
+from tabane.servers.oauth_keys import oauth
+from tabane.servers.sandbox_keys import sandbox
+from tabane.servers.tool_overrides import read_overrides
 from tabane.text.nearest_names import nearest
 
 Checked = TypeVar("Checked")

@@ -10,20 +10,20 @@ from typing import Any, cast
 
 from msgspec import Struct, field, structs
 
-from tabane.access.flows.labels import NO_CHANGE
-from tabane.gateway.servers.command_lines import in_json, split_command, words_of_line
-from tabane.gateway.servers.commented_json import JsonDocument, JsonMember
-from tabane.gateway.servers.foreign_keys import HARMLESS, narrowing_key, our_definition
-from tabane.gateway.servers.key_values import InvalidKeyValue
-from tabane.gateway.servers.oauth_keys import OAuthOptions
-from tabane.gateway.servers.plain_secrets import plain_secrets, without_secrets
-from tabane.gateway.servers.redaction import fingerprint, written_secrets
-from tabane.gateway.servers.sandbox_keys import SandboxProfile, sandbox_of_editor
-from tabane.gateway.servers.server import MAX_CONCURRENCY, TIMEOUT, Run, Server, Share, Transport, unusable
-from tabane.gateway.servers.server_keys import KEYS, TLS_FILES, unknown_key
-from tabane.gateway.servers.tool_overrides import ToolOverride, override_fault, with_variables
-from tabane.gateway.servers.variables import Expansion, ServerEnv, Variables, escaped, expand
 from tabane.messages import Message, say
+from tabane.servers.command_lines import in_json, split_command, words_of_line
+from tabane.servers.commented_json import JsonDocument, JsonMember
+from tabane.servers.foreign_keys import HARMLESS, narrowing_key, our_definition
+from tabane.servers.key_values import InvalidKeyValue
+from tabane.servers.labels import NO_CHANGE
+from tabane.servers.oauth_keys import OAuthOptions
+from tabane.servers.plain_secrets import plain_secrets, without_secrets
+from tabane.servers.redaction import fingerprint, written_secrets
+from tabane.servers.sandbox_keys import SandboxProfile, sandbox_of_editor
+from tabane.servers.server import MAX_CONCURRENCY, TIMEOUT, Run, Server, Share, Transport, unusable
+from tabane.servers.server_keys import KEYS, TLS_FILES, unknown_key
+from tabane.servers.tool_overrides import ToolOverride, override_fault, with_variables
+from tabane.servers.variables import Expansion, ServerEnv, Variables, escaped, expand
 
 _MILLISECONDS = 1_000
 _DOLLAR = re.compile(r"(?:Bearer )?\$([A-Z_][A-Z0-9_]+)")

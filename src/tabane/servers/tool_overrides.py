@@ -12,9 +12,9 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
-from tabane.gateway.servers.redaction import is_secret_name
-from tabane.gateway.servers.variables import Variables, expand
 from tabane.messages import Message, say
+from tabane.servers.redaction import is_secret_name
+from tabane.servers.variables import Variables, expand
 from tabane.text.nearest_names import nearest
 
 MOST_OVERRIDES = 1_000

@@ -27,8 +27,8 @@ from typing import Any
 from msgspec import Struct
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.servers.secrets_file import decoded_secrets, parse_secrets
 from tabane.messages import Message, say
+from tabane.servers.secrets_file import decoded_secrets, parse_secrets
 from tabane.settings import Settings
 from tabane.settings.files import home_folder, read_private
 

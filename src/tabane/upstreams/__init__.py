@@ -1,1 +1,1 @@
-"""Running upstream servers: their connections, calls, deaths and instances."""
+"""Running servers: their processes, connections, messages and logins."""

@@ -7,11 +7,11 @@ import contextlib
 from typing import TYPE_CHECKING, Protocol
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.call import Call, SessionPosition, UpstreamReply
-from tabane.gateway.upstreams.connection import UpstreamConnection
-from tabane.gateway.upstreams.conversation import CallPosition
 from tabane.messages import say
+from tabane.servers.server import Server
+from tabane.upstreams.call import Call, SessionPosition, UpstreamReply
+from tabane.upstreams.connection import UpstreamConnection
+from tabane.upstreams.conversation import CallPosition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ class AdoptedCall:
 
     def begin(self, call: Call, position: SessionPosition) -> None:
         """Go on with the call: read the rest of its stream."""
-        from tabane.gateway.upstreams.http_transport import StreamableHttpTransport
+        from tabane.upstreams.http_transport import StreamableHttpTransport
 
         self._screen(self.server, call)
         conversation = self.connection.conversation

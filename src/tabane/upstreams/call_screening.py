@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 from msgspec import Raw
 from msgspec.structs import replace
 
-from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.call import Call, UpstreamReply
+from tabane.servers.server import Server
 from tabane.text.credentials import CredentialFinder, kinds_of, without_credentials
+from tabane.upstreams.call import Call, UpstreamReply
 from tabane.wire.channel import Later, at_once
 from tabane.wire.json import text
 from tabane.workers.time_slices import Pause, no_pause, thread_slices

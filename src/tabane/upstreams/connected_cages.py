@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.servers.sandbox_keys import SandboxProfile
-from tabane.gateway.servers.server import Server
 from tabane.messages import Message, say
+from tabane.servers.sandbox_keys import SandboxProfile
+from tabane.servers.server import Server
 
 if TYPE_CHECKING:
-    from tabane.gateway.cages.cages import CagedStart, Cages
-    from tabane.gateway.cages.limits import GroupFiles
+    from tabane.guard.cages.cages import CagedStart, Cages
+    from tabane.guard.cages.limits import GroupFiles
 
 
 class ConnectedCages:
@@ -71,7 +71,7 @@ class ConnectedCages:
 
     def trace(self, server: Server) -> Path:
         """Let the next starts of a server be traced, without its cage. Return the file of it. Blocks."""
-        from tabane.gateway.cages.learning import find_tracer  # needed only to learn
+        from tabane.guard.cages.learning import find_tracer  # needed only to learn
 
         program = find_tracer(self._environment)
         file = self._builder().new_trace(server.name)
@@ -86,7 +86,7 @@ class ConnectedCages:
         """Return the command that traces a server; None if it is not being traced."""
         if name not in self._traces:
             return None
-        from tabane.gateway.cages.learning import traced
+        from tabane.guard.cages.learning import traced
 
         program, file = self._traces[name]
         return traced(program, str(file), argv)

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from msgspec import Raw
 
-from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.conversation import Conversation
 from tabane.messages import Message
+from tabane.servers.server import Server
+from tabane.upstreams.conversation import Conversation
 
 
 class UpstreamConnection(Protocol):

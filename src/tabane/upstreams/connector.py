@@ -10,32 +10,32 @@ from typing import TYPE_CHECKING, Protocol, cast
 from msgspec import Raw
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.launchers.caged_downloads import CagedDownloads
-from tabane.gateway.launchers.network_probe import NetworkProbe
-from tabane.gateway.launchers.package_downloads import PackageDownloads
-from tabane.gateway.processes.child_environment import (
+from tabane.messages import Message, say
+from tabane.servers.redaction import Redactor
+from tabane.servers.server import Server, target_of
+from tabane.upstreams.call import Call, StdioTransport, UpstreamTransport
+from tabane.upstreams.connected_cages import ConnectedCages
+from tabane.upstreams.hub_chain import HubChain
+from tabane.upstreams.launching.caged_downloads import CagedDownloads
+from tabane.upstreams.launching.network_probe import NetworkProbe
+from tabane.upstreams.launching.package_downloads import PackageDownloads
+from tabane.upstreams.processes.child_environment import (
     EnvironmentNames,
     child_environment,
     environment_names,
 )
-from tabane.gateway.processes.processes import ChildProcess, ChildProcesses
-from tabane.gateway.servers.redaction import Redactor
-from tabane.gateway.servers.server import Server, target_of
-from tabane.gateway.upstreams.call import Call, StdioTransport, UpstreamTransport
-from tabane.gateway.upstreams.connected_cages import ConnectedCages
-from tabane.gateway.upstreams.hub_chain import HubChain
-from tabane.messages import Message, say
+from tabane.upstreams.processes.processes import ChildProcess, ChildProcesses
 from tabane.wire.channel import LineBatch, LineChannel
 from tabane.wire.era import Era
 from tabane.wire.json import Members
 
 if TYPE_CHECKING:
-    from tabane.gateway.cages.cages import Cages
-    from tabane.gateway.processes.stderr import StderrLog
-    from tabane.gateway.upstreams.connection import UpstreamConnection
-    from tabane.gateway.upstreams.conversation import Conversation
-    from tabane.gateway.upstreams.http_client import UpstreamHttpClient
-    from tabane.gateway.upstreams.http_credentials import RequestCredentials
+    from tabane.guard.cages.cages import Cages
+    from tabane.net.http_client import UpstreamHttpClient
+    from tabane.net.http_credentials import RequestCredentials
+    from tabane.upstreams.connection import UpstreamConnection
+    from tabane.upstreams.conversation import Conversation
+    from tabane.upstreams.processes.stderr import StderrLog
 
 GRACE = 2.0
 """Seconds from end of file to SIGTERM, and from there to SIGKILL."""
@@ -88,7 +88,7 @@ class Connector:
         Returns None if there is no obstacle, or if it cannot be known: for a server at a URL, and for a
         command that depends on the client's folder.
         """
-        from tabane.gateway.processes.launch_errors import obstacle
+        from tabane.upstreams.processes.launch_errors import obstacle
 
         if server.transport != "stdio" or (server.needs_folder and "${" in f"{server.command}{server.cwd}"):
             return None
@@ -114,7 +114,7 @@ class Connector:
     async def _start(
         self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
     ) -> StdioConnection:
-        from tabane.gateway.processes.stderr import StderrLog
+        from tabane.upstreams.processes.stderr import StderrLog
 
         server = self.cages.dressed(server)
         environment = child_environment(self._environment, server.env, server.inherit)
@@ -131,7 +131,7 @@ class Connector:
 
     async def _spawn(self, server: Server, environment: Mapping[str, str]) -> ChildProcess:
         """Start the process of a dressed server, in its cage if it has one."""
-        from tabane.gateway.processes.launch_errors import obstacle
+        from tabane.upstreams.processes.launch_errors import obstacle
 
         argv = [server.command, *server.args]
         if (traced := self.cages.traced(server.name, argv)) is not None:
@@ -174,9 +174,9 @@ class Connector:
     def _connect(
         self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
     ) -> RemoteConnection:
-        from tabane.gateway.upstreams.http_client import UpstreamHttpClient
-        from tabane.gateway.upstreams.http_transport import StreamableHttpTransport
-        from tabane.gateway.upstreams.sse_transport import SseTransport
+        from tabane.net.http_client import UpstreamHttpClient
+        from tabane.upstreams.http_transport import StreamableHttpTransport
+        from tabane.upstreams.sse_transport import SseTransport
 
         client = UpstreamHttpClient(target_of(server), self._environment, self._credentials(server))
         conversation = self._conversation(server, on_notice, on_closed)
@@ -201,7 +201,7 @@ class Connector:
     def _conversation(
         self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
     ) -> Conversation:
-        from tabane.gateway.upstreams.conversation import Conversation
+        from tabane.upstreams.conversation import Conversation
 
         return Conversation(
             server.name,
@@ -244,9 +244,7 @@ class StdioConnection:
 
     async def failure(self, how: Message) -> Message:
         """Return how it ended, with the cause that its stderr and what it wrote instead of MCP show."""
-        from tabane.gateway.launchers.failure_causes import (
-            failed_start,  # many rules, needed for failures alone
-        )
+        from tabane.upstreams.launching.failure_causes import failed_start
 
         server = self._server
         said = [self._redact(line) for line in self.conversation.strange_lines]

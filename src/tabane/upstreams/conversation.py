@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from msgspec import UNSET, Raw
 
 from tabane.errors import TabaneError, UpstreamDied, UpstreamError, UpstreamOverloaded, UpstreamTimeout
-from tabane.gateway.upstreams.call import (
+from tabane.messages import say
+from tabane.upstreams.call import (
     Call,
     InputBacklogFull,
     ServerRequest,
@@ -23,9 +24,9 @@ from tabane.gateway.upstreams.call import (
     UpstreamReply,
     UpstreamTransport,
 )
-from tabane.gateway.upstreams.handshake import CLIENT, KINDS, Handshake, Peer, UpstreamRefused
-from tabane.gateway.upstreams.hub_chain import HubChain
-from tabane.gateway.upstreams.message_reading import (
+from tabane.upstreams.handshake import CLIENT, KINDS, Handshake, Peer, UpstreamRefused
+from tabane.upstreams.hub_chain import HubChain
+from tabane.upstreams.message_reading import (
     ParsedLine,
     error_of,
     is_readable,
@@ -35,9 +36,8 @@ from tabane.gateway.upstreams.message_reading import (
     subscription_of,
     supported_versions,
 )
-from tabane.gateway.upstreams.reply_delivery import SMALL, ReplyDelivery
-from tabane.gateway.upstreams.server_requests import COMPLETE, ServerRequests
-from tabane.messages import say
+from tabane.upstreams.reply_delivery import SMALL, ReplyDelivery
+from tabane.upstreams.server_requests import COMPLETE, ServerRequests
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era

@@ -10,8 +10,8 @@ from msgspec import Raw, Struct
 
 from tabane import __version__
 from tabane.errors import UpstreamError
-from tabane.gateway.upstreams.hub_chain import hub_ids
 from tabane.messages import Message, say
+from tabane.upstreams.hub_chain import hub_ids
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from tabane.errors import UpstreamError, UpstreamTimeout
-from tabane.gateway.upstreams.connection import UpstreamConnection
-from tabane.gateway.upstreams.upstream_state import UpstreamHealth, UpstreamState
+from tabane.upstreams.connection import UpstreamConnection
+from tabane.upstreams.upstream_state import UpstreamHealth, UpstreamState
 from tabane.wire.era import Era
 
 

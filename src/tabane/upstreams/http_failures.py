@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tabane.errors import UpstreamDied, UpstreamError, UpstreamOverloaded, UpstreamUnavailable
-from tabane.gateway.upstreams.handshake import UpstreamRefused
 from tabane.messages import Message, say
+from tabane.upstreams.handshake import UpstreamRefused
 from tabane.wire import json
 from tabane.wire.era import METHOD_NOT_FOUND
 

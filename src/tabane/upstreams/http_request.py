@@ -17,24 +17,10 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from tabane.errors import LoginRequired, TabaneError, UpstreamError, UpstreamUnavailable
-from tabane.gateway.upstreams.call import Call
-from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.http_client import UpstreamHttpClient
-from tabane.gateway.upstreams.http_failures import (
-    BUSY,
-    OTHER_KIND,
-    HttpRetryPolicy,
-    broken_in_flight,
-    busy,
-    cannot_connect,
-    failed_inside,
-    is_expired,
-    refusal,
-    shown_text,
-    speaks_of_session,
-)
-from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable
-from tabane.gateway.upstreams.http_responses import (
+from tabane.messages import say
+from tabane.net.http_client import UpstreamHttpClient
+from tabane.net.http_faults import HttpConnectionBroken, HttpUnreachable
+from tabane.net.http_responses import (
     EVENTS,
     JSON,
     Done,
@@ -47,8 +33,22 @@ from tabane.gateway.upstreams.http_responses import (
     one_line,
     read,
 )
-from tabane.gateway.upstreams.http_session import POSTED, UpstreamHttpSession, UpstreamSessionExpired
-from tabane.messages import say
+from tabane.upstreams.call import Call
+from tabane.upstreams.conversation import Conversation
+from tabane.upstreams.http_failures import (
+    BUSY,
+    OTHER_KIND,
+    HttpRetryPolicy,
+    broken_in_flight,
+    busy,
+    cannot_connect,
+    failed_inside,
+    is_expired,
+    refusal,
+    shown_text,
+    speaks_of_session,
+)
+from tabane.upstreams.http_session import POSTED, UpstreamHttpSession, UpstreamSessionExpired
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era
@@ -57,8 +57,8 @@ from tabane.wire.retry_after import retry_after
 from tabane.wire.trace_context import TRACEPARENT, trace_headers
 
 if TYPE_CHECKING:
-    from tabane.gateway.upstreams.http_response import UpstreamHttpResponse
-    from tabane.gateway.upstreams.plain_http_connection import PlainHttpConnection, PlainHttpResponse
+    from tabane.net.http_response import UpstreamHttpResponse
+    from tabane.net.plain_http_connection import PlainHttpConnection, PlainHttpResponse
 
 log = logging.getLogger(__name__)
 

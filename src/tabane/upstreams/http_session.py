@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from tabane.errors import UpstreamError, UpstreamUnavailable
-from tabane.gateway.upstreams.http_client import UpstreamHttpClient
-from tabane.gateway.upstreams.http_failures import BUSY
-from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable
-from tabane.gateway.upstreams.http_responses import EVENTS, JSON, Done, StreamPosition, after, kind_of, read
 from tabane.messages import say
+from tabane.net.http_client import UpstreamHttpClient
+from tabane.net.http_faults import HttpConnectionBroken, HttpUnreachable
+from tabane.net.http_responses import EVENTS, JSON, Done, StreamPosition, after, kind_of, read
+from tabane.upstreams.http_failures import BUSY
 from tabane.wire import json
 from tabane.wire.headers import VERSION
 from tabane.wire.json import InvalidJson, Members
 
 if TYPE_CHECKING:
-    from tabane.gateway.upstreams.http_response import UpstreamHttpResponse
+    from tabane.net.http_response import UpstreamHttpResponse
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """The streamable HTTP transport: each request is a POST, its answer JSON or a stream of events.
 
 For both eras. Requests to a modern upstream have headers that repeat parts of the body, and no state. A
-legacy upstream may have a session (:mod:`~tabane.gateway.upstreams.http_session`).
+legacy upstream may have a session (:mod:`~tabane.upstreams.http_session`).
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Coroutine, Mapping
 from msgspec import UNSET
 
 from tabane.errors import UpstreamError, UpstreamUnavailable
-from tabane.gateway.servers.redaction import Redactor
-from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.call import Call, SessionPosition
-from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.handshake import KINDS
-from tabane.gateway.upstreams.http_client import UpstreamHttpClient
-from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable
-from tabane.gateway.upstreams.http_request import HttpEndpoint, OnLegacyServer, UpstreamHttpRequest
-from tabane.gateway.upstreams.http_session import INITIALIZED, POSTED, UpstreamHttpSession
 from tabane.messages import Message
+from tabane.net.http_client import UpstreamHttpClient
+from tabane.net.http_faults import HttpConnectionBroken, HttpUnreachable
+from tabane.servers.redaction import Redactor
+from tabane.servers.server import Server
+from tabane.upstreams.call import Call, SessionPosition
+from tabane.upstreams.conversation import Conversation
+from tabane.upstreams.handshake import KINDS
+from tabane.upstreams.http_request import HttpEndpoint, OnLegacyServer, UpstreamHttpRequest
+from tabane.upstreams.http_session import INITIALIZED, POSTED, UpstreamHttpSession
 from tabane.wire import json
 from tabane.wire.era import MODERN, Era
 from tabane.wire.headers import METHOD, VERSION

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, cast
 from msgspec import structs
 
 from tabane.errors import UpstreamOverloaded, UpstreamUnavailable
-from tabane.gateway.servers.server import Server, Share
-from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
 from tabane.messages import Message, say
 from tabane.operations import LOCAL, Caller
+from tabane.servers.server import Server, Share
+from tabane.upstreams.upstream_limits import UpstreamLimits
 
 if TYPE_CHECKING:
-    from tabane.gateway.upstreams.upstream import Upstream
+    from tabane.upstreams.upstream import Upstream
 
 
 log = logging.getLogger(__name__)
@@ -280,12 +280,12 @@ class HealthChecks:
 
     def tried(self, name: str) -> bool:
         """Return whether the server is running, or the result of its last start is known."""
-        from tabane.gateway.upstreams.upstream_state import UpstreamState
+        from tabane.upstreams.upstream_state import UpstreamState
 
         return any(instance.state is not UpstreamState.IDLE for instance in self._instances.of(name))
 
     async def _healthy(self, name: str) -> bool | None:
-        from tabane.gateway.upstreams.upstream_state import UpstreamState
+        from tabane.upstreams.upstream_state import UpstreamState
 
         every = list(self._instances.of(name))
         instances = [instance for instance in every if instance.state is not UpstreamState.STOPPED]

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from msgspec import Raw, Struct, field
 
 from tabane.errors import UpstreamError, UpstreamTimeout
-from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.handshake import Peer, UpstreamRefused
-from tabane.gateway.upstreams.header_marks import without_invalid_marks
 from tabane.messages import Message, say
+from tabane.upstreams.conversation import Conversation
+from tabane.upstreams.handshake import Peer, UpstreamRefused
+from tabane.upstreams.header_marks import without_invalid_marks
 from tabane.wire import json
 from tabane.wire.era import METHOD_NOT_FOUND, Era
 from tabane.wire.extensions import SKILLS

@@ -11,10 +11,10 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from tabane.errors import TabaneError, UpstreamError
-from tabane.gateway.upstreams.call import UpstreamReply
-from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.handshake import KINDS, Peer
 from tabane.messages import say
+from tabane.upstreams.call import UpstreamReply
+from tabane.upstreams.conversation import Conversation
+from tabane.upstreams.handshake import KINDS, Peer
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.json import InvalidJson

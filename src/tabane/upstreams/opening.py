@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from tabane.errors import TabaneError, UpstreamDied, UpstreamError, UpstreamUnavailable
-from tabane.gateway.upstreams.connection import UpstreamConnection
-from tabane.gateway.upstreams.refusals import no_answer
+from tabane.upstreams.connection import UpstreamConnection
+from tabane.upstreams.refusals import no_answer
 from tabane.wire.era import Era
 
 

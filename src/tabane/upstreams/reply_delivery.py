@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from tabane.gateway.upstreams.call import Call, UpstreamReply
+from tabane.upstreams.call import Call, UpstreamReply
 
 SMALL = 64 << 10
 """Bytes up to which an answer never waits."""

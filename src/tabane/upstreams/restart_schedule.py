@@ -6,8 +6,8 @@ import asyncio
 import random
 from collections.abc import Callable
 
-from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
-from tabane.gateway.upstreams.upstream_state import UpstreamState
+from tabane.upstreams.upstream_limits import UpstreamLimits
+from tabane.upstreams.upstream_state import UpstreamState
 
 
 class RestartSchedule:

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from msgspec import UNSET, Raw
 
-from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
+from tabane.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.json import InvalidJson, JsonRpcFrame

@@ -12,26 +12,10 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from tabane.errors import TabaneError, UpstreamUnavailable
-from tabane.gateway.servers.redaction import Redactor
-from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.call import Call, SessionPosition
-from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.handshake import UpstreamRefused
-from tabane.gateway.upstreams.http_client import UpstreamHttpClient
-from tabane.gateway.upstreams.http_failures import (
-    BUSY,
-    HttpRetryPolicy,
-    broken_in_flight,
-    busy,
-    cannot_connect,
-    failed_inside,
-    is_expired,
-    refusal,
-    shown_text,
-    speaks_of_session,
-)
-from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable
-from tabane.gateway.upstreams.http_responses import (
+from tabane.messages import Message, say
+from tabane.net.http_client import UpstreamHttpClient
+from tabane.net.http_faults import HttpConnectionBroken, HttpUnreachable
+from tabane.net.http_responses import (
     EVENTS,
     JSON,
     Done,
@@ -43,8 +27,24 @@ from tabane.gateway.upstreams.http_responses import (
     one_line,
     read_events,
 )
-from tabane.gateway.upstreams.http_routing import is_same_origin
-from tabane.messages import Message, say
+from tabane.net.http_routing import is_same_origin
+from tabane.servers.redaction import Redactor
+from tabane.servers.server import Server
+from tabane.upstreams.call import Call, SessionPosition
+from tabane.upstreams.conversation import Conversation
+from tabane.upstreams.handshake import UpstreamRefused
+from tabane.upstreams.http_failures import (
+    BUSY,
+    HttpRetryPolicy,
+    broken_in_flight,
+    busy,
+    cannot_connect,
+    failed_inside,
+    is_expired,
+    refusal,
+    shown_text,
+    speaks_of_session,
+)
 from tabane.wire import era as eras
 from tabane.wire.era import Era
 from tabane.wire.retry_after import retry_after
@@ -53,7 +53,7 @@ from tabane.wire.sse import Event
 if TYPE_CHECKING:
     from yarl import URL
 
-    from tabane.gateway.upstreams.http_response import UpstreamHttpResponse
+    from tabane.net.http_response import UpstreamHttpResponse
 
 log = logging.getLogger(__name__)
 

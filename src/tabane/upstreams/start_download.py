@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.launchers.package_downloads import PackageProgress, PreparedStart, StartPreparation
-from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.waiting_calls import WaitingCalls
 from tabane.messages import Message, say
+from tabane.servers.server import Server
+from tabane.upstreams.launching.package_downloads import PackageProgress, PreparedStart, StartPreparation
+from tabane.upstreams.waiting_calls import WaitingCalls
 
 DOWNLOAD_WAIT = 5.0
 """Seconds that a call waits for a download. After that its answer says how far the download is."""

@@ -11,9 +11,9 @@ from typing import Protocol
 from msgspec import Raw
 
 from tabane.errors import TabaneError, UpstreamDied, UpstreamError
-from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.modern_subscriptions import ModernSubscriber
 from tabane.messages import say
+from tabane.upstreams.conversation import Conversation
+from tabane.upstreams.modern_subscriptions import ModernSubscriber
 from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson

@@ -16,25 +16,25 @@ from collections.abc import Callable
 from msgspec import Raw
 
 from tabane.errors import LoginRequired, TabaneError, UpstreamUnavailable
-from tabane.gateway.launchers.package_downloads import PackageProgress, StartPreparation
-from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.call import Call, HeldCallCheck, UnknownMessages, UpstreamReply
-from tabane.gateway.upstreams.call_screening import CallScreening
-from tabane.gateway.upstreams.connection import Connect, UpstreamConnection
-from tabane.gateway.upstreams.conversation import CallPosition
-from tabane.gateway.upstreams.handshake import Peer
-from tabane.gateway.upstreams.health_checks import InstanceHealth
-from tabane.gateway.upstreams.lists import OnListed
-from tabane.gateway.upstreams.opening import ConnectionOpening
-from tabane.gateway.upstreams.refusals import failed_start, is_stopped, no_answer, no_lists, not_running
-from tabane.gateway.upstreams.restart_schedule import RestartSchedule
-from tabane.gateway.upstreams.start_download import DOWNLOAD_WAIT, StartDownload
-from tabane.gateway.upstreams.subscriptions import Listener
-from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
-from tabane.gateway.upstreams.upstream_offers import UpstreamOffers
-from tabane.gateway.upstreams.upstream_state import UpstreamHealth, UpstreamState
-from tabane.gateway.upstreams.waiting_calls import WaitingCalls
 from tabane.messages import Message, say
+from tabane.servers.server import Server
+from tabane.upstreams.call import Call, HeldCallCheck, UnknownMessages, UpstreamReply
+from tabane.upstreams.call_screening import CallScreening
+from tabane.upstreams.connection import Connect, UpstreamConnection
+from tabane.upstreams.conversation import CallPosition
+from tabane.upstreams.handshake import Peer
+from tabane.upstreams.health_checks import InstanceHealth
+from tabane.upstreams.launching.package_downloads import PackageProgress, StartPreparation
+from tabane.upstreams.lists import OnListed
+from tabane.upstreams.opening import ConnectionOpening
+from tabane.upstreams.refusals import failed_start, is_stopped, no_answer, no_lists, not_running
+from tabane.upstreams.restart_schedule import RestartSchedule
+from tabane.upstreams.start_download import DOWNLOAD_WAIT, StartDownload
+from tabane.upstreams.subscriptions import Listener
+from tabane.upstreams.upstream_limits import UpstreamLimits
+from tabane.upstreams.upstream_offers import UpstreamOffers
+from tabane.upstreams.upstream_state import UpstreamHealth, UpstreamState
+from tabane.upstreams.waiting_calls import WaitingCalls
 from tabane.wire.era import Era
 
 log = logging.getLogger(__name__)

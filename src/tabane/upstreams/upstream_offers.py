@@ -9,11 +9,11 @@ from typing import Protocol
 from msgspec import Raw
 
 from tabane.errors import UpstreamTimeout
-from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.lists import ListBudget, OnListed, UpstreamLists
-from tabane.gateway.upstreams.subscriptions import Listener, UpstreamSubscriptions
-from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
 from tabane.messages import Message, say
+from tabane.upstreams.conversation import Conversation
+from tabane.upstreams.lists import ListBudget, OnListed, UpstreamLists
+from tabane.upstreams.subscriptions import Listener, UpstreamSubscriptions
+from tabane.upstreams.upstream_limits import UpstreamLimits
 
 
 class OfferFollower(Protocol):

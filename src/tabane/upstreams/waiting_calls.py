@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 from tabane.access.fair_queue import FairQueue
 from tabane.errors import TabaneError, UpstreamOverloaded, UpstreamTimeout
-from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.messages import say
+from tabane.upstreams.call import Call, UpstreamReply
 
 
 class WaitingCalls:

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from tabane.gateway.offers.prompts import PromptCatalog
-from tabane.gateway.offers.resource_uris import UriTemplate, address, addressed, authority, template_address
-from tabane.gateway.offers.resources import MOST_SOURCES, ResourceCatalog, ResourceSource
-from tabane.gateway.offers.watches import renamed
-from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.aliases import AliasMap, is_alias
-from tabane.gateway.tools.host_names import LONGEST
-from tabane.gateway.tools.listings import ListingsFile, listing_of
+from tabane.catalog.offers.prompts import PromptCatalog
+from tabane.catalog.offers.resource_uris import UriTemplate, address, addressed, authority, template_address
+from tabane.catalog.offers.resources import MOST_SOURCES, ResourceCatalog, ResourceSource
+from tabane.catalog.offers.watches import renamed
+from tabane.catalog.tools.aliases import AliasMap, is_alias
+from tabane.catalog.tools.host_names import LONGEST
+from tabane.catalog.tools.listings import ListingsFile, listing_of
+from tabane.servers.server import Server
 from tabane.wire.era import Era
 from tests.harness.cases import cases_beside
 from tests.harness.patience import steps

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from tabane.gateway.offers.resource_uris import addressed
-from tabane.gateway.offers.skills import SkillCatalog, folder_of, read_skill, read_skills, shown_uri
+from tabane.catalog.offers.resource_uris import addressed
+from tabane.catalog.offers.skills import SkillCatalog, folder_of, read_skill, read_skills, shown_uri
 
 _names = st.text("abcdefgh-", min_size=1, max_size=8)
 _paths = st.lists(_names, min_size=1, max_size=4).map("/".join)

@@ -6,17 +6,17 @@ import subprocess
 import sys
 
 HANDLERS = {
-    "tabane.gateway.tool_operations",
-    "tabane.gateway.offer_operations",
-    "tabane.gateway.parallel_calls",
-    "tabane.gateway.server_checks",
-    "tabane.gateway.server_operations",
-    "tabane.gateway.tool_visibility",
+    "tabane.catalog.operations.tool_operations",
+    "tabane.catalog.operations.offer_operations",
+    "tabane.catalog.operations.parallel_calls",
+    "tabane.catalog.operations.server_checks",
+    "tabane.catalog.operations.server_operations",
+    "tabane.catalog.tool_visibility",
 }
 
 DECLARE = """
 import sys
-from tabane.gateway.table import gateway_table
+from tabane.catalog.operations.table import gateway_table
 table = gateway_table(None, None, None, type("Parts", (), {"read": None}), None)
 print(len(table), *sys.modules)
 """
@@ -27,4 +27,4 @@ def test_declaring_the_operations_imports_no_handler() -> None:
     count, *modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert int(count) > 20
     assert not HANDLERS & set(modules)
-    assert "tabane.gateway.gateway" not in modules
+    assert "tabane.catalog.gateway" not in modules

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from tabane.gateway.result_parts import (
+from tabane.catalog.result_parts import (
     ROOM_FOR_NOTE,
     PartStart,
     ResultPart,
@@ -25,8 +25,8 @@ from tabane.gateway.result_parts import (
     read_long,
     start_label,
 )
-from tabane.gateway.results.kept_document import KeptDocument
-from tabane.gateway.text_breaks import TextPosition, is_json, next_break, path
+from tabane.catalog.results.kept_document import KeptDocument
+from tabane.catalog.text_breaks import TextPosition, is_json, next_break, path
 from tests.harness.patience import assert_in_proportion
 
 BUDGET = 1_000

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tabane.gateway.results.result_query import ResultQuery
-from tabane.gateway.results.selection import answer
+from tabane.catalog.results.result_query import ResultQuery
+from tabane.catalog.results.selection import answer
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

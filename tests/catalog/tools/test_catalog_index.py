@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from tabane.gateway.catalog_index import LARGE, CatalogIndex
-from tabane.gateway.servers.server import Server
-from tabane.gateway.tools import index_file
-from tabane.gateway.tools.aliases import AliasMap
-from tabane.gateway.tools.catalog import ToolCatalog
-from tabane.gateway.tools.index import ToolIndex, ToolQuery
-from tabane.gateway.tools.ranking import tool_postings
-from tabane.gateway.tools.tool import Tool
-from tabane.gateway.tools.tool_words import tool_words
-from tests.gateway.lettered import vector
-from tests.gateway.tools import corpus
+from tabane.catalog.catalog_index import LARGE, CatalogIndex
+from tabane.catalog.tools import index_file
+from tabane.catalog.tools.aliases import AliasMap
+from tabane.catalog.tools.catalog import ToolCatalog
+from tabane.catalog.tools.index import ToolIndex, ToolQuery
+from tabane.catalog.tools.ranking import tool_postings
+from tabane.catalog.tools.tool import Tool
+from tabane.catalog.tools.tool_words import tool_words
+from tabane.servers.server import Server
+from tests.catalog.tools.lettered import vector
+from tests.catalog.tools.tools import corpus
 from tests.harness.patience import until
 
 MODEL = "test/letters#1"

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.tools.definition_repair import (
+from tabane.catalog.tools.definition_repair import (
     DefinitionKind,
     RepairReport,
     legacy_definition,
     repair_definition,
 )
-from tests.servers.odd import GOOD, catalog
+from tests.harness.servers.odd import GOOD, catalog
 
 CASES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["case"]
 KINDS: dict[DefinitionKind, str] = {

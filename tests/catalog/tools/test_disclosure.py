@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tabane.gateway.tools.disclosure import describe, light_definition, search_text, signature
-from tabane.gateway.tools.tool import Tool
-from tests.gateway.tools import corpus, tool
+from tabane.catalog.tools.disclosure import describe, light_definition, search_text, signature
+from tabane.catalog.tools.tool import Tool
+from tests.catalog.tools.tools import corpus, tool
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

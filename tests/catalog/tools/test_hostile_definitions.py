@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tabane.gateway.tools.disclosure import describe, signature, tool_page
-from tabane.gateway.tools.schemas import WHOLE, SchemaRoot, literal, parameters, resolved, texts, type_of
-from tests.gateway.hostile import HOSTILE
-from tests.gateway.tools import tool
+from tabane.catalog.tools.disclosure import describe, signature, tool_page
+from tabane.catalog.tools.schemas import WHOLE, SchemaRoot, literal, parameters, resolved, texts, type_of
+from tests.catalog.tools.hostile import HOSTILE
+from tests.catalog.tools.tools import tool
 
 
 class Counted(dict[str, Any]):

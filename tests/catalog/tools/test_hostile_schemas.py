@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from tabane.catalog.tools.schema_cost import cost_of
+from tabane.catalog.tools.tool import Tool
+from tabane.catalog.tools.validation import ArgumentValidator, ValidationPool
 from tabane.errors import BadArguments
-from tabane.gateway.tools.schema_cost import cost_of
-from tabane.gateway.tools.tool import Tool
-from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.hub.process.logs import cause_of
 from tabane.workers.pool import Budget
+from tests.catalog.tools.hostile import ENDLESS, HOSTILE, doubled
+from tests.catalog.tools.test_validation import EDIT, SCHEMA
+from tests.catalog.tools.tools import tool
 from tests.e2e.protocol.ways_to_call import CALLS, user
-from tests.gateway.hostile import ENDLESS, HOSTILE, doubled
-from tests.gateway.test_validation import EDIT, SCHEMA
-from tests.gateway.tools import tool
 from tests.harness.running_hub import Json, SocketClient, child, running_hub, text
 
 LONG = 200.0

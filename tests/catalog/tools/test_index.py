@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from tabane.gateway.tools.index import Match, ToolIndex, ToolQuery
-from tabane.gateway.tools.tool import Tool
-from tests.gateway.tools import corpus, tool
+from tabane.catalog.tools.index import Match, ToolIndex, ToolQuery
+from tabane.catalog.tools.tool import Tool
+from tests.catalog.tools.tools import corpus, tool
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

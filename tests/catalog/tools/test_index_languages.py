@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tabane.gateway.tools.index import ToolIndex, ToolQuery
+from tabane.catalog.tools.index import ToolIndex, ToolQuery
 from tabane.search.analysis import cjk_runs
 from tabane.search.glossary import glossary
-from tests.gateway.tools import tool
+from tests.catalog.tools.tools import tool
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from tabane.catalog.tool_meaning import ToolMeaning
+from tabane.catalog.tools.vector_table import ToolGist
 from tabane.errors import ModelUnavailable
-from tabane.gateway.tool_meaning import ToolMeaning
-from tabane.gateway.tools.vector_table import ToolGist
 from tabane.messages import say
 from tabane.search.embedding.embedder import Embedder, NoModel
-from tests.gateway.lettered import Lettered, vector
+from tests.catalog.tools.lettered import Lettered, vector
 from tests.harness.patience import LONG
 
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.tools.bit_vectors import BitVectors, cosine, vector_of
-from tabane.gateway.tools.index import ToolIndex, ToolQuery
-from tabane.gateway.tools.tool import Tool
-from tests.gateway.lettered import direction, packed_unit, vector
-from tests.gateway.tools import tool
+from tabane.catalog.tools.bit_vectors import BitVectors, cosine, vector_of
+from tabane.catalog.tools.index import ToolIndex, ToolQuery
+from tabane.catalog.tools.tool import Tool
+from tests.catalog.tools.lettered import direction, packed_unit, vector
+from tests.catalog.tools.tools import tool
 
 MODEL = "test/letters#1"
 ZOO = [

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.tool import Tool, original_name, read_tool
+from tabane.catalog.tools.tool import Tool, original_name, read_tool
+from tabane.servers.server import Server
 from tabane.wire.json import fields
 
 SERVER = Server(name="files", tags=("local",), category="storage")

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tabane.catalog.tools.tool import Tool
+from tabane.catalog.tools.validation import MOST_COMPILED, ArgumentValidator, ValidationPool
 from tabane.errors import BadArguments
-from tabane.gateway.tools.tool import Tool
-from tabane.gateway.tools.validation import MOST_COMPILED, ArgumentValidator, ValidationPool
 from tabane.workers.pool import Budget
-from tests.gateway.test_disclosure import JSON, SCHEMAS
-from tests.gateway.tools import tool
+from tests.catalog.tools.test_disclosure import JSON, SCHEMAS
+from tests.catalog.tools.tools import tool
 from tests.harness.cases import cases_beside
 from tests.harness.patience import LONG
 

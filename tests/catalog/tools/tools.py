@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.tool import Tool, read_tool
+from tabane.catalog.tools.tool import Tool, read_tool
+from tabane.servers.server import Server
 
 CORPUS = Path(__file__).with_name("tools.json")
 
@@ -38,7 +38,7 @@ def tool(
 
 
 def corpus() -> tuple[dict[str, list[Tool]], list[dict[str, Any]]]:
-    """The tools of tests/gateway/tools.json by server, and the queries with the right tool of each."""
+    """The tools of tests/catalog/tools/tools.json by server, and the queries with the right tool of each."""
     data = json.loads(CORPUS.read_text(encoding="utf-8"))
     servers: dict[str, list[Tool]] = {}
     for entry in data["tools"]:

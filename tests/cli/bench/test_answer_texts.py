@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tabane.bench.answer_texts import names_in, parameters_in
-from tabane.bench.arguments import UnfilledParameter, arguments_for
-from tabane.gateway.tools.disclosure import describe, search_text
-from tests.gateway.tools import tool
+from tabane.catalog.tools.disclosure import describe, search_text
+from tabane.cli.bench.answer_texts import names_in, parameters_in
+from tabane.cli.bench.arguments import UnfilledParameter, arguments_for
+from tests.catalog.tools.tools import tool
 
 EDIT = tool(
     "edit_file",

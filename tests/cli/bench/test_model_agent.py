@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tabane.bench.marked_processes import marked
-from tests.bench.conftest import SUM, WRITE, write_tasks
+from tabane.cli.bench.marked_processes import marked
+from tests.cli.bench.conftest import SUM, WRITE, write_tasks
 from tests.harness.chat_endpoint import ChatServer, Json, Reply, calls, chat_server, says
 from tests.harness.home import Home, Outcome
 from tests.harness.patience import LONG

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tabane.bench.task_file import BUILT_IN, read_tasks
-from tests.bench.conftest import SUM, WRITE, step, task, write_tasks
+from tabane.cli.bench.task_file import BUILT_IN, read_tasks
+from tests.cli.bench.conftest import SUM, WRITE, step, task, write_tasks
 from tests.harness.home import Home
 
 pytestmark = pytest.mark.heavy("a benchmark in small")

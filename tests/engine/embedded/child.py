@@ -1,6 +1,6 @@
 """Processes that die: forked from one that has everything imported, so that hundreds take seconds.
 
-``python -m tests.store.child`` reads orders, a JSON object a line, and forks a child for each. The
+``python -m tests.engine.embedded.child`` reads orders, a JSON object a line, and forks a child for each. The
 child says ``pid N``, then what it has to say; ``ended N`` is said when it is gone.
 """
 
@@ -19,21 +19,21 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from tabane.engine.embedded.clean_points import PAGES
+from tabane.engine.embedded.collection import StoredCollection
+from tabane.engine.embedded.database import Database
+from tabane.engine.embedded.lexical.lexical_index import LexicalIndex, open_lexical
+from tabane.engine.embedded.migrations import MIGRATIONS, Migration
+from tabane.engine.embedded.store import Store
+from tabane.engine.embedded.vector_cache import PersistentVectorCache
 from tabane.errors import StoreError
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record
-from tabane.store.clean_points import PAGES
-from tabane.store.collection import StoredCollection
-from tabane.store.database import Database
-from tabane.store.lexical.lexical_index import LexicalIndex, open_lexical
-from tabane.store.migrations import MIGRATIONS, Migration
-from tabane.store.store import Store
-from tabane.store.vector_cache import PersistentVectorCache
-from tests.store import documents
-from tests.store.lanes import LANES, Operation, operations
-from tests.store.opening import embedded
-from tests.store.shapes import SHAPE
-from tests.store.vectors import lanes
+from tests.engine.embedded import documents
+from tests.engine.embedded.lanes import LANES, Operation, operations
+from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.shapes import SHAPE
+from tests.engine.embedded.vectors import lanes
 
 _NOBODY = 65534
 _NEW_MOUNTS, _NEW_USERS = 0x00020000, 0x10000000

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.store.dying import Nursery
+from tests.engine.embedded.dying import Nursery
 
 
 @pytest.fixture(scope="module")

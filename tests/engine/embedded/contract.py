@@ -33,8 +33,8 @@ from tabane.search.filters import (
     Range,
 )
 from tabane.search.records import Field, Kind, Record, Shape, TextField
-from tests.store.model import Model, agrees, all_of, faceted, meant, ordered, put
-from tests.store.shapes import FILTERS, ORDERS, RECORDS, SHAPE
+from tests.engine.embedded.model import Model, agrees, all_of, faceted, meant, ordered, put
+from tests.engine.embedded.shapes import FILTERS, ORDERS, RECORDS, SHAPE
 
 
 class Engine(Protocol):

@@ -16,8 +16,8 @@ import msgspec
 from tabane.search.engine import Collection
 from tabane.search.filters import Equal
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
-from tests.store.model import all_of
-from tests.store.vectors.oracle import packed
+from tests.engine.embedded.model import all_of
+from tests.engine.embedded.vectors.oracle import packed
 
 SHAPE = Shape(
     "documents",

@@ -1,4 +1,4 @@
-"""The test's side of :mod:`tests.store.child`: orders to it, and what its children said before they died."""
+"""The test's side of :mod:`tests.engine.embedded.child`: orders to it, and what its children said before they died."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ class Nursery:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.store.child"],
+            [sys.executable, "-m", "tests.engine.embedded.child"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=Path(__file__).parents[2],
+            cwd=Path(__file__).parents[3],
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # a process with threads is not forked lightly
         )
 
@@ -83,7 +83,7 @@ class Nursery:
 
     @contextmanager
     def child(self, kind: str, home: Path, **order: Any) -> Iterator[Child]:
-        """A child that does what ``KINDS`` of :mod:`tests.store.child` says; at the end it is killed."""
+        """A child that does what ``KINDS`` of :mod:`tests.engine.embedded.child` says; at the end it is killed."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"kind": kind, "home": str(home), **order}) + "\n")

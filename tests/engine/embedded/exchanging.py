@@ -1,4 +1,4 @@
-"""What every engine keeps of the protocol Records when it exchanges: see :mod:`tests.store.contract`."""
+"""What every engine keeps of the protocol Records when it exchanges: see :mod:`tests.engine.embedded.contract`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tabane.search.engine import (
 )
 from tabane.search.filters import EVERYTHING, And, Contains, Equal, Filter, Not
 from tabane.search.records import EmbeddingSpace, Record, Shape
-from tests.store import documents
-from tests.store.contract import EngineContract
-from tests.store.documents import advance, document, generation_of
-from tests.store.model import Model, agrees, exchange
-from tests.store.vectors.oracle import RECORDS, SHAPE, check, packed, similarities
+from tests.engine.embedded import documents
+from tests.engine.embedded.contract import EngineContract
+from tests.engine.embedded.documents import advance, document, generation_of
+from tests.engine.embedded.model import Model, agrees, exchange
+from tests.engine.embedded.vectors.oracle import RECORDS, SHAPE, check, packed, similarities
 
 MINE = Equal("document", "d")
 _KEYS = st.lists(st.sampled_from([f"k{number}" for number in range(12)]), max_size=6)

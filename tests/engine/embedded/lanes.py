@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tabane.search.records import Record
-from tests.store.model import Model
-from tests.store.shapes import SHAPE
+from tests.engine.embedded.model import Model
+from tests.engine.embedded.shapes import SHAPE
 
 LANES = 3
 _KEYS = 300

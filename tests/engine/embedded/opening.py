@@ -14,11 +14,11 @@ from typing import Any
 
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from tabane.engine.embedded.collection import StoredCollection
+from tabane.engine.embedded.lexical.lexical_index import open_lexical
+from tabane.engine.embedded.store import Store
 from tabane.search.records import Shape
-from tabane.store.collection import StoredCollection
-from tabane.store.lexical.lexical_index import open_lexical
-from tabane.store.store import Store
-from tests.store.shapes import SHAPE
+from tests.engine.embedded.shapes import SHAPE
 
 
 @asynccontextmanager

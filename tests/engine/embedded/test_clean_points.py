@@ -15,16 +15,16 @@ from typing import cast
 
 import pytest
 
+from tabane.engine.embedded.clean_points import CleanPoints
+from tabane.engine.embedded.database import Database
+from tabane.engine.embedded.store import Store
 from tabane.errors import StoreCorrupt
 from tabane.search.engine import VectorQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record
-from tabane.store.clean_points import CleanPoints
-from tabane.store.database import Database
-from tabane.store.store import Store
-from tests.store.dying import Nursery
-from tests.store.opening import embedded
-from tests.store.vectors import lanes
+from tests.engine.embedded.dying import Nursery
+from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.vectors import lanes
 
 COUNT = 4000  # records: some 16 MB, and as much of vectors
 _PAGE = 4096

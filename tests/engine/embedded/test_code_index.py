@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tabane.engine.embedded.code_index import LOOKED_THROUGH, CodeIndexes
+from tabane.engine.embedded.columns import Array, ColumnSnapshot, ColumnValues
 from tabane.search.records import Field, Kind
-from tabane.store.code_index import LOOKED_THROUGH, CodeIndexes
-from tabane.store.columns import Array, ColumnSnapshot, ColumnValues
 
 FIELD = Field("tag", Kind.STRING)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from tabane.engine.embedded.store import Store
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.records import Record
-from tabane.store.store import Store
-from tests.store.opening import embedded
-from tests.store.shapes import SHAPE
+from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.shapes import SHAPE
 
 
 def some(count: int, likes: int) -> list[Record]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.store.contract import RecordsContract
-from tests.store.opening import embedded
+from tests.engine.embedded.contract import RecordsContract
+from tests.engine.embedded.opening import embedded
 
 pytestmark = pytest.mark.heavy("thousands of records")
 

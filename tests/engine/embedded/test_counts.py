@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tabane.engine.embedded.counts import KEPT, CountCache
+from tabane.engine.embedded.masks import Masks
 from tabane.search.engine import Order
 from tabane.search.filters import EVERYTHING, Equal, Filter, Range
 from tabane.search.records import Field, Kind, Record, Shape, Value, checked_key
-from tabane.store.counts import KEPT, CountCache
-from tabane.store.masks import Masks
-from tests.store.model import Model, meant, ordered, put
-from tests.store.opening import embedded
-from tests.store.shapes import FILTERS, KEYS, RECORDS, SHAPE
+from tests.engine.embedded.model import Model, meant, ordered, put
+from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.shapes import FILTERS, KEYS, RECORDS, SHAPE
 
 SMALL = Shape(
     "small", (), (Field("user", Kind.STRING), Field("at", Kind.NUMBER), Field("tags", Kind.STRINGS))

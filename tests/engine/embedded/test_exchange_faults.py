@@ -11,10 +11,10 @@ import pytest
 
 from tabane.search.engine import LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING
-from tests.store.documents import SHAPE, SIZES, document, generation_of
-from tests.store.dying import Nursery
-from tests.store.opening import indexed
-from tests.store.vectors.oracle import packed
+from tests.engine.embedded.documents import SHAPE, SIZES, document, generation_of
+from tests.engine.embedded.dying import Nursery
+from tests.engine.embedded.opening import indexed
+from tests.engine.embedded.vectors.oracle import packed
 
 ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "60"))
 _PER_HOME = 25  # deaths that one store lives through

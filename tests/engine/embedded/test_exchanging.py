@@ -11,9 +11,9 @@ import pytest
 
 from tabane.search.engine import Collection
 from tabane.search.records import Shape
-from tests.store.exchanging import ExchangeContract
-from tests.store.lexical.homes import lexical
-from tests.store.opening import indexed
+from tests.engine.embedded.exchanging import ExchangeContract
+from tests.engine.embedded.lexical.homes import lexical
+from tests.engine.embedded.opening import indexed
 
 pytestmark = pytest.mark.heavy("thousands of records")
 

@@ -14,18 +14,18 @@ from pathlib import Path
 
 import pytest
 
+from tabane.engine.embedded.database import Database
+from tabane.engine.embedded.migrations import MIGRATIONS
+from tabane.engine.embedded.store import Store
 from tabane.errors import StoreCorrupt, StoreError, StoreLocked, StoreNewer
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record
-from tabane.store.database import Database
-from tabane.store.migrations import MIGRATIONS
-from tabane.store.store import Store
-from tests.store.child import MORE_MIGRATIONS
-from tests.store.dying import Nursery
-from tests.store.lanes import LANES, after, operations, outcomes
-from tests.store.model import Model, agrees, all_of
-from tests.store.opening import embedded
-from tests.store.shapes import SHAPE
+from tests.engine.embedded.child import MORE_MIGRATIONS
+from tests.engine.embedded.dying import Nursery
+from tests.engine.embedded.lanes import LANES, after, operations, outcomes
+from tests.engine.embedded.model import Model, agrees, all_of
+from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.shapes import SHAPE
 
 # How many processes are killed while writing; a quarter as many while migrating.
 NOW = len(MIGRATIONS)  # the version that is out

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from tabane.engine.embedded.collection import StoredCollection
 from tabane.errors import ModelUnavailable
 from tabane.messages import say
 from tabane.search.chunking import Measure
@@ -24,9 +25,8 @@ from tabane.search.hybrid import Fusion, HybridSearchable, RankedRecord, hybrid
 from tabane.search.models import Reranker
 from tabane.search.pipeline import diversified, judged, reranked
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
-from tabane.store.collection import StoredCollection
-from tests.store.opening import indexed
-from tests.store.vectors.oracle import cosine, packed
+from tests.engine.embedded.opening import indexed
+from tests.engine.embedded.vectors.oracle import cosine, packed
 
 T = TypeVar("T")
 

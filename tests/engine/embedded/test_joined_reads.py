@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tabane.engine.embedded.collection import StoredCollection
 from tabane.errors import BadArguments
 from tabane.search.engine import JoinedRecords, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, And, Equal, In, Not, Range
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField, Value
-from tabane.store.collection import StoredCollection
-from tests.store.opening import embedded
-from tests.store.vectors.oracle import packed
+from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.vectors.oracle import packed
 
 SHAPE = Shape(
     "notes",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tabane.search.filters import Equal
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape
-from tests.store.opening import embedded
-from tests.store.vectors.oracle import packed
+from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.vectors.oracle import packed
 
 SHAPE = Shape("posts", (), (Field("has", Kind.STRINGS),), (EmbeddingSpace("reasoning", 4),))
 COUNT = 3000

@@ -9,7 +9,7 @@ import sys
 def test_an_open_store_without_collections_has_neither_arrays_nor_index_in_memory(tmp_path: object) -> None:
     program = f"""
 import asyncio, sys
-from tabane.store.store import Store
+from tabane.engine.embedded.store import Store
 
 async def run():
     store = await Store.open({str(tmp_path)!r}, "test")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tabane.engine.embedded.database import Database
+from tabane.engine.embedded.write_thread import WriteTurn
 from tabane.errors import StoreError
-from tabane.store.database import Database
-from tabane.store.write_thread import WriteTurn
 from tests.harness.patience import LONG
 
 

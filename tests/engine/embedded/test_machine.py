@@ -11,9 +11,9 @@ from hypothesis.stateful import invariant, rule
 
 from tabane.search.filters import Filter
 from tabane.search.records import Record
-from tests.store.model import Model, agrees, all_of, meant, put
-from tests.store.opening import CollectionMachine
-from tests.store.shapes import FILTERS, KEYS, RECORDS, SHAPE
+from tests.engine.embedded.model import Model, agrees, all_of, meant, put
+from tests.engine.embedded.opening import CollectionMachine
+from tests.engine.embedded.shapes import FILTERS, KEYS, RECORDS, SHAPE
 
 pytestmark = pytest.mark.heavy("thousands of records")
 

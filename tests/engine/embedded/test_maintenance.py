@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from tabane.engine.embedded.segments import SEGMENT
+from tabane.engine.embedded.store import Store
+from tabane.engine.embedded.truth import RENUMBERED
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.records import Record
-from tabane.store.segments import SEGMENT
-from tabane.store.store import Store
-from tabane.store.truth import RENUMBERED
+from tests.engine.embedded.model import Model, agrees, put
+from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.shapes import SHAPE
 from tests.harness.patience import LONG
-from tests.store.model import Model, agrees, put
-from tests.store.opening import embedded
-from tests.store.shapes import SHAPE
 
 
 def some(count: int, turn: int = 0) -> list[Record]:

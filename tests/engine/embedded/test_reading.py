@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
+from tabane.engine.embedded.collection import StoredCollection
+from tabane.engine.embedded.database import Database, DatabaseLock
+from tabane.engine.embedded.read_thread import SLICE, give_way
+from tabane.engine.embedded.store import Store
 from tabane.errors import StoreError, StoreLocked
 from tabane.search.engine import Combination, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, Contains, Prefix
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
-from tabane.store.collection import StoredCollection
-from tabane.store.database import Database, DatabaseLock
-from tabane.store.read_thread import SLICE, give_way
-from tabane.store.store import Store
-from tests.store.opening import embedded
-from tests.store.vectors.oracle import packed
+from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.vectors.oracle import packed
 
 COUNT = 30_000
 LONGEST = 120.0  # seconds that anything may take

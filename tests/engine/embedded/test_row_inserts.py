@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tabane.engine.embedded.row_inserts import TOGETHER, RowInserts
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
-from tabane.store.row_inserts import TOGETHER, RowInserts
-from tests.store.opening import embedded
-from tests.store.vectors.oracle import packed
+from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.vectors.oracle import packed
 
 SHAPE = Shape(
     "notes",

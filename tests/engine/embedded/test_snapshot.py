@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tabane.engine.embedded.snapshot import copy, frozen
 from tabane.errors import StoreCorrupt
-from tabane.store.snapshot import copy, frozen
 from tests.harness.patience import LONG, wait_until
 
 WRITER = """

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tabane.engine.embedded.collection import StoredCollection
+from tabane.engine.embedded.columns import Columns, ColumnSnapshot
+from tabane.engine.embedded.lexical.lexical_index import LexicalIndex
+from tabane.engine.embedded.substring_filter import REMEMBERED, RowSet, SubstringCondition, SubstringFilter
+from tabane.engine.embedded.truth import Truth
 from tabane.search.filters import And, Contains, Equal, Filter, Not, Or, matches
 from tabane.search.records import Field, Kind, Record, Shape, TextField
-from tabane.store.collection import StoredCollection
-from tabane.store.columns import Columns, ColumnSnapshot
-from tabane.store.lexical.lexical_index import LexicalIndex
-from tabane.store.substring_filter import REMEMBERED, RowSet, SubstringCondition, SubstringFilter
-from tabane.store.truth import Truth
-from tests.store.opening import indexed
+from tests.engine.embedded.opening import indexed
 
 SHAPE = Shape("posts", (TextField("content"), TextField("summary")), (Field("user", Kind.STRING),))
 WORDS = ["映画", "東京", "猫", "tokyo", "rain", "go", "の"]

@@ -15,13 +15,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tabane.engine.embedded.store import Store
+from tabane.engine.embedded.vector_cache import PersistentVectorCache
 from tabane.errors import BadArguments
 from tabane.search.embedding import embedder
-from tabane.store.store import Store
-from tabane.store.vector_cache import PersistentVectorCache
-from tests.store.child import kept_pair
-from tests.store.dying import Nursery
-from tests.store.test_faults import ROUNDS
+from tests.engine.embedded.child import kept_pair
+from tests.engine.embedded.dying import Nursery
+from tests.engine.embedded.test_faults import ROUNDS
 
 pytestmark = pytest.mark.heavy("thousands of records")
 

@@ -11,15 +11,15 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 
-from tabane.engines.vector_request import VectorRequest
+from tabane.engine.embedded.collection import StoredCollection
+from tabane.engine.embedded.columns import ColumnSnapshot
+from tabane.engine.embedded.vector_process import ForeseenMatches, VectorSearchProcess
+from tabane.engine.embedded.vectors.vector_index import Moment
+from tabane.engine.vector_request import VectorRequest
 from tabane.search.engine import EngineHits, JoinedRecords, NearestRequest, VectorQuery
 from tabane.search.filters import EVERYTHING, And, Equal
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
-from tabane.store.collection import StoredCollection
-from tabane.store.columns import ColumnSnapshot
-from tabane.store.vector_process import ForeseenMatches, VectorSearchProcess
-from tabane.store.vectors.vector_index import Moment
-from tests.store.opening import embedded
+from tests.engine.embedded.opening import embedded
 
 COUNT, DIMENSION = 5000, 64  # enough vectors and dimensions for codes
 SHAPE = Shape(

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import strategies as some
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from tabane.access.approvals.approval import Approval, ApprovalBinding, ApprovalReason
-from tabane.access.approvals.approvals import LIFE, MOST, MOST_OF_ONE, Approvals
 from tabane.errors import ApprovalRefused, Forbidden, UnknownName
+from tabane.guard.approvals.approval import Approval, ApprovalBinding, ApprovalReason
+from tabane.guard.approvals.approvals import LIFE, MOST, MOST_OF_ONE, Approvals
 from tabane.messages import Message
 from tabane.operations.guarding import CallVerdict
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tabane.gateway.cages.cage import CageUnavailable
-from tabane.gateway.cages.cages import Cages
-from tabane.gateway.cages.mechanisms import CageMechanisms
-from tabane.gateway.servers.sandbox_keys import sandbox
-from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.connected_cages import ConnectedCages
+from tabane.guard.cages.cage import CageUnavailable
+from tabane.guard.cages.cages import Cages
+from tabane.guard.cages.mechanisms import CageMechanisms
+from tabane.servers.sandbox_keys import sandbox
+from tabane.servers.server import Server
+from tabane.upstreams.connected_cages import ConnectedCages
 
 
 def cages(folder: Path, *programs: str) -> Cages:

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tabane.gateway.cages.cage import CageUnavailable
-from tabane.gateway.servers.sandbox_keys import sandbox
-from tabane.gateway.servers.server import Server
+from tabane.guard.cages.cage import CageUnavailable
+from tabane.servers.sandbox_keys import sandbox
+from tabane.servers.server import Server
 from tests.harness.caged_world import ESCAPEE, SECRET, CagedWorld, Way, caged_world, mechanisms_of
 from tests.harness.child_processes import linux
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.cages.learning import (
+from tabane.guard.cages.learning import (
     SeenUse,
     find_tracer,
     propose,

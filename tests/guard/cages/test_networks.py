@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.cages.host_rules import HostRules
-from tabane.gateway.cages.network_proxy import NetworkProxy, target
-from tests.gateway.cages.test_escapes import needed
+from tabane.guard.cages.host_rules import HostRules
+from tabane.guard.cages.network_proxy import NetworkProxy, target
+from tests.guard.cages.test_escapes import needed
 from tests.harness.caged_world import CagedWorld, Way, caged_world
 from tests.harness.cases import cases_beside
 from tests.harness.child_processes import linux

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.servers.configuration import read_configuration
-from tabane.gateway.servers.key_values import InvalidKeyValue
-from tabane.gateway.servers.sandbox_keys import SandboxProfile, sandbox, written
-from tabane.gateway.servers.server import Server
-from tabane.gateway.servers.variables import load_variables
+from tabane.servers.configuration import read_configuration
+from tabane.servers.key_values import InvalidKeyValue
+from tabane.servers.sandbox_keys import SandboxProfile, sandbox, written
+from tabane.servers.server import Server
+from tabane.servers.variables import load_variables
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

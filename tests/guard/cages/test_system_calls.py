@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.cages.seccomp import INET, INET6, MACHINES, NETLINK, UNIX, families, program
+from tabane.guard.cages.seccomp import INET, INET6, MACHINES, NETLINK, UNIX, families, program
 
 ALLOW = 0x7FFF_0000
 

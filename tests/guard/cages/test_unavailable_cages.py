@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from tabane.gateway.cages.cage import CageUnavailable, uncovered
-from tabane.gateway.cages.cages import Cages
-from tabane.gateway.cages.limits import ControlGroups
-from tabane.gateway.cages.mechanisms import CageMechanisms, find_bubblewrap
-from tabane.gateway.cages.sandbox_exec import profile as macos_profile
-from tabane.gateway.servers.sandbox_keys import sandbox
-from tabane.gateway.servers.server import Server
+from tabane.guard.cages.cage import CageUnavailable, uncovered
+from tabane.guard.cages.cages import Cages
+from tabane.guard.cages.limits import ControlGroups
+from tabane.guard.cages.mechanisms import CageMechanisms, find_bubblewrap
+from tabane.guard.cages.sandbox_exec import profile as macos_profile
 from tabane.messages import say
+from tabane.servers.sandbox_keys import sandbox
+from tabane.servers.server import Server
 
 NO_BUBBLEWRAP = say("bubblewrap (bwrap) is not installed")
 

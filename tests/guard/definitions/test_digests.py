@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from tabane.gateway.definitions.definition import Kind, definition_digest, read_definitions
-from tabane.gateway.definitions.digest_cache import DigestCache
+from tabane.guard.definitions.definition import Kind, definition_digest, read_definitions
+from tabane.guard.definitions.digest_cache import DigestCache
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 SCALARS = st.one_of(

@@ -7,11 +7,11 @@ import os
 import signal
 from pathlib import Path
 
-from tabane.gateway.definitions.definition_scans import DefinitionScans
-from tabane.gateway.scanning.scan_pool import ScanPool
-from tabane.gateway.scanning.scanner import DefinitionScanner
+from tabane.guard.definitions.definition_scans import DefinitionScans
+from tabane.guard.scanner.scan_pool import ScanPool
+from tabane.guard.scanner.scanner import DefinitionScanner
 from tabane.workers.pool import Budget
-from tests.gateway.definitions.redefined import Definitions, names, operate, started, tool, waiting
+from tests.guard.definitions.redefined import Definitions, names, operate, started, tool, waiting
 from tests.harness.patience import until
 from tests.harness.running_hub import running_hub, text
 

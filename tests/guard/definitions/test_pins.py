@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from tabane.gateway.definitions.definition import DefinitionKey, SeenDefinition
-from tabane.gateway.definitions.pins import (
+from tabane.guard.definitions.definition import DefinitionKey, SeenDefinition
+from tabane.guard.definitions.pins import (
     MOST_KNOWN,
     MOST_VERSIONS,
     SPARE,

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tabane.errors import Conflict, UnknownName
-from tabane.gateway.definitions.definition_scans import DefinitionScans
-from tabane.gateway.definitions.findings import KeptFinding
+from tabane.guard.definitions.definition_scans import DefinitionScans
+from tabane.guard.definitions.findings import KeptFinding
 from tabane.messages import Message
-from tests.gateway.definitions.redefined import Definitions, decide, names, operate, started, tool, waiting
+from tests.guard.definitions.redefined import Definitions, decide, names, operate, started, tool, waiting
 from tests.harness.patience import until
 from tests.harness.running_hub import RunningHub, running_hub, text
 
@@ -405,7 +405,7 @@ async def test_what_an_earlier_version_listed_is_scanned_after_the_upgrade(tmp_p
 
 
 def test_a_finding_that_cannot_be_read_is_dropped() -> None:
-    from tabane.gateway.definitions.findings import decoded
+    from tabane.guard.definitions.findings import decoded
 
     assert decoded(b"no json") == ()
     assert decoded(b"[]") == ()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from tabane.access.flows.flow_rule import FlowRule, trail_key
-from tabane.access.flows.labels import (
+from tabane.guard.flows.flow_rule import FlowRule, trail_key
+from tabane.guard.flows.rules import FlowPolicy, broken_rule
+from tabane.guard.flows.trails import IDLE, Trails
+from tabane.operations import Caller, CallTarget, Face
+from tabane.servers.labels import (
     DESTRUCTIVE,
     EXTERNAL,
     NO_LABELS,
@@ -15,9 +18,6 @@ from tabane.access.flows.labels import (
     CallLabels,
     label_bits,
 )
-from tabane.access.flows.rules import FlowPolicy, broken_rule
-from tabane.access.flows.trails import IDLE, Trails
-from tabane.operations import Caller, CallTarget, Face
 from tests.harness.identities import GivenAccess
 
 CALLER = Caller("local", Face.MCP, "1", client="claude", cwd="/work")

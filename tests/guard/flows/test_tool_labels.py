@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.access.flows.label_inference import inferred_labels
-from tabane.access.flows.label_table import LabelTable
-from tabane.access.flows.labels import (
+from tabane.guard.flows.label_inference import inferred_labels
+from tabane.guard.flows.label_table import LabelTable
+from tabane.guard.flows.tool_facts import DescribedTool, ServerFacts
+from tabane.guard.flows.tool_labels import labels_of_tool
+from tabane.servers.labels import (
     DESTRUCTIVE,
     EXTERNAL,
     LABELS_BY_NAME,
@@ -18,8 +20,6 @@ from tabane.access.flows.labels import (
     label_change,
     label_names,
 )
-from tabane.access.flows.tool_facts import DescribedTool, ServerFacts
-from tabane.access.flows.tool_labels import labels_of_tool
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

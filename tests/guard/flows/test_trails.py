@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.access.flows.flow_rule import FlowRule
-from tabane.access.flows.labels import NO_LABELS, PRIVATE, UNTRUSTED, CallLabels
-from tabane.access.flows.trails import IDLE, Trail, TrailKey, Trails
+from tabane.guard.flows.flow_rule import FlowRule
+from tabane.guard.flows.trails import IDLE, Trail, TrailKey, Trails
 from tabane.operations import Caller, CallTarget, Face
+from tabane.servers.labels import NO_LABELS, PRIVATE, UNTRUSTED, CallLabels
 
 KEYS = [TrailKey("local", client, folder) for client in ("a", "b") for folder in ("/x", "/y")]
 STEPS = st.lists(

@@ -1,4 +1,4 @@
-"""Quality against its floor: ``python -m tests.gateway.scanning [--raise | --lower REASON]``."""
+"""Quality against its floor: ``python -m tests.guard.scanner [--raise | --lower REASON]``."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import argparse
 
 import msgspec
 
-from tests.gateway.scanning import floor
+from tests.guard.scanner import floor
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.gateway.scanning", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.guard.scanner", description=__doc__)
     parser.add_argument("--raise", dest="up", action="store_true", help="make what is reached now the floor")
     parser.add_argument("--lower", metavar="REASON", help="the same where it is less, and write down why")
     options = parser.parse_args()

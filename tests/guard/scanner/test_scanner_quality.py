@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from benchmarks.scanning.quality import ATTACKS, HELD_OUT, HONEST, REAL, cases, found, share
 
-from tests.gateway.scanning import floor
+from tests.guard.scanner import floor
 
 
 @pytest.mark.parametrize(("path", "goal"), [(HELD_OUT, 0.90), (ATTACKS, 0.90)])
@@ -36,5 +36,5 @@ def test_the_floor_was_never_lowered_without_a_reason() -> None:
 
 def test_the_collections_are_those_that_the_floor_was_measured_on() -> None:
     assert floor.read()[-1].collections == floor.digest(), (
-        'python -m tests.gateway.scanning --lower "what was changed in them"'
+        'python -m tests.guard.scanner --lower "what was changed in them"'
     )

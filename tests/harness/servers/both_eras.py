@@ -1,6 +1,6 @@
 """An MCP server on the official SDK that can be seen from outside: calls leave marks in a file.
 
-    python -m tests.servers.both_eras NAME stdio|http|sse both|legacy FILE [PORT]
+    python -m tests.harness.servers.both_eras NAME stdio|http|sse both|legacy FILE [PORT]
 
 Over HTTP its port is the first line of the output. Its lists have pages of four items.
 """
@@ -75,7 +75,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
-from tests.servers.conformance.calls import (
+from tests.harness.servers.conformance.calls import (
     Call,
     InputNeededError,
     State,
@@ -84,9 +84,9 @@ from tests.servers.conformance.calls import (
     prompt,
     roots,
 )
-from tests.servers.conformance.server import deaf_to_modern, serve_stdio
-from tests.servers.questions import Asking
-from tests.servers.questions import tools as asking_tools
+from tests.harness.servers.conformance.server import deaf_to_modern, serve_stdio
+from tests.harness.servers.questions import Asking
+from tests.harness.servers.questions import tools as asking_tools
 
 Json = dict[str, Any]
 Context = ServerRequestContext[Any, Any]

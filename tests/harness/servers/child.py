@@ -63,11 +63,11 @@ import signal
 import sys
 
 # It is run as a script, from anywhere, with an environment that names no paths.
-sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from tests.servers import mischief  # noqa: E402
-from tests.servers.options import Options, parsed  # noqa: E402
-from tests.servers.protocol import Server  # noqa: E402
+from tests.harness.servers import mischief  # noqa: E402
+from tests.harness.servers.options import Options, parsed  # noqa: E402
+from tests.harness.servers.protocol import Server  # noqa: E402
 
 
 def arguments() -> Options:

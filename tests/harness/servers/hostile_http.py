@@ -19,9 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from tests.servers.hostile_entry import Entry
+from tests.harness.servers.hostile_entry import Entry
 
 Json = dict[str, Any]
 HIT: Json = {"name": "hit", "description": "Hit it.", "inputSchema": {"type": "object"}}

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.harness.patience import until
 from tests.harness.sdk_forks import sdk_command
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent.parent.parent
 
 
 class Official:
@@ -34,7 +34,7 @@ class Official:
 
     async def start(self) -> None:
         self.process = await asyncio.create_subprocess_exec(
-            *sdk_command("tests.servers.official_http", self.kind, str(self.port), str(self.file)),
+            *sdk_command("tests.harness.servers.official_http", self.kind, str(self.port), str(self.file)),
             stdout=asyncio.subprocess.PIPE,
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},

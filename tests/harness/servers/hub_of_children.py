@@ -13,9 +13,9 @@ import json
 import os
 import sys
 
-sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from tabane.gateway.processes.processes import ChildProcesses  # noqa: E402
+from tabane.upstreams.processes.processes import ChildProcesses  # noqa: E402
 from tests.harness.child_processes import CHILD, answering  # noqa: E402
 
 

@@ -15,13 +15,13 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
-from tests.servers.answers import KEY, Json, Refused
+from tests.harness.servers.answers import KEY, Json, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from tests.servers.protocol import Server
+    from tests.harness.servers.protocol import Server
 
 WISHES = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
 

@@ -1,6 +1,6 @@
 """An MCP server on the official SDK, over HTTP, for tests: a process of its own that can be killed.
 
-    python -m tests.servers.official_http KIND PORT FILE
+    python -m tests.harness.servers.official_http KIND PORT FILE
 
 KIND: modern | stateful | stateless | json | resumable (streamable HTTP), sse. Each call of `count` adds a
 line to FILE. The port is printed once it listens; 0 is any.

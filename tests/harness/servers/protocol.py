@@ -9,20 +9,20 @@ import sys
 import threading
 import time
 
-from tests.servers import mischief
-from tests.servers.answers import KEY, MODERN, Json, Raw, Refused
-from tests.servers.offers import Offers
-from tests.servers.redefinition import LOOK, Redefinition
-from tests.servers.skills import Skills
-from tests.servers.toolbox import Toolbox
-from tests.servers.unknown import UnknownExtension
+from tests.harness.servers import mischief
+from tests.harness.servers.answers import KEY, MODERN, Json, Raw, Refused
+from tests.harness.servers.offers import Offers
+from tests.harness.servers.redefinition import LOOK, Redefinition
+from tests.harness.servers.skills import Skills
+from tests.harness.servers.toolbox import Toolbox
+from tests.harness.servers.unknown import UnknownExtension
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from tests.servers.options import Options
+    from tests.harness.servers.options import Options
 
 
 class Server:

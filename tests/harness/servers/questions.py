@@ -29,7 +29,7 @@ from mcp_types import (
     Tool,
 )
 
-from tests.servers.conformance.calls import Call, Question, form, prompt, roots
+from tests.harness.servers.conformance.calls import Call, Question, form, prompt, roots
 
 Json = dict[str, Any]
 

@@ -11,13 +11,13 @@ import json
 import threading
 import time
 
-from tests.servers.answers import Json
+from tests.harness.servers.answers import Json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from tests.servers.protocol import Server
+    from tests.harness.servers.protocol import Server
 
 LOOK = 0.02
 ANNOUNCED = ("tools", "prompts", "resources")

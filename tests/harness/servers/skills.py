@@ -5,11 +5,11 @@ A skill ``generated`` has no list of files. A skill ``unlisted`` is served, but 
 
 from __future__ import annotations
 
-from tests.servers.answers import Json, Refused
+from tests.harness.servers.answers import Json, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tests.servers.protocol import Server
+    from tests.harness.servers.protocol import Server
 
 SKILLS = "io.modelcontextprotocol/skills"
 

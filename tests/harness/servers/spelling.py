@@ -1,4 +1,4 @@
-"""An MCP server that spells its messages as told: ``python -m tests.servers.spelling WAY…``."""
+"""An MCP server that spells its messages as told: ``python -m tests.harness.servers.spelling WAY…``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """An MCP server on the official SDK with the extension Tasks, whose calls leave marks in a file.
 
-    python -m tests.servers.tasks stdio|http [FILE] [PORT]
+    python -m tests.harness.servers.tasks stdio|http [FILE] [PORT]
 
 It has the fixtures that the conformance suite looks for. Over HTTP, its URL is the first line of the output,
 and its tasks are kept in FILE, so that they outlive the process.

@@ -32,14 +32,14 @@ import signal
 import sys
 import threading
 
-from tests.servers.answers import KEY, Json, Raw, Refused
+from tests.harness.servers.answers import KEY, Json, Raw, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from tests.servers.protocol import Server
+    from tests.harness.servers.protocol import Server
 
 READ_ONLY: Json = {"annotations": {"readOnlyHint": True}}
 CAPABILITY = {

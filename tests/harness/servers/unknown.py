@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import threading
 
-from tests.servers.answers import KEY, Json
+from tests.harness.servers.answers import KEY, Json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from tests.servers.protocol import Server
+    from tests.harness.servers.protocol import Server
 
 
 class UnknownExtension:

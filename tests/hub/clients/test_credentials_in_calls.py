@@ -11,7 +11,7 @@ import pytest
 
 from tests.harness.patience import run
 from tests.harness.running_hub import child, connected_hub
-from tests.hub.questions.asking import FORM_STEP, answered, answers_to, asked_once, asking, call_of
+from tests.hub.clients.questions.asking import FORM_STEP, answered, answers_to, asked_once, asking, call_of
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC2"
 

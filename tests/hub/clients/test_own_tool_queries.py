@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tabane.gateway.tools.index import ToolIndex, ToolQuery
-from tabane.gateway.tools.tool import OWN
+from tabane.catalog.tools.index import ToolIndex, ToolQuery
+from tabane.catalog.tools.tool import OWN
 from tabane.hub.clients.disclosure import own_tools
 from tabane.hub.process.table import whole_table
-from tests.gateway.tools import corpus
+from tests.catalog.tools.tools import corpus
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

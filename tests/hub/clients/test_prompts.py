@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tabane.gateway.servers.server import Server
 from tabane.hub.clients.disclosure import LISTED, Disclosure, definition
 from tabane.hub.process.table import whole_table
 from tabane.messages import say
 from tabane.operations import LOCAL, Face, Operation
+from tabane.servers.server import Server
 from tabane.settings import Mode
 
 TABLE = asyncio.run(whole_table())

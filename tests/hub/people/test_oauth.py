@@ -11,7 +11,7 @@ import pytest
 
 from tabane.access.oauth.refusals import AuthorizationServerUnavailable
 from tabane.errors import ConfigurationError, Unauthorized
-from tabane.hub.oauth import HubOAuth
+from tabane.hub.people.oauth import HubOAuth
 from tabane.settings import load_settings
 from tests.harness.authorization_server import authorization_server
 
@@ -34,7 +34,7 @@ async def test_without_an_authorization_server_nothing_is_accepted_or_published(
 
 def test_libraries_of_oauth_are_not_imported_before_a_token() -> None:
     code = (
-        "import sys, tabane.hub.oauth, tabane.access.oauth.resource\n"
+        "import sys, tabane.hub.people.oauth, tabane.access.oauth.resource\n"
         "print('jwt' in sys.modules, 'aiohttp' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

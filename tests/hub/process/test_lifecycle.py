@@ -624,7 +624,7 @@ import sys
 import tabane.__main__, tabane.hub.bridge.mcp_command
 heavy = {"asyncio", "click", "msgspec", "logging", "subprocess", "dataclasses", "pathlib", "hashlib"}
 loaded = heavy & set(sys.modules)
-rooms = ("tabane.messages", "tabane.settings", "tabane.gateway", "tabane.cli")
+rooms = ("tabane.messages", "tabane.settings", "tabane.catalog", "tabane.cli")
 loaded |= {name for name in sys.modules if name.startswith(rooms)}
 assert not loaded, loaded
 """

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tabane.cli.log_files import follow_file
-from tabane.gateway.processes.log_files import last_lines
 from tabane.hub.process.logs import MOST_CAUSES, TRACE, HubLogs, LogBudget
+from tabane.upstreams.processes.log_files import last_lines
 from tests.harness.patience import LONG, wait_until
 
 log = logging.getLogger("tabane.test")
@@ -107,7 +107,7 @@ def test_one_file_is_enough(path: str) -> None:
     assert os.path.getsize(path) <= 1000
 
 
-SERVER = logging.getLogger("tabane.gateway.upstreams.conversation")
+SERVER = logging.getLogger("tabane.upstreams.conversation")
 
 
 def test_a_server_that_floods_the_log_is_summed_up_and_the_rest_of_the_history_stays(path: str) -> None:
@@ -160,7 +160,7 @@ def test_any_line_of_source_is_bounded_whoever_causes_it(path: str) -> None:
 def test_causes_without_end_do_not_fill_the_memory(path: str) -> None:
     budget = LogBudget(lambda: 0.0)
     for number in range(5000):
-        record = logging.LogRecord("tabane.gateway.x", logging.INFO, "", 0, "%s", (f"server {number}",), None)
+        record = logging.LogRecord("tabane.catalog.x", logging.INFO, "", 0, "%s", (f"server {number}",), None)
         if budget.admits(record):
             budget.spend(record, 10)
     assert len(budget._counts) <= MOST_CAUSES + 1

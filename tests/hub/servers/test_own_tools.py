@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tabane.hub.own_tools import LIMITS, idle
+from tabane.hub.servers.own_tools import LIMITS, idle
 
 NAMES = (
     "search_similar",

@@ -11,13 +11,13 @@ from pathlib import Path
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tabane.gateway.processes.variable_names import SECRET_WORDS, VariableKind, kind_of
-from tabane.hub.recorded_environment import (
+from tabane.hub.servers.recorded_environment import (
     forget_recorded,
     record_environment,
     recorded_environment,
     with_recorded,
 )
+from tabane.upstreams.processes.variable_names import SECRET_WORDS, VariableKind, kind_of
 
 PROXY = {"HTTPS_PROXY": "http://proxy.example:3128", "NO_PROXY": "localhost"}
 

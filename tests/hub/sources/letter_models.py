@@ -1,6 +1,6 @@
 """Fake models whose vectors count the letters of a text, and a hub's stores and embedding around them.
 
-``python -m tests.hub.letter_models HOME MODEL`` embeds the notes of a home until it is killed or done. It
+``python -m tests.hub.sources.letter_models HOME MODEL`` embeds the notes of a home until it is killed or done. It
 prints ``step`` for each batch but the first, then ``done``.
 """
 
@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 
-from tabane.hub.coverage import EmbeddedCollection
-from tabane.hub.embedding import CollectionEmbedder
-from tabane.hub.jobs import Jobs
-from tabane.hub.postgres_engine import PostgresEngine
-from tabane.hub.stores import Stores
+from tabane.hub.sources.coverage import EmbeddedCollection
+from tabane.hub.sources.embedding import CollectionEmbedder
+from tabane.hub.stores.postgres_engine import PostgresEngine
+from tabane.hub.stores.stores import Stores
+from tabane.hub.work.jobs import Jobs
 from tabane.messages import say
 from tabane.operations import Caller, Door, Face, OperationTable
 from tabane.search.chunking import Measure
@@ -31,8 +31,8 @@ from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.models import Reranker
 from tabane.search.records import Field, Record, Shape, TextField
 from tabane.search.records import Kind as FieldKind
+from tests.engine.embedded.vectors.oracle import packed
 from tests.harness.patience import LONG
-from tests.store.vectors.oracle import packed
 
 SHAPE = Shape("notes", (TextField("body"), TextField("aside")), (Field("has", FieldKind.STRINGS),))
 NOTES = EmbeddedCollection(

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tabane.hub.embedded_collections import EMBEDDED
-from tabane.hub.embedding import CollectionEmbedder
+from tabane.hub.sources.embedded_collections import EMBEDDED
+from tabane.hub.sources.embedding import CollectionEmbedder
 from tabane.operations import Door, OperationTable
 from tabane.posts.operations import Archive
 from tabane.posts.post import SHAPE, Post, record_of
@@ -25,7 +25,7 @@ from tabane.search.filters import EVERYTHING
 from tabane.search.records import EmbeddingSpace
 from tabane.search.source import SearchRequest
 from tabane.wire import json
-from tests.hub.letter_models import CALLER, EmbeddingHub, LetterModel, LetterModels, embedding_hub
+from tests.hub.sources.letter_models import CALLER, EmbeddingHub, LetterModel, LetterModels, embedding_hub
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2#1"
 MANY = "org/many-languages#1"

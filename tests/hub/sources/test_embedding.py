@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import BadArguments
-from tabane.hub.embedding_lane import NEXT
+from tabane.hub.sources.embedding_lane import NEXT
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.embedding_service import EmbeddingService, ServedEmbedder
 from tabane.search.embedding.recipe import Recipe
 from tabane.search.engine import Collection
 from tabane.search.filters import EVERYTHING
 from tests.harness.patience import LONG
-from tests.hub.letter_models import (
+from tests.hub.sources.letter_models import (
     CALLER,
     NOTES,
     EmbeddingHub,
@@ -278,7 +278,7 @@ def test_killed_while_it_embeds_again_the_old_model_serves(tmp_path: Path) -> No
 
 def _killed_after_a_step(home: Path, model: str) -> bool:
     """Let a child embed, and kill it when it has made some of the way. False where it was done before."""
-    arguments = [sys.executable, "-m", "tests.hub.letter_models", str(home), model]
+    arguments = [sys.executable, "-m", "tests.hub.sources.letter_models", str(home), model]
     child = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     try:

@@ -9,13 +9,13 @@ from typing import Any
 import psutil
 import pytest
 
-from tabane.hub.models import HubModels
+from tabane.hub.sources.models import HubModels
 from tabane.search.chunking import Measure, chunks
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.model_finder import MINILM, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
 from tests.harness.process_list import command
-from tests.hub.test_models import Place
+from tests.hub.sources.test_models import Place
 
 ESTIMATED = "2:estimate/512"
 

@@ -17,11 +17,11 @@ import psutil
 import pytest
 
 from tabane.errors import BadArguments, ModelError, ModelMissing, StoreFull
-from tabane.hub.jobs import Jobs
-from tabane.hub.models import HubModels
-from tabane.hub.models.model_opener import OPEN
-from tabane.hub.models.models import QueryVectors
-from tabane.hub.models.open_models import OpenModels
+from tabane.hub.sources.models import HubModels
+from tabane.hub.sources.models.model_opener import OPEN
+from tabane.hub.sources.models.models import QueryVectors
+from tabane.hub.sources.models.open_models import OpenModels
+from tabane.hub.work.jobs import Jobs
 from tabane.messages import Message
 from tabane.operations import Caller, Door, Face, OperationTable
 from tabane.search.embedding.embedder import Embedder, NoModel
@@ -730,7 +730,7 @@ async def test_who_waits_for_a_place_when_all_is_closed_is_told_so() -> None:
 
 
 def test_a_hub_without_a_need_for_models_imports_nothing_of_them() -> None:
-    code = "import sys, tabane.hub.models; print(*sys.modules)"
+    code = "import sys, tabane.hub.sources.models; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"numpy", "onnx", "onnxruntime", "tokenizers", "aiohttp", "sqlite3", "tantivy"}
     assert not {*heavy, "tabane.search.embedding.model_finder", "importlib.metadata"} & set(

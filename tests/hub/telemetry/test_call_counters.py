@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from tabane.errors import BadArguments, UpstreamDied, UpstreamError, UpstreamTimeout
-from tabane.hub.call_counters import (
+from tabane.hub.telemetry.call_counters import (
     BOUNDS,
     MOST_KEYS,
     MOST_REASONS,
@@ -18,8 +18,8 @@ from tabane.hub.call_counters import (
     AuditCounts,
     CallCounters,
 )
-from tabane.hub.http.call_metrics import audit_families, call_families
-from tabane.hub.http.exposition import MetricFamily, MetricKind, MetricSample, exposition, histogram
+from tabane.hub.telemetry.call_metrics import audit_families, call_families
+from tabane.hub.telemetry.exposition import MetricFamily, MetricKind, MetricSample, exposition, histogram
 from tabane.messages import say
 from tabane.operations.access import CallTarget
 from tabane.operations.metering import Outcome, failure_reason

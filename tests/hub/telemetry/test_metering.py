@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tabane.audit.options import AuditOptions
-from tabane.hub.metering import HubMeter
+from tabane.hub.telemetry.metering import HubMeter
 from tabane.operations import Caller, CallTarget, Face
 from tabane.wire.channel import LineBatch
 from tests.audit.written_log import entries, opened

@@ -22,8 +22,8 @@ from tests.harness.running_hub import (
     running_hub,
     text,
 )
+from tests.harness.servers.raw_http import raw
 from tests.harness.trace_collector import CollectedSpan, TraceCollectorServer, trace_collector
-from tests.servers.raw_http import raw
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"

@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.extras import extra_command
-from tabane.hub.collector import NoTracing, TraceCollector, collector_of, open_tracing
-from tabane.hub.span_export import OtlpSender, SpanExport
-from tabane.hub.tracing import CallSpan, CallTracing, SpanTracing, TracedCall, TraceSampler
+from tabane.hub.telemetry.collector import NoTracing, TraceCollector, collector_of, open_tracing
+from tabane.hub.telemetry.span_export import OtlpSender, SpanExport
+from tabane.hub.telemetry.tracing import CallSpan, CallTracing, SpanTracing, TracedCall, TraceSampler
 from tabane.operations import Caller, Face
 from tabane.operations.access import CallTarget
 from tabane.operations.metering import Outcome
@@ -371,8 +371,8 @@ def test_a_name_of_the_environment_is_kept(variable: str) -> None:
 
 def test_nothing_of_opentelemetry_is_imported_unless_it_is_requested() -> None:
     code = (
-        "import sys, tabane.hub.hub, tabane.hub.tracing, tabane.hub.span_export\n"
-        "from tabane.hub.collector import open_tracing\n"
+        "import sys, tabane.hub.hub, tabane.hub.telemetry.tracing, tabane.hub.telemetry.span_export\n"
+        "from tabane.hub.telemetry.collector import open_tracing\n"
         "assert open_tracing('', {}) is None\n"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
@@ -386,7 +386,7 @@ def test_a_missing_extra_says_what_to_install(tmp_path: Any) -> None:
     code = (
         "import logging, sys; logging.basicConfig()\n"
         "sys.path.insert(0, sys.argv[1])\n"
-        "from tabane.hub.collector import open_tracing\n"
+        "from tabane.hub.telemetry.collector import open_tracing\n"
         "assert open_tracing('http://localhost:4318', {}) is None"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tabane.errors import BadArguments, HubDraining, HubError, StoreFull, UnknownName
-from tabane.hub import jobs as limits
-from tabane.hub.job import BETWEEN_VERSIONS, LEAST_SPAN, WINDOW, Job, JobPace
-from tabane.hub.jobs import Jobs
+from tabane.hub.work import jobs as limits
+from tabane.hub.work.job import BETWEEN_VERSIONS, LEAST_SPAN, WINDOW, Job, JobPace
+from tabane.hub.work.jobs import Jobs
 from tabane.messages import say
 from tabane.operations import Caller, Door, Face, OperationTable, Progress
 from tabane.wire import json

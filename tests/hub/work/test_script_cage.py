@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tabane.hub.script_cage import CagedWorkers, cage_orders
+from tabane.hub.work.script_cage import CagedWorkers, cage_orders
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the cage of Linux")
 landlocked = pytest.mark.skipif(

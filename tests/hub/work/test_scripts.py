@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from tabane.hub import paused_scripts
+from tabane.hub.work import paused_scripts
 from tabane.operations import Caller, Face
 from tests.harness.patience import until
 from tests.harness.running_hub import Json, RunningHub, SocketClient, child, connected_hub, running_hub, text
-from tests.hub.approvals.confirmed import FORMS, person, waiting
-from tests.hub.questions.asking import ACCEPTED, FORM_STEP, able, answers_to, asking
+from tests.hub.clients.questions.asking import ACCEPTED, FORM_STEP, able, answers_to, asking
+from tests.hub.people.approvals.confirmed import FORMS, person, waiting
 
 UP = "import asyncio\nfrom tools import up\n"
 TWICE = UP + "print('begun')\n[(await up.echo(n=0))['n'], await up.count(n=1), await up.count(n=2)]"

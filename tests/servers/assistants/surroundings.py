@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-from tabane.gateway.assistants.client import ServersPlace
-from tests.gateway.test_splicing import files
+from tabane.servers.assistants.client import ServersPlace
+from tests.servers.test_splicing import files
 
 _LINE_ENDS = st.sampled_from(["\n", "\r\n"])
 _TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=6) | st.sampled_from(

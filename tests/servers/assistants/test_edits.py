@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tabane.gateway.assistants import toml_edits, yaml_edits
-from tabane.gateway.assistants.toml_edits import UnsafeTextEdit
+from tabane.servers.assistants import toml_edits, yaml_edits
+from tabane.servers.assistants.toml_edits import UnsafeTextEdit
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

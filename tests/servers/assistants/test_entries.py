@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tabane.gateway.assistants.client import Shape
-from tabane.gateway.assistants.entries import definition, mode_of, written
-from tabane.gateway.servers.foreign_keys import our_definition
+from tabane.servers.assistants.client import Shape
+from tabane.servers.assistants.entries import definition, mode_of, written
+from tabane.servers.foreign_keys import our_definition
 
 SHAPES: tuple[Shape, ...] = ("plain", "typed", "copilot", "opencode", "goose", "zed", "kimi")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tabane.gateway.assistants.importing import ImportedServer, plan, source_of
+from tabane.servers.assistants.importing import ImportedServer, plan, source_of
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments, ConfigurationError
-from tabane.gateway.assistants import installation
-from tabane.gateway.assistants.client import Client, ClientFile, UserMachine
-from tabane.gateway.assistants.formats import at_path, format_of
-from tabane.gateway.assistants.table import CLIENTS
-from tests.gateway.assistants.surroundings import layouts, samples, texts
+from tabane.servers.assistants import installation
+from tabane.servers.assistants.client import Client, ClientFile, UserMachine
+from tabane.servers.assistants.formats import at_path, format_of
+from tabane.servers.assistants.table import CLIENTS
+from tests.servers.assistants.surroundings import layouts, samples, texts
 
 WRITTEN = [client for client in CLIENTS if client.user is not None]
 LAUNCHER, ARGUMENTS = ["/opt/タバネ dir/tabane"], ["--mode", "full"]

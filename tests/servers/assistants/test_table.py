@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tabane.gateway.assistants.client import Client, UserMachine
-from tabane.gateway.assistants.installation import present
-from tabane.gateway.assistants.table import CLIENTS, client_named
+from tabane.servers.assistants.client import Client, UserMachine
+from tabane.servers.assistants.installation import present
+from tabane.servers.assistants.table import CLIENTS, client_named
 from tests.conftest import ROOT
 from tests.harness.cases import cases_beside
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.projects.project_files import (
+from tabane.servers.projects.project_files import (
     LIMIT,
     ProjectFile,
     definitions_in,
@@ -17,8 +17,8 @@ from tabane.gateway.projects.project_files import (
     project_files,
     read_project_file,
 )
-from tabane.gateway.projects.project_folders import project_of
-from tabane.gateway.projects.project_trust import MOST_TRUSTED, ProjectTrust
+from tabane.servers.projects.project_folders import project_of
+from tabane.servers.projects.project_trust import MOST_TRUSTED, ProjectTrust
 
 ENTRY = {"mcpServers": {"db": {"command": "db-server"}}}
 

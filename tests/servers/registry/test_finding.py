@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from tabane.errors import TabaneError, UnknownName
-from tabane.gateway.registry import answer_cache, finding
-from tabane.gateway.registry.answer_cache import AnswerCache
-from tabane.gateway.registry.finding import FoundServers, open_registry
-from tabane.gateway.registry.registry_client import LARGEST_ANSWER, RegistryUnavailable, checked_address
+from tabane.servers.registry import answer_cache, finding
+from tabane.servers.registry.answer_cache import AnswerCache
+from tabane.servers.registry.finding import FoundServers, open_registry
+from tabane.servers.registry.registry_client import LARGEST_ANSWER, RegistryUnavailable, checked_address
 from tests.harness.certificates import HubCertificate
 from tests.harness.mcp_registry import Answer, LocalRegistry, entry, npm
 

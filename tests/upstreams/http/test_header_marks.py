@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.upstreams_http.test_failures import web_hub
 from tests.harness.running_hub import Json, SocketClient, child, running_hub, text
-from tests.servers.raw_http import Handler, Raw, Request, Wire, legacy, modern
+from tests.harness.servers.raw_http import Handler, Raw, Request, Wire, legacy, modern
+from tests.net.test_failures import web_hub
 
 
 def tool(name: str, **marks: Any) -> Json:

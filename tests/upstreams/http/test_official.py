@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tabane.gateway.upstreams.modern_subscriptions import ModernSubscriber
+from tabane.upstreams.modern_subscriptions import ModernSubscriber
 from tests.harness.patience import until
 from tests.harness.running_hub import Json, RunningHub, connected_hub, running_hub, text
-from tests.servers.http_process import Official, official
+from tests.harness.servers.http_process import Official, official
 
 KINDS = ("modern", "stateful", "stateless", "json", "resumable", "sse")
 KEEPS_SESSIONS = ("stateful", "resumable", "sse")

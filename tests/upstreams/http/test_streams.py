@@ -11,10 +11,10 @@ from typing import cast
 import pytest
 from aiohttp import ClientResponse
 
-from tabane.gateway.upstreams.http_responses import StreamPosition, read_events
+from tabane.net.http_responses import StreamPosition, read_events
 from tests.harness.patience import until
 from tests.harness.running_hub import Json, running_hub, text
-from tests.servers.raw_http import Raw, Request, Wire, modern, raw
+from tests.harness.servers.raw_http import Raw, Request, Wire, modern, raw
 
 pytestmark = pytest.mark.heavy("real servers as processes")
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.launchers.failure_causes import FailedStart, cause_in, failed_start, failure_cause
-from tabane.gateway.launchers.stderr_reading import MOST_CHARACTERS
 from tabane.messages import say
+from tabane.upstreams.launching.failure_causes import FailedStart, cause_in, failed_start, failure_cause
+from tabane.upstreams.launching.stderr_reading import MOST_CHARACTERS
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

@@ -11,8 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tabane.gateway.launchers.npx_cache import NPM_LOCK, broken_entries, in_use, is_whole, npx_entry, remove
-from tabane.gateway.launchers.package_run import PackageRun, package_run
+from tabane.upstreams.launching.npx_cache import (
+    NPM_LOCK,
+    broken_entries,
+    in_use,
+    is_whole,
+    npx_entry,
+    remove,
+)
+from tabane.upstreams.launching.package_run import PackageRun, package_run
 
 HASH = "a3241bba59c344f5"
 """The one npm 11 uses for @modelcontextprotocol/server-filesystem."""

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.launchers import launcher_options as tables
-from tabane.gateway.launchers.package_run import package_run
+from tabane.upstreams.launching import launcher_options as tables
+from tabane.upstreams.launching.package_run import package_run
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

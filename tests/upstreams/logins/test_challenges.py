@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.logins.challenges import BearerChallenge, bearer_challenge
-from tabane.gateway.logins.metadata import covers
+from tabane.upstreams.logins.challenges import BearerChallenge, bearer_challenge
+from tabane.upstreams.logins.metadata import covers
 
 
 @pytest.mark.parametrize(

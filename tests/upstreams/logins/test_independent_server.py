@@ -10,10 +10,10 @@ import httpx2
 import jwt
 import pytest
 
-from tests.gateway.logins.test_logins import SignedHub, signed_hub
 from tests.harness.authorization_server import RealAuthorizationServer, authorization_server
 from tests.harness.login_site import LoginSite, changed, login_site
 from tests.harness.patience import until
+from tests.upstreams.logins.test_logins import SignedHub, signed_hub
 
 
 def claims(token: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.logins.metadata import (
+from tabane.upstreams.logins.metadata import (
     InvalidMetadata,
     authorization_server,
     authorization_server_urls,

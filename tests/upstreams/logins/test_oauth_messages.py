@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.logins.oauth_messages import (
+from tabane.upstreams.logins.oauth_messages import (
     TokenAnswerRefused,
     authorization_url,
     code_form,

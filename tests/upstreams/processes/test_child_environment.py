@@ -7,7 +7,8 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.processes.child_environment import (
+from tabane.servers.redaction import Redactor
+from tabane.upstreams.processes.child_environment import (
     LONGEST_VALUE,
     MOST_BYTES,
     child_environment,
@@ -16,8 +17,7 @@ from tabane.gateway.processes.child_environment import (
     environment_secrets,
     has_credentials,
 )
-from tabane.gateway.processes.variable_names import BASIC, SECRET_WORDS, VariableKind, kind_of
-from tabane.gateway.servers.redaction import Redactor
+from tabane.upstreams.processes.variable_names import BASIC, SECRET_WORDS, VariableKind, kind_of
 
 WORLD = {
     "HTTPS_PROXY": "http://proxy.example:3128",

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.processes import process_table
-from tabane.gateway.processes.frames import KeeperFrames, pack
-from tabane.gateway.processes.keeper_link import KeeperLink
+from tabane.upstreams.processes import process_table
+from tabane.upstreams.processes.frames import KeeperFrames, pack
+from tabane.upstreams.processes.keeper_link import KeeperLink
 from tests.harness.child_processes import (
     CHILD,
     HUB,
@@ -118,10 +118,10 @@ async def test_a_keeper_that_fails_takes_everything_with_it(tmp_path: Path) -> N
 @linux
 def test_the_keeper_imports_next_to_nothing() -> None:
     code = (
-        "import sys; sys.path.append(sys.argv[1]); from tabane.gateway.processes import keeper, launch;"
+        "import sys; sys.path.append(sys.argv[1]); from tabane.upstreams.processes import keeper, launch;"
         "launch.prctl(); print(*sys.modules)"
     )
-    sources = str(Path(process_table.__file__).parents[3])
+    sources = str(Path(process_table.__file__).parents[4])
     command = [sys.executable, "-I", "-S", "-c", code, sources]
     modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     ours = {name for name in modules if name.startswith("tabane")}

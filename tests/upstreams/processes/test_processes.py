@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.processes import launch
-from tabane.gateway.processes.child_environment import child_environment
-from tabane.gateway.processes.processes import ChildExit, ChildProcess, ChildProcesses
+from tabane.upstreams.processes import launch
+from tabane.upstreams.processes.child_environment import child_environment
+from tabane.upstreams.processes.processes import ChildExit, ChildProcess, ChildProcesses
 from tests.harness.child_processes import (
     PATH,
     SOON,

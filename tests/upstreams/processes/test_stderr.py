@@ -15,8 +15,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tabane.gateway.processes import stderr
-from tabane.gateway.processes.stderr import (
+from tabane.upstreams.processes import stderr
+from tabane.upstreams.processes.stderr import (
     ServerLogFile,
     StderrLines,
     StderrLog,

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tabane.gateway.offers.prompts import Prompt
-from tabane.gateway.offers.resources import ResourceItem
-from tabane.gateway.offers.skills import Skill
-from tabane.gateway.tools.tool import Tool
+from tabane.catalog.offers.prompts import Prompt
+from tabane.catalog.offers.resources import ResourceItem
+from tabane.catalog.offers.skills import Skill
+from tabane.catalog.tools.tool import Tool
 from tabane.operations import CallTarget
 from tabane.search.snippets import first_sentence, one_line
 from tabane.text.cutting import shortened

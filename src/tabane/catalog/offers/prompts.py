@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Raw, Struct
 
-from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.aliases import AliasMap, other_names
-from tabane.gateway.tools.definition_repair import RepairReport
-from tabane.gateway.tools.tool import by_key
+from tabane.catalog.tools.aliases import AliasMap, other_names
+from tabane.catalog.tools.definition_repair import RepairReport
+from tabane.catalog.tools.tool import by_key
 from tabane.messages import Message
+from tabane.servers.server import Server
 from tabane.wire.json import fields, join, quote
 
 MOST = 20_000

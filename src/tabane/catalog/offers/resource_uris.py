@@ -5,20 +5,14 @@ A resource has its own URI here if only one server lists that URI. Otherwise it 
 percent-encoded, so that it is one segment of the path. A template in an address is verbatim, since an encoded
 expression would not be one. So is a URI that a client expanded from it: a remainder that has a scheme is
 taken verbatim, any other is decoded. A URI whose scheme has a meaning for hosts is always shown as an
-address, and keeps that scheme there: :mod:`tabane.gateway.tools.kept_addresses`.
+address, and keeps that scheme there: :mod:`tabane.catalog.tools.kept_addresses`.
 """
 
 from __future__ import annotations
 
 import re
 
-from tabane.gateway.tools.kept_addresses import (
-    escaped,
-    kept_address,
-    kept_addressed,
-    kept_scheme,
-    unescaped,
-)
+from tabane.catalog.tools.kept_addresses import escaped, kept_address, kept_addressed, kept_scheme, unescaped
 
 OWN = "tabane:"
 """The scheme of the hub's own addresses. A server's URI of this scheme is always shown as an address."""

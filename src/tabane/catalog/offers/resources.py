@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec import Raw, Struct, field
 
-from tabane.gateway.offers.resource_uris import (
+from tabane.catalog.offers.resource_uris import (
     UriTemplate,
     address,
     addressed,
@@ -17,8 +17,8 @@ from tabane.gateway.offers.resource_uris import (
     scheme,
     template_address,
 )
-from tabane.gateway.tools.definition_repair import RepairReport
-from tabane.gateway.tools.tool import by_key
+from tabane.catalog.tools.definition_repair import RepairReport
+from tabane.catalog.tools.tool import by_key
 from tabane.messages import Message
 from tabane.wire.json import fields, join, quote
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Raw
 
+from tabane.catalog.offers.resource_uris import address
+from tabane.catalog.offers.resources import ResourceSource
 from tabane.errors import CallerError, TabaneError
-from tabane.gateway.offers.resource_uris import address
-from tabane.gateway.offers.resources import ResourceSource
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.wire import era as eras
@@ -18,7 +18,7 @@ from tabane.wire import json
 from tabane.wire.json import InvalidJson
 
 if TYPE_CHECKING:
-    from tabane.gateway.upstreams.upstream import Upstream
+    from tabane.upstreams.upstream import Upstream
 
 
 log = logging.getLogger(__name__)

@@ -8,15 +8,15 @@ from typing import Any
 
 from msgspec import Raw
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.offers.resource_uris import addressed
+from tabane.catalog.operations.parameters import CallAppTool, ReadAppResource
+from tabane.catalog.tools.tool import OWN, Tool, check_size
+from tabane.catalog.visibility import resource_target
 from tabane.errors import BadArguments, CallerError, UpstreamError
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.offers.resource_uris import addressed
-from tabane.gateway.parameters import CallAppTool, ReadAppResource
-from tabane.gateway.tools.tool import OWN, Tool, check_size
-from tabane.gateway.upstreams.call import Call, UpstreamReply
-from tabane.gateway.visibility import resource_target
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, OpenCall, ended
+from tabane.upstreams.call import Call, UpstreamReply
 from tabane.wire import json
 
 Admit = Callable[[Caller, CallTarget, bytes], OpenCall]

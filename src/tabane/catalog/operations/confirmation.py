@@ -8,11 +8,11 @@ from fnmatch import translate
 
 from msgspec import Raw
 
-from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.tool import Tool
+from tabane.catalog.tools.tool import Tool
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget
 from tabane.operations.guarding import CallVerdict
+from tabane.servers.server import Server
 
 RULE = "confirm"
 

@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from tabane.errors import BadArguments, UnknownName
-from tabane.gateway.definitions.changes import DefinitionChange
-from tabane.gateway.definitions.definition import ChosenDefinition, DefinitionKey
-from tabane.gateway.definitions.diffs import definition_diff
-from tabane.gateway.definitions.pins import PinnedDefinition
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.parameters import (
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.operations.parameters import (
     DecideDefinitions,
     DefinitionGiven,
     ListDefinitionChanges,
     ShowDefinitionChange,
 )
+from tabane.errors import BadArguments, UnknownName
+from tabane.guard.definitions.changes import DefinitionChange
+from tabane.guard.definitions.definition import ChosenDefinition, DefinitionKey
+from tabane.guard.definitions.diffs import definition_diff
+from tabane.guard.definitions.pins import PinnedDefinition
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.workers.time_slices import TimeSlices

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.operations.parameters import FinishLogin, GetLogin, LogoutServer, StartLogin
 from tabane.errors import BadArguments, UpstreamUnavailable
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.logins.login_attempts import Flow
-from tabane.gateway.logins.logins import ServerLogins
-from tabane.gateway.parameters import FinishLogin, GetLogin, LogoutServer, StartLogin
-from tabane.gateway.servers.oauth_keys import is_scope
-from tabane.gateway.servers.server import Server
 from tabane.messages import Lang, say
 from tabane.operations import Caller
+from tabane.servers.oauth_keys import is_scope
+from tabane.servers.server import Server
+from tabane.upstreams.logins.login_attempts import Flow
+from tabane.upstreams.logins.logins import ServerLogins
 
 _FLOWS: dict[str, Flow] = {"browser": "authorization_code", "device": "device_code"}
 

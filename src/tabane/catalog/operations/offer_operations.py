@@ -7,15 +7,15 @@ from typing import Any
 
 from msgspec import Raw
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.offers.resources import ResourceSource
+from tabane.catalog.operations.parameters import GetPrompt, ReadResource
+from tabane.catalog.operations.tool_operations import Admit, FirstParts
+from tabane.catalog.visibility import prompt_target, resource_target
 from tabane.errors import CallerError, TabaneError, UnknownName, UpstreamError
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.offers.resources import ResourceSource
-from tabane.gateway.parameters import GetPrompt, ReadResource
-from tabane.gateway.tool_operations import Admit, FirstParts
-from tabane.gateway.upstreams.call import Call, UpstreamReply
-from tabane.gateway.visibility import prompt_target, resource_target
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, OpenCall, ended
+from tabane.upstreams.call import Call, UpstreamReply
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.json import Members

@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import Raw
 
+from tabane.catalog.operations.parameters import CallTool, ExecuteParallel
+from tabane.catalog.tools.tool import says_failed
 from tabane.errors import RateLimited, TabaneError
-from tabane.gateway.parameters import CallTool, ExecuteParallel
-from tabane.gateway.tools.tool import says_failed
 from tabane.messages import Lang, say
 from tabane.operations import Caller
 from tabane.wire import rpc

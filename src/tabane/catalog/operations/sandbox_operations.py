@@ -10,14 +10,14 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.operations.parameters import LearnSandbox, NameParams
 from tabane.errors import BadArguments, TabaneError
-from tabane.gateway.cages.learning import MOST_BYTES, LearnedProfile, propose, read_trace
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.parameters import LearnSandbox, NameParams
-from tabane.gateway.servers.sandbox_keys import written
-from tabane.gateway.servers.server import Server
+from tabane.guard.cages.learning import MOST_BYTES, LearnedProfile, propose, read_trace
 from tabane.messages import say
 from tabane.operations import Caller
+from tabane.servers.sandbox_keys import written
+from tabane.servers.server import Server
 
 _LOOK = 1.0
 """Seconds between two looks at how large the trace is."""

@@ -6,20 +6,20 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tabane.gateway.definitions.definition import Kind
-from tabane.gateway.definitions.definition_scans import DefinitionScans
-from tabane.gateway.definitions.findings import DefinitionFinding
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.parameters import ScanServers
-from tabane.gateway.scanning.findings import SEVERITIES, unfinished
-from tabane.gateway.scanning.listing_scan import (
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.operations.parameters import ScanServers
+from tabane.guard.definitions.definition import Kind
+from tabane.guard.definitions.definition_scans import DefinitionScans
+from tabane.guard.definitions.findings import DefinitionFinding
+from tabane.guard.scanner.findings import SEVERITIES, unfinished
+from tabane.guard.scanner.listing_scan import (
     ListedDefinition,
     by_server,
     definitions_of_file,
     listed,
     scanned,
 )
-from tabane.gateway.scanning.scanner import DefinitionScanner
+from tabane.guard.scanner.scanner import DefinitionScanner
 from tabane.messages import Lang
 from tabane.operations import Caller
 

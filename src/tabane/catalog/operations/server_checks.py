@@ -6,14 +6,14 @@ import asyncio
 import time
 from typing import Any
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.operations.parameters import CheckServers
 from tabane.errors import TabaneError
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.parameters import CheckServers
-from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.upstream import Upstream
-from tabane.gateway.upstreams.upstream_state import UpstreamState
 from tabane.messages import Message, say
 from tabane.operations import Caller
+from tabane.servers.server import Server
+from tabane.upstreams.upstream import Upstream
+from tabane.upstreams.upstream_state import UpstreamState
 
 AT_ONCE = 8
 """Servers that are tried at the same time."""

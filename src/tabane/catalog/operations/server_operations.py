@@ -5,26 +5,26 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.operations.parameters import NameParams, NoServerParams, ServerLogs
+from tabane.catalog.tools.disclosure import signature
+from tabane.catalog.tools.listings import ServerListing
+from tabane.catalog.tools.overridden_tool import override_faults
 from tabane.errors import ConfigurationError
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.parameters import NameParams, NoServerParams, ServerLogs
-from tabane.gateway.processes.process_memory import ProcessMemory, read_process_memory
-from tabane.gateway.servers.configuration import why_disabled
-from tabane.gateway.servers.server import Server
-from tabane.gateway.servers.server_keys import ToolHints
-from tabane.gateway.servers.tool_overrides import ParameterOverride, ToolOverride, override_fault
-from tabane.gateway.tools.disclosure import signature
-from tabane.gateway.tools.listings import ServerListing
-from tabane.gateway.tools.overridden_tool import override_faults
-from tabane.gateway.upstreams.upstream import Upstream
-from tabane.gateway.upstreams.upstream_state import UpstreamState
 from tabane.messages import Lang, Message, say
 from tabane.messages.server_states import SERVER_STATES
 from tabane.operations import Caller
+from tabane.servers.configuration import why_disabled
+from tabane.servers.server import Server
+from tabane.servers.server_keys import ToolHints
+from tabane.servers.tool_overrides import ParameterOverride, ToolOverride, override_fault
+from tabane.upstreams.processes.process_memory import ProcessMemory, read_process_memory
+from tabane.upstreams.upstream import Upstream
+from tabane.upstreams.upstream_state import UpstreamState
 
 if TYPE_CHECKING:
-    from tabane.gateway.launchers.failure_causes import FailedStart
-    from tabane.gateway.servers.editing import ReloadableServersFile
+    from tabane.servers.editing import ReloadableServersFile
+    from tabane.upstreams.launching.failure_causes import FailedStart
 
 FRESH = 2.0
 """Seconds for which a measurement of memory is used again."""
@@ -366,6 +366,6 @@ class ServerOperations:
 
 
 def _cause_in(why: Message) -> FailedStart | None:
-    from tabane.gateway.launchers.failure_causes import cause_in  # many rules, needed for failures alone
+    from tabane.upstreams.launching.failure_causes import cause_in  # many rules, needed for failures alone
 
     return cause_in(why)

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw
 
-from tabane.gateway import parameters as given
+from tabane.catalog.operations import parameters as given
 from tabane.operations import Caller, CallTarget, Face, OpenCall, Operation, Privilege
 
 if TYPE_CHECKING:
-    from tabane.gateway.app_operations import AppOperations
-    from tabane.gateway.definition_operations import DefinitionOperations
-    from tabane.gateway.gateway import Gateway
-    from tabane.gateway.login_operations import LoginOperations
-    from tabane.gateway.offer_operations import OfferOperations
-    from tabane.gateway.parallel_calls import ParallelCalls
-    from tabane.gateway.sandbox_operations import SandboxOperations
-    from tabane.gateway.scan_operations import ScanOperations
-    from tabane.gateway.server_checks import ServerChecks
-    from tabane.gateway.server_operations import ServerOperations
-    from tabane.gateway.servers.editing import ReloadableServersFile
-    from tabane.gateway.tool_operations import Learned, ToolOperations
-    from tabane.gateway.tool_visibility import ToolVisibilityOperations
+    from tabane.catalog.gateway import Gateway
+    from tabane.catalog.operations.app_operations import AppOperations
+    from tabane.catalog.operations.definition_operations import DefinitionOperations
+    from tabane.catalog.operations.login_operations import LoginOperations
+    from tabane.catalog.operations.offer_operations import OfferOperations
+    from tabane.catalog.operations.parallel_calls import ParallelCalls
+    from tabane.catalog.operations.sandbox_operations import SandboxOperations
+    from tabane.catalog.operations.scan_operations import ScanOperations
+    from tabane.catalog.operations.server_checks import ServerChecks
+    from tabane.catalog.operations.server_operations import ServerOperations
+    from tabane.catalog.operations.tool_operations import Learned, ToolOperations
+    from tabane.catalog.tool_visibility import ToolVisibilityOperations
+    from tabane.servers.editing import ReloadableServersFile
 
 MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
 PERSON = frozenset({Face.RPC, Face.CLI})
@@ -58,55 +58,55 @@ def gateway_table(
 
     @cache
     def tools() -> ToolOperations:
-        from tabane.gateway.tool_operations import ToolOperations
+        from tabane.catalog.operations.tool_operations import ToolOperations
 
         return ToolOperations(gateway, admit, call_own, parts, learned)
 
     @cache
     def offers() -> OfferOperations:
-        from tabane.gateway.offer_operations import OfferOperations
+        from tabane.catalog.operations.offer_operations import OfferOperations
 
         return OfferOperations(gateway, admit, parts)
 
     @cache
     def servers() -> ServerOperations:
-        from tabane.gateway.server_operations import ServerOperations
+        from tabane.catalog.operations.server_operations import ServerOperations
 
         return ServerOperations(gateway, file)
 
     @cache
     def logins() -> LoginOperations:
-        from tabane.gateway.login_operations import LoginOperations
+        from tabane.catalog.operations.login_operations import LoginOperations
 
         return LoginOperations(gateway)
 
     @cache
     def sandboxes() -> SandboxOperations:
-        from tabane.gateway.sandbox_operations import SandboxOperations
+        from tabane.catalog.operations.sandbox_operations import SandboxOperations
 
         return SandboxOperations(gateway)
 
     @cache
     def checks() -> ServerChecks:
-        from tabane.gateway.server_checks import ServerChecks
+        from tabane.catalog.operations.server_checks import ServerChecks
 
         return ServerChecks(gateway)
 
     @cache
     def parallel() -> ParallelCalls:
-        from tabane.gateway.parallel_calls import ParallelCalls
+        from tabane.catalog.operations.parallel_calls import ParallelCalls
 
         return ParallelCalls(tools().perform)
 
     @cache
     def apps() -> AppOperations:
-        from tabane.gateway.app_operations import AppOperations
+        from tabane.catalog.operations.app_operations import AppOperations
 
         return AppOperations(gateway, admit, tools().perform)
 
     @cache
     def visibility() -> ToolVisibilityOperations:
-        from tabane.gateway.tool_visibility import ToolVisibilityOperations
+        from tabane.catalog.tool_visibility import ToolVisibilityOperations
 
         return ToolVisibilityOperations(gateway, file)
 
@@ -239,7 +239,7 @@ def _login_operations(logins: Callable[[], LoginOperations]) -> list[Operation]:
 def _definition_operations(gateway: Gateway) -> list[Operation]:
     @cache
     def definitions() -> DefinitionOperations:
-        from tabane.gateway.definition_operations import DefinitionOperations
+        from tabane.catalog.operations.definition_operations import DefinitionOperations
 
         return DefinitionOperations(gateway)
 
@@ -303,7 +303,7 @@ def _read_more(parts: PartReader) -> Operation:
 def _scan_operation(gateway: Gateway) -> Operation:
     @cache
     def scans() -> ScanOperations:
-        from tabane.gateway.scan_operations import ScanOperations
+        from tabane.catalog.operations.scan_operations import ScanOperations
 
         return ScanOperations(gateway)
 

@@ -1,4 +1,4 @@
-"""Operations on tools: their search source, and the handlers that :mod:`tabane.gateway.table` declares."""
+"""Operations on tools: their search source, and the handlers that :mod:`tabane.catalog.operations.table` declares."""
 
 from __future__ import annotations
 
@@ -10,27 +10,21 @@ from typing import Any, Protocol
 
 from msgspec import Raw, Struct, structs
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.operations.parameters import CallTool, DescribeTools, ListTools, NameParams, SearchTools
+from tabane.catalog.tool_pages import tool_page_of
+from tabane.catalog.tool_rows import tool_detail, tool_row
+from tabane.catalog.tool_search import ToolSearch, ToolSearchResult, rendered
+from tabane.catalog.tools.app_metadata import shown_result
+from tabane.catalog.tools.catalog import pinned
+from tabane.catalog.tools.disclosure import describe
+from tabane.catalog.tools.learned_result import LearnedResult
+from tabane.catalog.tools.tool import OWN, Tool, ToolCallRequest, check_size, says_failed
+from tabane.catalog.visibility import visible_tools
 from tabane.errors import CallerError, Forbidden, UnknownName, UpstreamError
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.parameters import (
-    CallTool,
-    DescribeTools,
-    ListTools,
-    NameParams,
-    SearchTools,
-)
-from tabane.gateway.tool_pages import tool_page_of
-from tabane.gateway.tool_rows import tool_detail, tool_row
-from tabane.gateway.tool_search import ToolSearch, ToolSearchResult, rendered
-from tabane.gateway.tools.app_metadata import shown_result
-from tabane.gateway.tools.catalog import pinned
-from tabane.gateway.tools.disclosure import describe
-from tabane.gateway.tools.learned_result import LearnedResult
-from tabane.gateway.tools.tool import OWN, Tool, ToolCallRequest, check_size, says_failed
-from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
-from tabane.gateway.visibility import visible_tools
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Face, OpenCall, Outcome, ended
+from tabane.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.wire import json
 from tabane.workers.time_slices import TimeSlices, thread_slices
 

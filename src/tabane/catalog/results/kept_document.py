@@ -6,10 +6,10 @@ from pathlib import Path
 
 from msgspec import Raw
 
-from tabane.gateway.result_parts import BYTES_OF_TOKEN, LongResult, TextBlock
-from tabane.gateway.results.document_outline import outline
-from tabane.gateway.results.kept_pieces import KeptPieces
-from tabane.gateway.text_breaks import is_json
+from tabane.catalog.result_parts import BYTES_OF_TOKEN, LongResult, TextBlock
+from tabane.catalog.results.document_outline import outline
+from tabane.catalog.results.kept_pieces import KeptPieces
+from tabane.catalog.text_breaks import is_json
 from tabane.wire import json
 from tabane.workers.time_slices import Pause, no_pause
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from tabane.catalog.results.result_query import QueryAnswer, ResultQuery, packed_query, read_answer
 from tabane.errors import CallerError, WorkerEnded, WorkerSpent
-from tabane.gateway.results.result_query import QueryAnswer, ResultQuery, packed_query, read_answer
 from tabane.messages import say
 from tabane.workers.pool import Budget, Pool
 from tabane.workers.turns import Capacity
@@ -34,7 +34,7 @@ class QueryPool:
         self, environ: Mapping[str, str], errors: int | None = None, *, budget: Budget = BUDGET
     ) -> None:
         program = Program(
-            module("tabane.gateway.results.query_worker"), environment(environ), _MEMORY, errors
+            module("tabane.catalog.results.query_worker"), environment(environ), _MEMORY, errors
         )
         self.pool = Pool(program, CAPACITY, idle=IDLE)
         self._budget = budget

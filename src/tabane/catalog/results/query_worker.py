@@ -1,12 +1,12 @@
-"""The process that queries kept results: ``python -m tabane.gateway.results.query_worker``.
+"""The process that queries kept results: ``python -m tabane.catalog.results.query_worker``.
 
 An expression can be made so that it takes forever. Then the hub kills the process.
 """
 
 from __future__ import annotations
 
-from tabane.gateway.results.result_query import QueryAnswer, packed_answer, read_query
-from tabane.gateway.results.selection import answer
+from tabane.catalog.results.result_query import QueryAnswer, packed_answer, read_query
+from tabane.catalog.results.selection import answer
 from tabane.messages import say
 from tabane.workers.serving import LastAnswer, serve
 

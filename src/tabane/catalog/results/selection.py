@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tabane.gateway.results.document_outline import outline
-from tabane.gateway.results.line_ranges import InvalidRange, line_range
-from tabane.gateway.results.result_query import Aggregate, QueryAnswer, ResultQuery
+from tabane.catalog.results.document_outline import outline
+from tabane.catalog.results.line_ranges import InvalidRange, line_range
+from tabane.catalog.results.result_query import Aggregate, QueryAnswer, ResultQuery
 from tabane.messages import Message, say
 from tabane.wire import json
 from tabane.wire.json import InvalidJson

@@ -13,8 +13,8 @@ import hashlib
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 
-from tabane.gateway.tools.abbreviation import abbreviated
-from tabane.gateway.tools.host_names import LONGEST
+from tabane.catalog.tools.abbreviation import abbreviated
+from tabane.catalog.tools.host_names import LONGEST
 
 SEPARATOR = "__"
 MOST = 20_000

@@ -2,7 +2,7 @@
 
 A tool names its page in ``_meta.ui.resourceUri`` (before the stable specification in
 ``_meta["ui/resourceUri"]``). ``_meta.ui.visibility`` says whether a model or an app may call it. A client
-gets every address of a page as an address of its server (:mod:`tabane.gateway.tools.kept_addresses`), in
+gets every address of a page as an address of its server (:mod:`tabane.catalog.tools.kept_addresses`), in
 tools and in what tools return.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from msgspec import Raw, Struct
 
-from tabane.gateway.tools.kept_addresses import KEPT_SCHEMES, kept_scheme, own_uri, shown_uri
+from tabane.catalog.tools.kept_addresses import KEPT_SCHEMES, kept_scheme, own_uri, shown_uri
 from tabane.wire.json import InvalidJson, Members, elements, fields, join, member, quote
 from tabane.wire.json import text as json_text
 from tabane.workers.time_slices import Pause, no_pause

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
+from tabane.catalog.tools.schemas import literal
 from tabane.errors import BadArguments
-from tabane.gateway.tools.schemas import literal
 from tabane.messages import Message, say
 from tabane.text.cutting import shortened
 from tabane.text.nearest_names import nearest

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from msgspec import Raw, structs
 
-from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.aliases import AliasMap
-from tabane.gateway.tools.definition_repair import RepairReport, legacy_definition
-from tabane.gateway.tools.overridden_tool import read_overridden, shown_names
-from tabane.gateway.tools.tool import Tool, by_key, read_tool
+from tabane.catalog.tools.aliases import AliasMap
+from tabane.catalog.tools.definition_repair import RepairReport, legacy_definition
+from tabane.catalog.tools.overridden_tool import read_overridden, shown_names
+from tabane.catalog.tools.tool import Tool, by_key, read_tool
 from tabane.messages import Message
+from tabane.servers.server import Server
 
 _ToolMaker = Callable[[], Iterable[Tool]]
 
@@ -208,7 +208,7 @@ class ToolCatalog:
 
     def light(self, *, apps: bool = False) -> bytes:
         """Return each tool as its name and first sentence, joined by commas."""
-        from tabane.gateway.tools.disclosure import light_definition
+        from tabane.catalog.tools.disclosure import light_definition
 
         return self._list("light", (*self.own, *self.tools), light_definition, apps)
 

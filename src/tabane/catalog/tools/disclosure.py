@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
-from tabane.gateway.tools.app_metadata import NO_APP, app_members
-from tabane.gateway.tools.schemas import (
+from tabane.catalog.tools.app_metadata import NO_APP, app_members
+from tabane.catalog.tools.schemas import (
     BRIEF,
     BRIEFEST,
     FLAT,
@@ -37,7 +37,7 @@ from tabane.text.nearest_names import nearest_qualified
 from tabane.wire.json import InvalidJson, decode, encode, fields
 
 if TYPE_CHECKING:
-    from tabane.gateway.tools.tool import Tool
+    from tabane.catalog.tools.tool import Tool
     from tabane.messages import Lang, Message
 
 __all__ = ["describe", "light_definition", "search_text", "signature"]

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
-from tabane.gateway.tools.folding import ToolFacts, folded
-from tabane.gateway.tools.index_file import open_index
-from tabane.gateway.tools.match_terms import ToolMatches
-from tabane.gateway.tools.postings import (
+from tabane.catalog.tools.folding import ToolFacts, folded
+from tabane.catalog.tools.index_file import open_index
+from tabane.catalog.tools.match_terms import ToolMatches
+from tabane.catalog.tools.postings import (
     TermPostings,
     ToolPostings,
     delete_tool_postings,
     read_postings,
     write_postings,
 )
-from tabane.gateway.tools.queries import Match, ToolHit, ToolHits, ToolQuery
-from tabane.gateway.tools.ranking import (
+from tabane.catalog.tools.queries import Match, ToolHit, ToolHits, ToolQuery
+from tabane.catalog.tools.ranking import (
     LOOKED_AT,
     ToolRanking,
     fits_query,
@@ -32,21 +32,15 @@ from tabane.gateway.tools.ranking import (
     name_similarity,
     tool_postings,
 )
-from tabane.gateway.tools.score_fusion import ToolScore, best_by_words, explained, fits, fused
-from tabane.gateway.tools.tool_words import digest_of, storable, tool_words
-from tabane.gateway.tools.vector_table import (
-    NOT_COMPARED,
-    ToolComparison,
-    ToolVectors,
-    gist_key,
-    gist_of,
-)
+from tabane.catalog.tools.score_fusion import ToolScore, best_by_words, explained, fits, fused
+from tabane.catalog.tools.tool_words import digest_of, storable, tool_words
+from tabane.catalog.tools.vector_table import NOT_COMPARED, ToolComparison, ToolVectors, gist_key, gist_of
 from tabane.search.analysis import is_cjk, normalise
 from tabane.search.concepts import concepts
 from tabane.search.glossary import glossary
 
 if TYPE_CHECKING:
-    from tabane.gateway.tools.tool import Tool
+    from tabane.catalog.tools.tool import Tool
     from tabane.search.concepts import Concept
     from tabane.text.nearest_names import Similarity
 

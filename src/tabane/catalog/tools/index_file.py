@@ -6,8 +6,8 @@ import contextlib
 import os
 import sqlite3
 
-from tabane.gateway.tools.postings import POSTINGS_INDEX, POSTINGS_TABLE
-from tabane.gateway.tools.vector_table import VECTORS_TABLE
+from tabane.catalog.tools.postings import POSTINGS_INDEX, POSTINGS_TABLE
+from tabane.catalog.tools.vector_table import VECTORS_TABLE
 
 VERSION = 4
 """Raised whenever tokens or tables change: an index of another version is rebuilt."""

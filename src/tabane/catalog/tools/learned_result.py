@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tabane.gateway.tools.schemas import SchemaRoot, TypeDetail, type_of
+from tabane.catalog.tools.schemas import SchemaRoot, TypeDetail, type_of
 from tabane.text.cutting import shortened
 
 _DETAIL = TypeDetail(values=60, levels=3, quoted=False)

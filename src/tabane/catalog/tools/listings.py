@@ -17,8 +17,8 @@ from typing import Literal
 
 from msgspec import Raw, Struct, structs
 
+from tabane.catalog.tools.aliases import Entry
 from tabane.errors import StoreNewer
-from tabane.gateway.tools.aliases import Entry
 from tabane.messages import say
 from tabane.settings.files import private_folder
 from tabane.wire import json

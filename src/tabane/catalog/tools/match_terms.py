@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from tabane.gateway.tools.ranking import FIELDS, PostingsOf, ScorePart, ToolRanking
+from tabane.catalog.tools.ranking import FIELDS, PostingsOf, ScorePart, ToolRanking
 from tabane.search.analysis import is_cjk, placed_runs, tokens
 
 if TYPE_CHECKING:

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Raw, structs
 
-from tabane.gateway.tools.aliases import SEPARATOR, other_names
-from tabane.gateway.tools.argument_overrides import ArgumentOverrides
-from tabane.gateway.tools.schema_parameters import (
+from tabane.catalog.tools.aliases import SEPARATOR, other_names
+from tabane.catalog.tools.argument_overrides import ArgumentOverrides
+from tabane.catalog.tools.schema_parameters import (
     ParameterChange,
     UnchangeableSchema,
     changed_schema,
     has_parameter,
     requires,
 )
-from tabane.gateway.tools.tool import Tool, original_name, read_tool
+from tabane.catalog.tools.tool import Tool, original_name, read_tool
 from tabane.messages import Message, say
 from tabane.text.nearest_names import nearest
 from tabane.wire.json import decode, encode, fields, join, member
 from tabane.wire.mirrored_arguments import mirrors
 
 if TYPE_CHECKING:
-    from tabane.gateway.servers.server import Server
-    from tabane.gateway.servers.tool_overrides import ParameterOverride, ToolOverride
+    from tabane.servers.server import Server
+    from tabane.servers.tool_overrides import ParameterOverride, ToolOverride
 
 
 class OverriddenTool(NamedTuple):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from tabane.gateway.tools.app_metadata import with_own_page
-from tabane.gateway.tools.catalog import ToolCatalog
-from tabane.gateway.tools.tool import Tool
+from tabane.catalog.tools.app_metadata import with_own_page
+from tabane.catalog.tools.catalog import ToolCatalog
+from tabane.catalog.tools.tool import Tool
 from tabane.wire.json import fields, join, quote
 
 MOST_SERVERS = 64

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tabane.gateway.tools.match_terms import MatchedTerm
+from tabane.catalog.tools.match_terms import MatchedTerm
 from tabane.search.source import SearchRequest
 
 Match = Literal["relevance", "partial", "prefix", "exact", "fuzzy"]

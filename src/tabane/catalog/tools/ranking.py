@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from tabane.gateway.tools.postings import TermPostings
+from tabane.catalog.tools.postings import TermPostings
 from tabane.search.concepts import Concept, Variant
 from tabane.text.nearest_names import Similarity, similarity
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from tabane.gateway.tools.match_terms import MatchedTerm
+from tabane.catalog.tools.match_terms import MatchedTerm
 
 if TYPE_CHECKING:
-    from tabane.gateway.tools.vector_table import ToolComparison
+    from tabane.catalog.tools.vector_table import ToolComparison
 
 _MEANING = 0.2  # of a relevance of 1
 _WORDS = 1.5  # beside one model

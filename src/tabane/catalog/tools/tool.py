@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw, Struct, field, structs
 
+from tabane.catalog.tools.aliases import other_names
+from tabane.catalog.tools.app_metadata import NO_APP, AppMetadata, app_metadata, with_shown_page
+from tabane.catalog.tools.argument_overrides import ArgumentOverrides
+from tabane.catalog.tools.definition_repair import DefinitionKind, RepairReport, repair_definition
 from tabane.errors import AnswerTooLong, BadArguments, CallerError, TabaneError
-from tabane.gateway.tools.aliases import other_names
-from tabane.gateway.tools.app_metadata import NO_APP, AppMetadata, app_metadata, with_shown_page
-from tabane.gateway.tools.argument_overrides import ArgumentOverrides
-from tabane.gateway.tools.definition_repair import DefinitionKind, RepairReport, repair_definition
 from tabane.messages import Lang, say
 from tabane.operations import CallTarget
 from tabane.wire.json import InvalidJson, Members, decode, encode, fields, join, member, quote
@@ -23,7 +23,7 @@ from tabane.wire.json import text as json_text
 from tabane.wire.mirrored_arguments import HeaderMirror, mirrors
 
 if TYPE_CHECKING:
-    from tabane.gateway.servers.server import Server
+    from tabane.servers.server import Server
 
 
 log = logging.getLogger(__name__)

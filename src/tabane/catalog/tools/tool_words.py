@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tabane.gateway.tools.schemas import texts
+from tabane.catalog.tools.schemas import texts
 from tabane.search.analysis import identifier_tokens, tokens
 from tabane.search.snippets import first_sentence
 
 if TYPE_CHECKING:
-    from tabane.gateway.tools.tool import Tool
+    from tabane.catalog.tools.tool import Tool
 
 _MOST_TEXT = 4000
 _MOST_HINT = 400

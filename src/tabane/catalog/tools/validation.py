@@ -18,8 +18,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from tabane.errors import BadArguments, WorkerEnded, WorkerError, WorkerSpent
-from tabane.gateway.tools.argument_errors import (
+from tabane.catalog.tools.argument_errors import (
     UNREADABLE,
     ValidationRequest,
     compiled_from,
@@ -29,8 +28,9 @@ from tabane.gateway.tools.argument_errors import (
     packed,
     read,
 )
-from tabane.gateway.tools.schema_cost import ArgumentSize, SchemaCost, cost_of, size_of
-from tabane.gateway.tools.tool import OWN
+from tabane.catalog.tools.schema_cost import ArgumentSize, SchemaCost, cost_of, size_of
+from tabane.catalog.tools.tool import OWN
+from tabane.errors import BadArguments, WorkerEnded, WorkerError, WorkerSpent
 from tabane.workers.pool import Budget, Pool
 from tabane.workers.turns import Capacity
 from tabane.workers.worker import Program, environment, module
@@ -38,7 +38,7 @@ from tabane.workers.worker import Program, environment, module
 if TYPE_CHECKING:
     from jsonschema_rs import Validator as Compiled
 
-    from tabane.gateway.tools.tool import Tool
+    from tabane.catalog.tools.tool import Tool
 
 log = logging.getLogger(__name__)
 
@@ -162,7 +162,7 @@ class ValidationPool:
         self, environ: Mapping[str, str], errors: int | None = None, *, budget: Budget = BUDGET
     ) -> None:
         program = Program(
-            module("tabane.gateway.tools.validation_worker"), environment(environ), _MEMORY, errors
+            module("tabane.catalog.tools.validation_worker"), environment(environ), _MEMORY, errors
         )
         self.pool = Pool(program, CAPACITY, idle=IDLE)
         self._budget = budget

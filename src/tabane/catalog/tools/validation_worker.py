@@ -1,4 +1,4 @@
-"""The process that validates arguments: ``python -m tabane.gateway.tools.validation_worker``.
+"""The process that validates arguments: ``python -m tabane.catalog.tools.validation_worker``.
 
 Some validations would take forever. Then the hub kills the process.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from tabane.gateway.tools.argument_errors import (
+from tabane.catalog.tools.argument_errors import (
     UNREADABLE,
     ValidationResult,
     compiled_from,

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
-from tabane.gateway.tools.bit_vectors import BitVector, BitVectors, packed, partly_unpacked, vector_of
+from tabane.catalog.tools.bit_vectors import BitVector, BitVectors, packed, partly_unpacked, vector_of
 from tabane.search.embedding.model_families import CosineBaseline, family_of, reads
 from tabane.search.snippets import one_line
 
 if TYPE_CHECKING:
-    from tabane.gateway.tools.tool import Tool
+    from tabane.catalog.tools.tool import Tool
 
 VECTORS_TABLE = (
     "CREATE TABLE vectors (number INTEGER PRIMARY KEY AUTOINCREMENT, model TEXT NOT NULL, gist BLOB NOT NULL,"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from tabane.bench.task_file import BenchTask
+from tabane.cli.bench.task_file import BenchTask
 
 ModelEnd = Literal["answered", "turns", "tokens"]
 

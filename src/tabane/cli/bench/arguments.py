@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tabane.bench.answer_texts import ReadParameter
+from tabane.cli.bench.answer_texts import ReadParameter
 
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 _MISSING = object()

@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tabane.bench.task_file import BenchTask, placed
-from tabane.bench.workplace import Workplace
+from tabane.cli.bench.task_file import BenchTask, placed
+from tabane.cli.bench.workplace import Workplace
 
 HubCall = Callable[[str, Mapping[str, Any]], Any]
 """Calls an operation of the hub."""

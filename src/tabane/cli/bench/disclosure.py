@@ -8,20 +8,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tabane.bench.agent_results import ModelOutcome, ScriptedOutcome, model_sums, scripted_sums
-from tabane.bench.checks import failed_checks
-from tabane.bench.endpoint import ChatEndpoint, ChatService
-from tabane.bench.model_agent import ConversationLimits, ModelAgent
-from tabane.bench.recall import RecallFigures, measure
-from tabane.bench.replay import ReplayDifference, ReplayedModel
-from tabane.bench.scripted_agent import ScriptedAgent
-from tabane.bench.task_costs import MODES, ExpectedPath, ExpectedWay, ModeBasis, mode_costs
-from tabane.bench.task_file import BUILT_IN, BenchTask, read_tasks
-from tabane.bench.task_hub import OpenedTasks, TaskHub
-from tabane.bench.temporary_hub import BenchModel
-from tabane.bench.tokens import PromptTokens, compact
-from tabane.bench.tool_set import read_set
-from tabane.bench.transcripts import ChatModel, TranscriptWriter, read_transcript
+from tabane.cli.bench.agent_results import ModelOutcome, ScriptedOutcome, model_sums, scripted_sums
+from tabane.cli.bench.checks import failed_checks
+from tabane.cli.bench.endpoint import ChatEndpoint, ChatService
+from tabane.cli.bench.model_agent import ConversationLimits, ModelAgent
+from tabane.cli.bench.recall import RecallFigures, measure
+from tabane.cli.bench.replay import ReplayDifference, ReplayedModel
+from tabane.cli.bench.scripted_agent import ScriptedAgent
+from tabane.cli.bench.task_costs import MODES, ExpectedPath, ExpectedWay, ModeBasis, mode_costs
+from tabane.cli.bench.task_file import BUILT_IN, BenchTask, read_tasks
+from tabane.cli.bench.task_hub import OpenedTasks, TaskHub
+from tabane.cli.bench.temporary_hub import BenchModel
+from tabane.cli.bench.tokens import PromptTokens, compact
+from tabane.cli.bench.tool_set import read_set
+from tabane.cli.bench.transcripts import ChatModel, TranscriptWriter, read_transcript
 from tabane.errors import CallerError, ModelError
 from tabane.messages import Message, say
 

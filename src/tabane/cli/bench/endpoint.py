@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
-from tabane.bench.transcripts import Message, ModelAnswer
+from tabane.cli.bench.transcripts import Message, ModelAnswer
 from tabane.errors import ModelError, ModelUnavailable
 from tabane.messages import say
 from tabane.search.embedding.answer_body import bounded_body

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tabane.bench.agent_results import ModelEnd
-from tabane.bench.assistant import MethodRefused
-from tabane.bench.scripted_agent import ToolCaller
-from tabane.bench.tokens import PromptTokens
-from tabane.bench.transcripts import ChatModel, Message, ModelAnswer, TranscriptWriter
+from tabane.cli.bench.agent_results import ModelEnd
+from tabane.cli.bench.assistant import MethodRefused
+from tabane.cli.bench.scripted_agent import ToolCaller
+from tabane.cli.bench.tokens import PromptTokens
+from tabane.cli.bench.transcripts import ChatModel, Message, ModelAnswer, TranscriptWriter
 
 MOST_CALLS = 16
 """Calls of one message that are made; the others are answered with an error."""

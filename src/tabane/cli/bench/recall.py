@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tabane.bench.temporary_hub import BenchModel, TemporaryFolder, TemporaryHub
-from tabane.bench.tokens import PromptTokens
-from tabane.bench.tool_set import SetQuery, ToolSet
-from tabane.bench.tool_site import ToolSite
+from tabane.cli.bench.temporary_hub import BenchModel, TemporaryFolder, TemporaryHub
+from tabane.cli.bench.tokens import PromptTokens
+from tabane.cli.bench.tool_set import SetQuery, ToolSet
+from tabane.cli.bench.tool_site import ToolSite
 
 CUTS = (1, 5, 10)
 SAMPLE = 200

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tabane.bench.transcripts import Message, ModelAnswer, Transcript
+from tabane.cli.bench.transcripts import Message, ModelAnswer, Transcript
 from tabane.errors import ModelError
 from tabane.messages import say
 

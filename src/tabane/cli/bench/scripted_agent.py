@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from tabane.bench.agent_results import ScriptedOutcome, StepOutcome
-from tabane.bench.answer_texts import names_in, parameters_in
-from tabane.bench.arguments import UnfilledParameter, arguments_for
-from tabane.bench.assistant import AssistantReply, MethodRefused
-from tabane.bench.task_file import BenchTask, TaskStep
+from tabane.cli.bench.agent_results import ScriptedOutcome, StepOutcome
+from tabane.cli.bench.answer_texts import names_in, parameters_in
+from tabane.cli.bench.arguments import UnfilledParameter, arguments_for
+from tabane.cli.bench.assistant import AssistantReply, MethodRefused
+from tabane.cli.bench.task_file import BenchTask, TaskStep
 
 CANDIDATES = 3
 """Tools of an answer that the agent reads, one after the other, until the facts fill one."""

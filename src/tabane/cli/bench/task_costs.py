@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tabane.bench.answer_texts import parameters_in
-from tabane.bench.arguments import UnfilledParameter, arguments_for
-from tabane.bench.assistant import MethodRefused
-from tabane.bench.scripted_agent import ToolCaller
-from tabane.bench.task_file import BenchTask, TaskStep
-from tabane.bench.tokens import PromptTokens, compact
+from tabane.cli.bench.answer_texts import parameters_in
+from tabane.cli.bench.arguments import UnfilledParameter, arguments_for
+from tabane.cli.bench.assistant import MethodRefused
+from tabane.cli.bench.scripted_agent import ToolCaller
+from tabane.cli.bench.task_file import BenchTask, TaskStep
+from tabane.cli.bench.tokens import PromptTokens, compact
 
 MODES = ("search", "light", "full")
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from tabane.bench.data_file import Entry, read_object, wrong
-from tabane.bench.tool_set import Definitions
+from tabane.cli.bench.data_file import Entry, read_object, wrong
+from tabane.cli.bench.tool_set import Definitions
 from tabane.messages import say
 
 BUILT_IN = Path(__file__).with_name("data")

@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
 
-from tabane.bench.checks import documents_in
-from tabane.bench.task_file import OWN_SERVER, BenchTask, TaskSet, placed
-from tabane.bench.temporary_hub import BenchModel, TemporaryFolder, TemporaryHub
-from tabane.bench.tool_site import ToolSite
-from tabane.bench.workplace import Workplace, found_servers, names_of
+from tabane.cli.bench.checks import documents_in
+from tabane.cli.bench.task_file import OWN_SERVER, BenchTask, TaskSet, placed
+from tabane.cli.bench.temporary_hub import BenchModel, TemporaryFolder, TemporaryHub
+from tabane.cli.bench.tool_site import ToolSite
+from tabane.cli.bench.workplace import Workplace, found_servers, names_of
 
 _FOLDER = "/bench"
 """Stands for the temporary folder in texts whose tokens are counted."""

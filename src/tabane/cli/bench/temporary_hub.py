@@ -15,9 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from tabane.bench.assistant import Assistant
-from tabane.bench.marked_processes import MARK, kill, marked, wait_until_gone
 from tabane.build import this_build
+from tabane.cli.bench.assistant import Assistant
+from tabane.cli.bench.marked_processes import MARK, kill, marked, wait_until_gone
 from tabane.hub.local.client import HubClient, unreachable
 from tabane.hub.local.connector import HubConnector, HubUnreachable
 from tabane.hub.local.endpoint import Endpoint

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tabane.bench.data_file import Entry, read_object
+from tabane.cli.bench.data_file import Entry, read_object
 from tabane.messages import say
 
 Definitions = Mapping[str, Sequence[Mapping[str, Any]]]

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
-from tabane.bench.tool_set import Definitions
+from tabane.cli.bench.tool_set import Definitions
 
 _MOST_BYTES = 1 << 20
 _ABOUT = {"name": "listed-tools", "version": "1"}

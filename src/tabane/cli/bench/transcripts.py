@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from tabane.bench.data_file import MOST_BYTES, wrong
+from tabane.cli.bench.data_file import MOST_BYTES, wrong
 from tabane.messages import say
 
 Message = Mapping[str, Any]

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tabane.bench.data_file import DataFileError
-from tabane.bench.task_file import placed
+from tabane.cli.bench.data_file import DataFileError
+from tabane.cli.bench.task_file import placed
 from tabane.messages import say
 
 _DATE = "2026-01-05T09:00:00+0900"

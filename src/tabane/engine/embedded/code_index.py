@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tabane.store.columns import Array, ColumnSnapshot, Slots
+from tabane.engine.embedded.columns import Array, ColumnSnapshot, Slots
 
 LOOKED_THROUGH = 16_384
 """Slots that are looked through sooner than sorted."""

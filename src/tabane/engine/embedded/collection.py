@@ -15,10 +15,17 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import structs
 
-from tabane.engines import input_checks
-from tabane.engines.input_checks import ALONE, MOST_ROWS
-from tabane.engines.request_checks import check_bounded, check_numeric, checked_keys
-from tabane.engines.vector_request import checked_request
+from tabane.engine import input_checks
+from tabane.engine.embedded.collection_table import CollectionTable, TableFollower
+from tabane.engine.embedded.counts import CollectionCounts
+from tabane.engine.embedded.joined_reads import ForeseenHits, JoinedReads, finished
+from tabane.engine.embedded.masks import costly
+from tabane.engine.embedded.vector_coverage import VectorCoverage
+from tabane.engine.embedded.vector_process import VectorSearchProcess
+from tabane.engine.embedded.vector_queries import VectorQueries
+from tabane.engine.input_checks import ALONE, MOST_ROWS
+from tabane.engine.request_checks import check_bounded, check_numeric, checked_keys
+from tabane.engine.vector_request import checked_request
 from tabane.errors import StoreError
 from tabane.messages import say
 from tabane.search import filters
@@ -46,13 +53,6 @@ from tabane.search.records import (
     checked_key,
     checked_space,
 )
-from tabane.store.collection_table import CollectionTable, TableFollower
-from tabane.store.counts import CollectionCounts
-from tabane.store.joined_reads import ForeseenHits, JoinedReads, finished
-from tabane.store.masks import costly
-from tabane.store.vector_coverage import VectorCoverage
-from tabane.store.vector_process import VectorSearchProcess
-from tabane.store.vector_queries import VectorQueries
 
 T = TypeVar("T")
 

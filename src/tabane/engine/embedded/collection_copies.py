@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import msgspec
 
-from tabane.engines.collection_copying import CollectionContents, CopyProgress, IndexedRecords
-from tabane.engines.input_checks import ALONE
+from tabane.engine.collection_copying import CollectionContents, CopyProgress, IndexedRecords
+from tabane.engine.embedded.collection_state import CollectionChange, SpaceStorage
+from tabane.engine.embedded.collection_table import CollectionTable
+from tabane.engine.embedded.vectors.space_table import SpaceTable
+from tabane.engine.input_checks import ALONE
 from tabane.search.records import Record, StoredRecord
-from tabane.store.collection_state import CollectionChange, SpaceStorage
-from tabane.store.collection_table import CollectionTable
-from tabane.store.vectors.space_table import SpaceTable
 
 _PROGRESS = (
     "CREATE TABLE IF NOT EXISTS copying (collection TEXT PRIMARY KEY, mark TEXT NOT NULL, "

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tabane.engine.embedded.collection_state import Cell, Cells, CollectionChange
 from tabane.search.records import Field, Kind
-from tabane.store.collection_state import Cell, Cells, CollectionChange
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]

@@ -15,9 +15,14 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from tabane.engines import record_cursors
-from tabane.engines.record_cursors import RecordsCursor
-from tabane.engines.request_checks import (
+from tabane.engine import record_cursors
+from tabane.engine.embedded.collection_table import CollectionTable
+from tabane.engine.embedded.columns import Array, ColumnSnapshot, Mask
+from tabane.engine.embedded.masks import Masks, costly
+from tabane.engine.embedded.paging import RecordPaging
+from tabane.engine.embedded.record_table import NumericKeys
+from tabane.engine.record_cursors import RecordsCursor
+from tabane.engine.request_checks import (
     check_bounded,
     check_bounds,
     check_numeric,
@@ -28,11 +33,6 @@ from tabane.search import filters
 from tabane.search.engine import MOST_AT_ONCE, ListedKeys, Order, SelectedPage
 from tabane.search.filters import Filter
 from tabane.search.records import Scalar, Shape
-from tabane.store.collection_table import CollectionTable
-from tabane.store.columns import Array, ColumnSnapshot, Mask
-from tabane.store.masks import Masks, costly
-from tabane.store.paging import RecordPaging
-from tabane.store.record_table import NumericKeys
 
 LISTED = 20_000
 """Keys of a block."""

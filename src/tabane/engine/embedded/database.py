@@ -17,11 +17,17 @@ from typing import TypeVar
 
 import msgspec
 
-from tabane.store import failures
-from tabane.store.clean_points import PAGES, CleanPoints
-from tabane.store.migrations import MIGRATIONS, Migration, check, migrate
-from tabane.store.read_thread import ReadConnection, ReadThread
-from tabane.store.write_thread import MOST_WAITING, CommitCompanion, LongWrite, WriteJob, WriteThread
+from tabane.engine.embedded import failures
+from tabane.engine.embedded.clean_points import PAGES, CleanPoints
+from tabane.engine.embedded.migrations import MIGRATIONS, Migration, check, migrate
+from tabane.engine.embedded.read_thread import ReadConnection, ReadThread
+from tabane.engine.embedded.write_thread import (
+    MOST_WAITING,
+    CommitCompanion,
+    LongWrite,
+    WriteJob,
+    WriteThread,
+)
 
 _CLEAN = b"closed\n"
 _OPEN = b"open  \n"
@@ -154,7 +160,7 @@ class Database:
         """Do ``work`` in the reading thread, in its own transaction, which sees one snapshot.
 
         ``long``: it waits for other long work, and lets short work run between its blocks. Work that may take
-        more than a few milliseconds must call :func:`~tabane.store.read_thread.give_way` between its blocks.
+        more than a few milliseconds must call :func:`~tabane.engine.embedded.read_thread.give_way` between its blocks.
         """
         if self._closed:
             raise failures.closed(self.path)

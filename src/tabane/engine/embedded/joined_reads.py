@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from tabane.engines.request_checks import check_bounded, checked_keys
-from tabane.engines.vector_request import checked_request
+from tabane.engine.embedded.counts import CollectionCounts
+from tabane.engine.embedded.masks import Masks
+from tabane.engine.embedded.vector_coverage import at_one_moment
+from tabane.engine.embedded.vector_process import ForeseenMatches
+from tabane.engine.embedded.vector_queries import VectorQueries
+from tabane.engine.embedded.vectors.vector_index import Moment
+from tabane.engine.request_checks import check_bounded, checked_keys
+from tabane.engine.vector_request import checked_request
 from tabane.search import filters
 from tabane.search.engine import (
     DEEPEST_OFFSET,
@@ -22,12 +28,6 @@ from tabane.search.engine import (
 )
 from tabane.search.filters import Filter
 from tabane.search.records import Record, Scalar
-from tabane.store.counts import CollectionCounts
-from tabane.store.masks import Masks
-from tabane.store.vector_coverage import at_one_moment
-from tabane.store.vector_process import ForeseenMatches
-from tabane.store.vector_queries import VectorQueries
-from tabane.store.vectors.vector_index import Moment
 
 T = TypeVar("T")
 

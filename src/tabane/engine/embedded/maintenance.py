@@ -10,14 +10,14 @@ from typing import Protocol
 
 import numpy as np
 
-from tabane.engines.input_checks import ALONE
+from tabane.engine.embedded import segments
+from tabane.engine.embedded.collection_state import CollectionChange, CollectionState
+from tabane.engine.embedded.columns import Columns
+from tabane.engine.embedded.database import Database
+from tabane.engine.embedded.truth import Truth
+from tabane.engine.input_checks import ALONE
 from tabane.errors import StoreError
 from tabane.search.records import Shape
-from tabane.store import segments
-from tabane.store.collection_state import CollectionChange, CollectionState
-from tabane.store.columns import Columns
-from tabane.store.database import Database
-from tabane.store.truth import Truth
 
 _COMPACTED = 200  # rows of a step
 _SLACK = 10_000  # holes that are not worth a compaction
@@ -25,7 +25,7 @@ _SWEPT = 2000  # strings looked at in a step
 
 
 class MaintainedTable(Protocol):
-    """The members of :class:`tabane.store.collection_table.CollectionTable` that its maintenance uses."""
+    """The members of :class:`tabane.engine.embedded.collection_table.CollectionTable` that its maintenance uses."""
 
     database: Database
     truth: Truth

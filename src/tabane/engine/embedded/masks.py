@@ -7,6 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from tabane.engine.embedded.code_index import CodeIndexes
+from tabane.engine.embedded.columns import ABSENT_FLAG, Array, ColumnSnapshot, ColumnValues, Mask, Slots
+from tabane.engine.embedded.string_table import StringTable
+from tabane.engine.embedded.substring_filter import SubstringCondition
 from tabane.search.engine import Order
 from tabane.search.filters import (
     And,
@@ -24,10 +28,6 @@ from tabane.search.filters import (
 )
 from tabane.search.records import Kind, Scalar
 from tabane.search.substrings import is_whole
-from tabane.store.code_index import CodeIndexes
-from tabane.store.columns import ABSENT_FLAG, Array, ColumnSnapshot, ColumnValues, Mask, Slots
-from tabane.store.string_table import StringTable
-from tabane.store.substring_filter import SubstringCondition
 
 # Returns the slots whose texts match. The result is valid only for slots within the mask.
 Holding = Callable[[SubstringCondition, Mask], Mask]

@@ -11,9 +11,9 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 
+from tabane.engine.embedded import failures
 from tabane.errors import StoreNewer
 from tabane.messages import say
-from tabane.store import failures
 
 APPLICATION = 0x54424E45  # "TBNE": no other program's database is taken for a store
 BACKUPS_KEPT = 2

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tabane.engines import record_cursors
-from tabane.engines.record_cursors import RecordsCursor
+from tabane.engine import record_cursors
+from tabane.engine.embedded.columns import Array, ColumnSnapshot, Mask, Slots
+from tabane.engine.embedded.read_thread import give_way
+from tabane.engine.embedded.truth import Truth
+from tabane.engine.record_cursors import RecordsCursor
 from tabane.search.engine import Order, SelectedPage
 from tabane.search.records import Kind, Scalar
-from tabane.store.columns import Array, ColumnSnapshot, Mask, Slots
-from tabane.store.read_thread import give_way
-from tabane.store.truth import Truth
 
 _AT_ONCE = 1000  # keys read from the index at a time
 _LOOKUP = 10  # a record looked up by its row costs as much as so many read in order

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
+from tabane.engine.embedded.collection_state import CollectionState
+from tabane.engine.embedded.columns import Array, GrowableArray
+from tabane.engine.embedded.read_thread import give_way, select_among
 from tabane.search.records import Record, StoredRecord, Value
-from tabane.store.collection_state import CollectionState
-from tabane.store.columns import Array, GrowableArray
-from tabane.store.read_thread import give_way, select_among
 
 _NONE = -1
 _AT_ONCE = 4096  # rows between two pauses for others

@@ -11,15 +11,15 @@ from collections.abc import Awaitable, Callable
 
 import numpy as np
 
-from tabane.engines.input_checks import ALONE
+from tabane.engine.embedded.collection_state import CollectionState
+from tabane.engine.embedded.columns import Array, Columns, ColumnSnapshot, ColumnValues, Mask
+from tabane.engine.embedded.database import Database
+from tabane.engine.embedded.truth import RENUMBERED, Truth, shape_blob, shape_of
+from tabane.engine.embedded.vectors.space_table import any_spaces
+from tabane.engine.embedded.vectors.vector_database import VectorDatabase
+from tabane.engine.embedded.vectors.vector_truth import VectorTruth
+from tabane.engine.input_checks import ALONE
 from tabane.search.records import Shape
-from tabane.store.collection_state import CollectionState
-from tabane.store.columns import Array, Columns, ColumnSnapshot, ColumnValues, Mask
-from tabane.store.database import Database
-from tabane.store.truth import RENUMBERED, Truth, shape_blob, shape_of
-from tabane.store.vectors.space_table import any_spaces
-from tabane.store.vectors.vector_database import VectorDatabase
-from tabane.store.vectors.vector_truth import VectorTruth
 
 OpenVectorDatabase = Callable[[], Awaitable[VectorDatabase]]
 """Opens the file of vectors beside the database, if it is not open yet."""

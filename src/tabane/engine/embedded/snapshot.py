@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tabane.store import failures
-from tabane.store.database import examine
-from tabane.store.vectors.vector_database import path_of
+from tabane.engine.embedded import failures
+from tabane.engine.embedded.database import examine
+from tabane.engine.embedded.vectors.vector_database import path_of
 
 Told = Callable[[int], object]
 """Called with the number of bytes that were copied since the last call."""

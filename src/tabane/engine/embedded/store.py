@@ -10,17 +10,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tabane.engine.embedded.clean_points import PAGES
+from tabane.engine.embedded.database import Database
+from tabane.engine.embedded.migrations import MIGRATIONS, Migration
+from tabane.engine.embedded.vector_cache import PersistentVectorCache
 from tabane.search.records import Shape
-from tabane.store.clean_points import PAGES
-from tabane.store.database import Database
-from tabane.store.migrations import MIGRATIONS, Migration
-from tabane.store.vector_cache import PersistentVectorCache
 
 if TYPE_CHECKING:
-    from tabane.store.collection import LexicalFollower, StoredCollection
-    from tabane.store.collection_table import CollectionTable
-    from tabane.store.vector_process import VectorSearchProcess
-    from tabane.store.vectors.vector_database import VectorDatabase
+    from tabane.engine.embedded.collection import LexicalFollower, StoredCollection
+    from tabane.engine.embedded.collection_table import CollectionTable
+    from tabane.engine.embedded.vector_process import VectorSearchProcess
+    from tabane.engine.embedded.vectors.vector_database import VectorDatabase
 
 # Makes the lexical index of a table, in its folder.
 OpenLexicalIndex = Callable[[str, "CollectionTable"], Awaitable["LexicalFollower"]]
@@ -87,8 +87,8 @@ class Store:
 
     async def _opened(self, shape: Shape) -> StoredCollection:
         table = await self.table(shape)
-        from tabane.store.collection import StoredCollection
-        from tabane.store.vector_process import search_process
+        from tabane.engine.embedded.collection import StoredCollection
+        from tabane.engine.embedded.vector_process import search_process
 
         process = (self._searching or search_process)()
         if self._lexical is None:
@@ -100,15 +100,15 @@ class Store:
         """Open the table of a collection, without its index and maintenance. The caller closes it."""
         # numpy comes with the first collection: a hub that only forwards does without. Importing it takes
         # a fifth of a second, which is no business of the event loop's.
-        await asyncio.to_thread(importlib.import_module, "tabane.store.collection")
-        from tabane.store.collection_table import CollectionTable
+        await asyncio.to_thread(importlib.import_module, "tabane.engine.embedded.collection")
+        from tabane.engine.embedded.collection_table import CollectionTable
 
         return await CollectionTable.open(self.database, shape, self._vector_file)
 
     async def _vector_file(self) -> VectorDatabase:
         async with self._opening_vectors:
             if self._vectors is None:
-                from tabane.store.vectors.vector_database import VectorDatabase, path_of
+                from tabane.engine.embedded.vectors.vector_database import VectorDatabase, path_of
 
                 path = path_of(self.database.path)
                 self._vectors = await asyncio.to_thread(

@@ -11,7 +11,7 @@ import itertools
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
-from tabane.store.read_thread import give_way, select_among
+from tabane.engine.embedded.read_thread import give_way, select_among
 
 _REMEMBERED = 20_000  # codes kept in memory for the writer
 _LOOKED_AT = 512  # strings between two pauses for others

@@ -15,11 +15,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from tabane.engine.embedded.columns import Array, Columns, ColumnSnapshot, Mask, Slots
+from tabane.engine.embedded.read_thread import give_way
+from tabane.engine.embedded.truth import Truth
 from tabane.search.analysis import substring_spelling
 from tabane.search.filters import Contains, contains
-from tabane.store.columns import Array, Columns, ColumnSnapshot, Mask, Slots
-from tabane.store.read_thread import give_way
-from tabane.store.truth import Truth
 
 
 @dataclass(frozen=True, slots=True)

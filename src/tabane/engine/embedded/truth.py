@@ -16,20 +16,20 @@ from dataclasses import replace
 
 import msgspec
 
-from tabane.search.records import Field, Kind, Record, Shape, Value
-from tabane.store.collection_state import (
+from tabane.engine.embedded.collection_state import (
     Cell,
     Cells,
     CollectionChange,
     CollectionSpaces,
     VectorPlacement,
 )
-from tabane.store.record_table import RecordTable
-from tabane.store.row_inserts import RowInserts
-from tabane.store.string_table import StringTable
-from tabane.store.vectors.space_table import SpaceTable
-from tabane.store.vectors.vector_truth import VectorTruth
-from tabane.store.write_thread import WriteTurn
+from tabane.engine.embedded.record_table import RecordTable
+from tabane.engine.embedded.row_inserts import RowInserts
+from tabane.engine.embedded.string_table import StringTable
+from tabane.engine.embedded.vectors.space_table import SpaceTable
+from tabane.engine.embedded.vectors.vector_truth import VectorTruth
+from tabane.engine.embedded.write_thread import WriteTurn
+from tabane.search.records import Field, Kind, Record, Shape, Value
 
 FULL = 2**32 - 1  # row numbers are unsigned 32-bit numbers
 RENUMBERED = 2**31  # from this row on, a collection is renumbered from 1 when it is opened

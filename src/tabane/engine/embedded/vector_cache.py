@@ -12,11 +12,11 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 
-from tabane.engines.input_checks import MOST_ROWS
+from tabane.engine.embedded.database import Database
+from tabane.engine.embedded.read_thread import select_among
+from tabane.engine.input_checks import MOST_ROWS
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.store.database import Database
-from tabane.store.read_thread import select_among
 
 MOST_BYTES = 1_000_000_000
 KEY = 32  # bytes

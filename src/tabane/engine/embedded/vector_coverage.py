@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import structs
 
+from tabane.engine.embedded import failures
+from tabane.engine.embedded.collection_state import SpaceStorage
+from tabane.engine.embedded.collection_table import CollectionTable
+from tabane.engine.embedded.columns import Array, Mask
+from tabane.engine.embedded.masks import Masks
+from tabane.engine.embedded.read_thread import give_way
+from tabane.engine.embedded.vectors.space_index import SpaceSnapshot
+from tabane.engine.embedded.vectors.vector_index import Moment, VectorIndex
 from tabane.search.filters import Filter
 from tabane.search.records import StoredRecord
-from tabane.store import failures
-from tabane.store.collection_state import SpaceStorage
-from tabane.store.collection_table import CollectionTable
-from tabane.store.columns import Array, Mask
-from tabane.store.masks import Masks
-from tabane.store.read_thread import give_way
-from tabane.store.vectors.space_index import SpaceSnapshot
-from tabane.store.vectors.vector_index import Moment, VectorIndex
 
 MOST_TRIES = 100
 _LOOKED_UP = 4096  # rows that are read between two pauses for others

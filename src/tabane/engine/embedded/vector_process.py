@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tabane.engines.vector_request import VectorRequest
+from tabane.engine.embedded.columns import Array, ColumnSnapshot
+from tabane.engine.embedded.vectors.search_requests import packed_question, read_matches, sent_moment
+from tabane.engine.embedded.vectors.space_index import SpaceSnapshot
+from tabane.engine.embedded.vectors.vector_index import Moment
+from tabane.engine.embedded.vectors.vector_search import VectorMatches
+from tabane.engine.vector_request import VectorRequest
 from tabane.errors import WorkerEnded, WorkerError
-from tabane.store.columns import Array, ColumnSnapshot
-from tabane.store.vectors.search_requests import packed_question, read_matches, sent_moment
-from tabane.store.vectors.space_index import SpaceSnapshot
-from tabane.store.vectors.vector_index import Moment
-from tabane.store.vectors.vector_search import VectorMatches
 from tabane.workers.resident import RequestRefused, ResidentWorker
 from tabane.workers.worker import Program, environment, module
 
@@ -108,7 +108,9 @@ class VectorSearchProcess:
         rest: float = REST,
     ) -> None:
         """The parameters replace the constants of the same names."""
-        program = Program(module("tabane.store.vectors.search_worker"), environment(os.environ), errors=2)
+        program = Program(
+            module("tabane.engine.embedded.vectors.search_worker"), environment(os.environ), errors=2
+        )
         self._resident = ResidentWorker(program, b"", silence=_SILENCE)
         self._many, self._crowded, self._smallest, self._between = many, crowded, smallest, between
         self._rest = rest

@@ -9,21 +9,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tabane.engines.unit_vectors import normalised
-from tabane.engines.vector_request import VectorRequest
+from tabane.engine.embedded import failures
+from tabane.engine.embedded.collection_table import CollectionTable
+from tabane.engine.embedded.columns import Array, Mask
+from tabane.engine.embedded.masks import Masks, costly
+from tabane.engine.embedded.read_thread import give_way
+from tabane.engine.embedded.record_table import NumericKeys
+from tabane.engine.embedded.truth import Truth
+from tabane.engine.embedded.vector_coverage import MOST_TRIES, at_one_moment
+from tabane.engine.embedded.vectors.space_index import SpaceSnapshot
+from tabane.engine.embedded.vectors.vector_index import Moment, VectorIndex
+from tabane.engine.embedded.vectors.vector_search import VectorMatches, VectorSpaceSearch
+from tabane.engine.unit_vectors import normalised
+from tabane.engine.vector_request import VectorRequest
 from tabane.search.engine import EngineHit, EngineHits, Ranks, Similarities
 from tabane.search.filters import Filter
-from tabane.store import failures
-from tabane.store.collection_table import CollectionTable
-from tabane.store.columns import Array, Mask
-from tabane.store.masks import Masks, costly
-from tabane.store.read_thread import give_way
-from tabane.store.record_table import NumericKeys
-from tabane.store.truth import Truth
-from tabane.store.vector_coverage import MOST_TRIES, at_one_moment
-from tabane.store.vectors.space_index import SpaceSnapshot
-from tabane.store.vectors.vector_index import Moment, VectorIndex
-from tabane.store.vectors.vector_search import VectorMatches, VectorSpaceSearch
 
 
 class SortedSimilarities:

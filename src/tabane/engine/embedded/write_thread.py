@@ -19,9 +19,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tabane.engines.input_checks import ALONE, MOST_ROWS
-from tabane.store import failures
-from tabane.store.clean_points import CleanPoints
+from tabane.engine.embedded import failures
+from tabane.engine.embedded.clean_points import CleanPoints
+from tabane.engine.input_checks import ALONE, MOST_ROWS
 
 MOST_WAITING = 1000
 LONGEST_GROUP = 0.002  # seconds

@@ -13,7 +13,10 @@ from typing import TypeVar
 import msgspec
 import psycopg
 
-from tabane.engines.input_checks import ALONE
+from tabane.engine.input_checks import ALONE
+from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.migrations import lock
+from tabane.engine.team.postgres.write_thread import CommitJob, CommitThread
 from tabane.group.signatures import KEY_BYTES
 from tabane.group.state import (
     GONE_AFTER,
@@ -25,10 +28,7 @@ from tabane.group.state import (
     GroupView,
     StoredSession,
 )
-from tabane.postgres.database import PostgresDatabase
-from tabane.postgres.group_schema import TABLES
-from tabane.postgres.migrations import lock
-from tabane.postgres.write_thread import CommitJob, CommitThread
+from tabane.group.tables.group_schema import TABLES
 
 T = TypeVar("T")
 

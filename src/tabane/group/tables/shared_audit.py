@@ -7,6 +7,8 @@ from typing import Any
 
 import psycopg
 
+from tabane.engine.team.postgres.copy_format import encoded, int8
+from tabane.engine.team.postgres.patterns import like, storable
 from tabane.group.shared_audit import (
     FORGOTTEN_AFTER,
     MOST_COUNTED,
@@ -17,9 +19,7 @@ from tabane.group.shared_audit import (
     LogMark,
     LogPart,
 )
-from tabane.postgres.copy_format import encoded, int8
-from tabane.postgres.group_tables import GroupTables
-from tabane.postgres.patterns import like, storable
+from tabane.group.tables.group_tables import GroupTables
 
 _TEXTS = IndexedEntry._fields[2:]
 _PROPERTIES = ("type", "outcome", "server", "name", "key", "client", "face")

@@ -6,7 +6,7 @@ import psycopg
 
 from tabane.group.shared_jobs import FORGOTTEN_AFTER, MOST_ENDED, SharedJob
 from tabane.group.state import GONE_AFTER
-from tabane.postgres.group_tables import GroupTables
+from tabane.group.tables.group_tables import GroupTables
 
 _TELL = """
 INSERT INTO hub_job (hub, address, job, running, state, told)

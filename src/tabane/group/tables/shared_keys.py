@@ -14,8 +14,8 @@ import psycopg
 from tabane.access.key_store import COLUMNS, FORGOTTEN_AFTER, MOST_KEYS, KeyRecord, record_of, row_of
 from tabane.access.keys import SharedChanges, name_taken
 from tabane.errors import StoreFull
+from tabane.group.tables.group_tables import GroupTables
 from tabane.messages import say
-from tabane.postgres.group_tables import GroupTables
 
 PAGE = 1000
 """Keys that are copied at once."""

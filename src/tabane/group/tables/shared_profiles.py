@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import psycopg
 
-from tabane.access.profile_changes import FollowedChanges, ProfileChange
-from tabane.postgres.group_tables import GroupTables
+from tabane.group.profile_changes import FollowedChanges, ProfileChange
+from tabane.group.tables.group_tables import GroupTables
 
 _NUMBER = "UPDATE hub_counter SET last = last + 1 RETURNING last"
 _SAVE = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 
 from tabane.access.leased_bucket import TokenGrant, granted
-from tabane.postgres.group_tables import GroupTables
+from tabane.group.tables.group_tables import GroupTables
 from tabane.settings.limit_rules import CallRate
 
 _MAKE = "INSERT INTO hub_bucket (name, full_at) VALUES (%s, 0) ON CONFLICT DO NOTHING"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import psycopg
 
+from tabane.engine.team.postgres.patterns import storable
 from tabane.group.shared_use import MOST_WEIGHTS, ToolWeight
-from tabane.postgres.group_tables import GroupTables
-from tabane.postgres.patterns import storable
+from tabane.group.tables.group_tables import GroupTables
 
 _MINE = "SELECT holder, tool, weight FROM hub_tool_use WHERE hub = %s"
 _KEEP = """

@@ -7,9 +7,9 @@ from typing import Any
 
 import psycopg
 
+from tabane.engine.team.postgres.patterns import like, storable
 from tabane.group.shared_use import UsageConditions, UsageGrouping, UsagePage, UsageRow, UsageSums
-from tabane.postgres.group_tables import GroupTables
-from tabane.postgres.patterns import like, storable
+from tabane.group.tables.group_tables import GroupTables
 
 AMOUNTS = ("calls", "ok", "failed", "refused", "limited", "cancelled", "timed", "ms", "bytes", "saved")
 """The columns of the amounts, in the order of :class:`UsageRow`."""

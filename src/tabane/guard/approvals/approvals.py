@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from tabane.access.approvals.approval import Approval, ApprovalBinding, ApprovalState
 from tabane.errors import ApprovalRefused, Forbidden, UnknownName
+from tabane.guard.approvals.approval import Approval, ApprovalBinding, ApprovalState
 from tabane.messages import say
 
 LIFE = 600.0

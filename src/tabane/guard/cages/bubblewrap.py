@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tabane.gateway.cages.entering import FILTER
+from tabane.guard.cages.entering import FILTER
 
 Kind = Literal["read", "write", "empty folder", "empty file", "devices", "processes"]
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.cages import bubblewrap, landlock, sandbox_exec, seccomp
-from tabane.gateway.cages.bubblewrap import Mount
-from tabane.gateway.cages.limits import Limit
-from tabane.gateway.cages.mechanisms import CageMechanisms
-from tabane.gateway.cages.protected_paths import DEVICES, KERNEL, SYSTEM
-from tabane.gateway.servers.sandbox_keys import SandboxProfile
+from tabane.guard.cages import bubblewrap, landlock, sandbox_exec, seccomp
+from tabane.guard.cages.bubblewrap import Mount
+from tabane.guard.cages.limits import Limit
+from tabane.guard.cages.mechanisms import CageMechanisms
+from tabane.guard.cages.protected_paths import DEVICES, KERNEL, SYSTEM
 from tabane.messages import Message, say
+from tabane.servers.sandbox_keys import SandboxProfile
 
 PROXY_PORT = 3128
 """Where a server finds the proxy to its hosts. Its network is empty, so the port is free."""

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from msgspec import structs
 
-from tabane.gateway.cages.cage import (
+from tabane.guard.cages.cage import (
     PROXY_PORT,
     CageFiles,
     CagePaths,
@@ -26,14 +26,14 @@ from tabane.gateway.cages.cage import (
     require,
     uncovered,
 )
-from tabane.gateway.cages.containers import PROGRAMS, container_arguments, find_engine
-from tabane.gateway.cages.limits import ControlGroups, GroupFiles, process_limits, running_processes
-from tabane.gateway.cages.mechanisms import CageMechanisms, find_mechanisms
-from tabane.gateway.cages.pinned_paths import PinnedPaths
-from tabane.gateway.cages.protected_paths import command_sockets, protected_paths, tool_folders
-from tabane.gateway.servers.sandbox_keys import SandboxProfile
-from tabane.gateway.servers.server import Server
+from tabane.guard.cages.containers import PROGRAMS, container_arguments, find_engine
+from tabane.guard.cages.limits import ControlGroups, GroupFiles, process_limits, running_processes
+from tabane.guard.cages.mechanisms import CageMechanisms, find_mechanisms
+from tabane.guard.cages.pinned_paths import PinnedPaths
+from tabane.guard.cages.protected_paths import command_sockets, protected_paths, tool_folders
 from tabane.messages import Message, say
+from tabane.servers.sandbox_keys import SandboxProfile
+from tabane.servers.server import Server
 
 _LONGEST_NAME = 100
 

@@ -9,9 +9,9 @@ import os
 from collections.abc import Iterable, Mapping
 from shutil import which
 
-from tabane.gateway.cages.cage import CageUnavailable
-from tabane.gateway.servers.sandbox_keys import SandboxProfile
+from tabane.guard.cages.cage import CageUnavailable
 from tabane.messages import say
+from tabane.servers.sandbox_keys import SandboxProfile
 
 PROGRAMS = ("docker", "podman")
 """In the order in which they are looked for."""

@@ -24,8 +24,8 @@ from __future__ import annotations
 import ctypes
 import os
 
-from tabane.gateway.cages import landlock
-from tabane.gateway.cages.system_errors import failed
+from tabane.guard.cages import landlock
+from tabane.guard.cages.system_errors import failed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def enter(cage: dict[str, Any], argv: list[bytes], env: dict[bytes, bytes]) -> l
     for path in cage["groups"]:
         _in_part("cgroup", _join, path)
     if cage.get("proxy"):
-        from tabane.gateway.cages import network_namespace  # few cages have one
+        from tabane.guard.cages import network_namespace  # few cages have one
 
         _in_part("network", network_namespace.enter, library, cage["proxy"], cage["port"], env)
         library.prctl(_SET_PDEATHSIG, _KILL)  # the new namespace has cleared it

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from shutil import which
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.servers.sandbox_keys import SandboxProfile
 from tabane.messages import Message, say
+from tabane.servers.sandbox_keys import SandboxProfile
 
 PATIENCE = 10.0
 """Seconds for a trial of the tracer, which takes some milliseconds."""

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from shutil import which
 
-from tabane.gateway.cages import landlock
-from tabane.gateway.cages.bubblewrap import Mount, command
-from tabane.gateway.cages.seccomp import MACHINES
+from tabane.guard.cages import landlock
+from tabane.guard.cages.bubblewrap import Mount, command
+from tabane.guard.cages.seccomp import MACHINES
 from tabane.messages import Message, say
 
 PATIENCE = 10.0

@@ -10,7 +10,7 @@ import _socket
 import fcntl
 import os
 
-from tabane.gateway.cages.system_errors import failed
+from tabane.guard.cages.system_errors import failed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

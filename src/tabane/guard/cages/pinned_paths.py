@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from tabane.gateway.cages.cage import CageUnavailable
+from tabane.guard.cages.cage import CageUnavailable
 from tabane.messages import Message, say
 from tabane.settings.files import write_private
 

@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from tabane.errors import Forbidden
-from tabane.gateway.definitions.definition import DefinitionKey, Kind
-from tabane.gateway.definitions.pins import Pin, PinState
+from tabane.guard.definitions.definition import DefinitionKey, Kind
+from tabane.guard.definitions.pins import Pin, PinState
 from tabane.messages import Lang, Message, say
 
 KIND_NAMES = {

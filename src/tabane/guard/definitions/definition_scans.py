@@ -8,8 +8,8 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
-from tabane.gateway.definitions.findings import DefinitionFinding, Judges
-from tabane.gateway.scanning.findings import ScannedText
+from tabane.guard.definitions.findings import DefinitionFinding, Judges
+from tabane.guard.scanner.findings import ScannedText
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from msgspec import Raw
 
-from tabane.gateway.definitions.definition import Kind, SeenDefinition, definition_digest, read_definitions
+from tabane.guard.definitions.definition import Kind, SeenDefinition, definition_digest, read_definitions
 
 
 class DigestCache:

@@ -9,8 +9,8 @@ from typing import Any, Literal, Protocol
 import msgspec
 from msgspec import Struct
 
-from tabane.gateway.definitions.definition import Kind
-from tabane.gateway.definitions.diffs import visible
+from tabane.guard.definitions.definition import Kind
+from tabane.guard.definitions.diffs import visible
 from tabane.messages import Lang, Message
 
 log = logging.getLogger(__name__)

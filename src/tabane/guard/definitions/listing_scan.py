@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec import Raw
 
-from tabane.gateway.definitions.definition import KINDS, read_definitions
-from tabane.gateway.definitions.definition_scans import DefinitionScans
-from tabane.gateway.definitions.findings import kept_findings
-from tabane.gateway.scanning.findings import ScannedText, unfinished
+from tabane.guard.definitions.definition import KINDS, read_definitions
+from tabane.guard.definitions.definition_scans import DefinitionScans
+from tabane.guard.definitions.findings import kept_findings
+from tabane.guard.scanner.findings import ScannedText, unfinished
 from tabane.messages import Lang
 
 

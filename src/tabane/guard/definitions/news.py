@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from tabane.gateway.definitions.definition import DefinitionKey, Kind
-from tabane.gateway.definitions.pins import PinnedDefinition
+from tabane.guard.definitions.definition import DefinitionKey, Kind
+from tabane.guard.definitions.pins import PinnedDefinition
 
-log = logging.getLogger("tabane.gateway.definitions")
+log = logging.getLogger("tabane.guard.definitions")
 
 MOST_LOGGED = 20
 """Definitions of a list that the log names."""

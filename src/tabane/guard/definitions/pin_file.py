@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tabane.errors import StoreNewer
-from tabane.gateway.definitions.definition import KINDS, DefinitionKey
-from tabane.gateway.definitions.findings import decoded, encoded
-from tabane.gateway.definitions.pins import Pin, PinnedDefinition, PinState, ServerPins
+from tabane.guard.definitions.definition import KINDS, DefinitionKey
+from tabane.guard.definitions.findings import decoded, encoded
+from tabane.guard.definitions.pins import Pin, PinnedDefinition, PinState, ServerPins
 from tabane.messages import say
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct, field, structs
 
-from tabane.gateway.definitions.definition import DefinitionKey, Kind, SeenDefinition
-from tabane.gateway.definitions.findings import KeptFinding, is_high
+from tabane.guard.definitions.definition import DefinitionKey, Kind, SeenDefinition
+from tabane.guard.definitions.findings import KeptFinding, is_high
 
 MOST_VERSIONS = 8
 """Digests that are known of one key. If there are more, the oldest that nobody rejected is forgotten."""

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 from msgspec import Raw
 
 from tabane.errors import Conflict, UnknownName
-from tabane.gateway.definitions.definition import KINDS, ChosenDefinition, DefinitionKey, Kind, SeenDefinition
-from tabane.gateway.definitions.definition_scans import DefinitionScans
-from tabane.gateway.definitions.digest_cache import DigestCache
-from tabane.gateway.definitions.findings import KeptFinding, kept_findings
-from tabane.gateway.definitions.pin_file import PINS_FILE, PinFile, PinWrites
-from tabane.gateway.definitions.pins import (
+from tabane.guard.definitions.definition import KINDS, ChosenDefinition, DefinitionKey, Kind, SeenDefinition
+from tabane.guard.definitions.definition_scans import DefinitionScans
+from tabane.guard.definitions.digest_cache import DigestCache
+from tabane.guard.definitions.findings import KeptFinding, kept_findings
+from tabane.guard.definitions.pin_file import PINS_FILE, PinFile, PinWrites
+from tabane.guard.definitions.pins import (
     MOST_KNOWN,
     HoldPolicy,
     Pin,
@@ -31,12 +31,12 @@ from tabane.gateway.definitions.pins import (
     decided,
     scanned,
 )
-from tabane.gateway.definitions.shown import ListingSource, ShownDefinitions
+from tabane.guard.definitions.shown import ListingSource, ShownDefinitions
 from tabane.messages import say
 
 if TYPE_CHECKING:
-    from tabane.gateway.definitions.changes import DefinitionChange, DefinitionHeld
-    from tabane.gateway.definitions.news import DefinitionNews
+    from tabane.guard.definitions.changes import DefinitionChange, DefinitionHeld
+    from tabane.guard.definitions.news import DefinitionNews
 
 
 log = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ class DefinitionReview:
 
     async def scan(self, server: str, seen: Sequence[SeenDefinition], others: Collection[str]) -> Scans:
         """Scan definitions. One whose scan fails is not among the results."""
-        from tabane.gateway.scanning.findings import ScannedText
+        from tabane.guard.scanner.findings import ScannedText
 
         if self.scans is None:
             return {}
@@ -238,7 +238,7 @@ class DefinitionReview:
         for digest in self._shown.of_key(server, key):
             pin = pins.get(key, digest)
             if pin is not None and policy.holds(pin):
-                from tabane.gateway.definitions.changes import DefinitionHeld
+                from tabane.guard.definitions.changes import DefinitionHeld
 
                 return DefinitionHeld(server, kind, name, self._change(server, key, pin).why)
         return None
@@ -375,7 +375,7 @@ class DefinitionReview:
         gone: Collection[str],
     ) -> None:
         """Tell of what changed; of each removed definition once, since a server may list it by turns."""
-        from tabane.gateway.definitions.news import DefinitionNews, log_news
+        from tabane.guard.definitions.news import DefinitionNews, log_news
 
         keys = [DefinitionKey(kind, name) for name in gone]
         removed = [key for key in keys if (server, key) not in self._told_removed]
@@ -393,7 +393,7 @@ class DefinitionReview:
         self.watch.changed(server)
 
     def _change(self, server: str, key: DefinitionKey, pin: Pin) -> DefinitionChange:
-        from tabane.gateway.definitions.changes import DefinitionChange
+        from tabane.guard.definitions.changes import DefinitionChange
 
         current = pin.digest in self._shown.of_key(server, key)
         trusted = self.trusted(server, key)

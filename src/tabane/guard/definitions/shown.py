@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from tabane.gateway.definitions.definition import DefinitionKey, Kind
+from tabane.guard.definitions.definition import DefinitionKey, Kind
 
 
 class ListingSource(Protocol):

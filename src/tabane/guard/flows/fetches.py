@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from tabane.access.flows.addresses import plain_address
-from tabane.access.flows.labels import DESTRUCTIVE, EXTERNAL, UNTRUSTED
-from tabane.access.flows.own_labels import FETCHING
+from tabane.guard.flows.addresses import plain_address
+from tabane.guard.flows.own_labels import FETCHING
 from tabane.operations import CallTarget
+from tabane.servers.labels import DESTRUCTIVE, EXTERNAL, UNTRUSTED
 
 LONGEST = 1 << 14
 """Bytes of arguments with addresses. Longer ones are taken for something else."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tabane.access.flows.rules import FlowFinding
+from tabane.guard.flows.rules import FlowFinding
 from tabane.messages import Message, say
 from tabane.messages.quoting import command_word
 from tabane.operations import LOCAL

@@ -6,21 +6,14 @@ from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
-from tabane.access.flows.addresses import LONGEST_TEXT, plain_address, unescaped
-from tabane.access.flows.fetches import Fetch, fetch_of
-from tabane.access.flows.flow_reasons import flow_reason
-from tabane.access.flows.labels import (
-    EXTERNAL,
-    PRIVATE,
-    READ_LABELS,
-    SINK_LABELS,
-    UNTRUSTED,
-    CallLabels,
-)
-from tabane.access.flows.rules import FlowFinding, FlowPolicy, find_flow, labels_read
-from tabane.access.flows.trails import LONGEST_KEY, OTHERS, Trail, TrailKey, Trails
+from tabane.guard.flows.addresses import LONGEST_TEXT, plain_address, unescaped
+from tabane.guard.flows.fetches import Fetch, fetch_of
+from tabane.guard.flows.flow_reasons import flow_reason
+from tabane.guard.flows.rules import FlowFinding, FlowPolicy, find_flow, labels_read
+from tabane.guard.flows.trails import LONGEST_KEY, OTHERS, Trail, TrailKey, Trails
 from tabane.operations import Caller, CallTarget, Face
 from tabane.operations.guarding import CallVerdict
+from tabane.servers.labels import EXTERNAL, PRIVATE, READ_LABELS, SINK_LABELS, UNTRUSTED, CallLabels
 
 RULE = "flow"
 REPEAT = 1.0

@@ -10,17 +10,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tabane.access.flows import label_words as words
-from tabane.access.flows.label_words import Deed
-from tabane.access.flows.labels import (
-    DESTRUCTIVE,
-    EXTERNAL,
-    NO_LABELS,
-    PRIVATE,
-    UNTRUSTED,
-    CallLabels,
-)
-from tabane.access.flows.tool_facts import DescribedTool
+from tabane.guard.flows import label_words as words
+from tabane.guard.flows.label_words import Deed
+from tabane.guard.flows.tool_facts import DescribedTool
+from tabane.servers.labels import DESTRUCTIVE, EXTERNAL, NO_LABELS, PRIVATE, UNTRUSTED, CallLabels
 
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+(?:'s)?|[0-9]+[a-z]*")
 _SENTENCE = re.compile(r"[.。!?\n]\s|[。\n]|\.$")

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tabane.access.flows.labels import NO_LABELS, CallLabels, label_bits
-from tabane.access.flows.tool_facts import ServerFacts
+from tabane.guard.flows.tool_facts import ServerFacts
+from tabane.servers.labels import NO_LABELS, CallLabels, label_bits
 
 TABLE_FILE = Path(__file__).with_name("known_servers.json")
 

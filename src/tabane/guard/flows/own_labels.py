@@ -7,15 +7,8 @@ read.
 
 from __future__ import annotations
 
-from tabane.access.flows.labels import (
-    DESTRUCTIVE,
-    EXTERNAL,
-    NO_LABELS,
-    PRIVATE,
-    UNTRUSTED,
-    CallLabels,
-)
 from tabane.operations import CallTarget
+from tabane.servers.labels import DESTRUCTIVE, EXTERNAL, NO_LABELS, PRIVATE, UNTRUSTED, CallLabels
 
 _PRIVATE = (
     "search_similar", "search_posts_by_text", "get_user_stats", "get_status", "get_post", "get_user_list",

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tabane.access.flows.labels import DESTRUCTIVE, EXTERNAL, PRIVATE, UNTRUSTED
-from tabane.access.flows.trails import Trail
+from tabane.guard.flows.trails import Trail
+from tabane.servers.labels import DESTRUCTIVE, EXTERNAL, PRIVATE, UNTRUSTED
 
 FlowPolicy = Literal["off", "ask", "strict"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tabane.access.flows.labels import NO_CHANGE, LabelChange
+from tabane.servers.labels import NO_CHANGE, LabelChange
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,10 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from tabane.access.flows.label_inference import inferred_labels
-from tabane.access.flows.label_table import LabelTable
-from tabane.access.flows.labels import (
-    DESTRUCTIVE,
-    EXTERNAL,
-    NO_LABELS,
-    UNTRUSTED,
-    CallLabels,
-    LabelChange,
-)
-from tabane.access.flows.tool_facts import DescribedTool, ServerFacts
+from tabane.guard.flows.label_inference import inferred_labels
+from tabane.guard.flows.label_table import LabelTable
+from tabane.guard.flows.tool_facts import DescribedTool, ServerFacts
+from tabane.servers.labels import DESTRUCTIVE, EXTERNAL, NO_LABELS, UNTRUSTED, CallLabels, LabelChange
 
 
 def labels_of_tool(tool: DescribedTool, server: ServerFacts, table: LabelTable) -> CallLabels:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Literal, TypeVar
 from urllib.parse import unquote, urljoin
 
-from tabane.access.flows.addresses import (
+from tabane.guard.flows.addresses import (
     LONGEST_ADDRESS,
     AddressParts,
     addresses_in,

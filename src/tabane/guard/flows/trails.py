@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tabane.access.flows.labels import PRIVATE, READ_LABELS, UNTRUSTED
-from tabane.access.flows.trail_addresses import TrailAddresses
+from tabane.guard.flows.trail_addresses import TrailAddresses
+from tabane.servers.labels import PRIVATE, READ_LABELS, UNTRUSTED
 
 IDLE = 1800.0
 """Seconds without a call after which a trail ends."""

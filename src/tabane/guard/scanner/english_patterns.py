@@ -5,7 +5,7 @@ Gaps are counted in words and have a limit, so that each expression takes linear
 
 from __future__ import annotations
 
-from tabane.gateway.scanning.signals import MAIL, Sign, Signal, any_of, signal
+from tabane.guard.scanner.signals import MAIL, Sign, Signal, any_of, signal
 
 
 def _gap(most: int) -> str:

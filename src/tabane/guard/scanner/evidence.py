@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from tabane.gateway.scanning.signals import Hit, Sign, Signal
+from tabane.guard.scanner.signals import Hit, Sign, Signal
 
 MEDIUM, HIGH = 4, 6
 """Weights of a passage from which it is a finding."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tabane.gateway.scanning.signals import MAIL, Sign, Signal, signal
+from tabane.guard.scanner.signals import MAIL, Sign, Signal, signal
 
 _HAN = r"[^。!!??\n]"
 _LINE = r"[^.!?\n]"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tabane.gateway.scanning.findings import HIDDEN, Finding, excerpt_of
+from tabane.guard.scanner.findings import HIDDEN, Finding, excerpt_of
 from tabane.messages import Message, say
 from tabane.text.invisible_characters import cleaned, has_unseen
 

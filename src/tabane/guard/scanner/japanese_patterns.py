@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tabane.gateway.scanning.signals import Sign, Signal, signal
+from tabane.guard.scanner.signals import Sign, Signal, signal
 
 _USER = r"(?:ユーザー?|利用者|使用者|本人|相手|人間|お客様|顧客|メンバー|関係者|誰|担当者|持ち主|所有者)"
 _SECRETS = (

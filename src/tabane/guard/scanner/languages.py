@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tabane.gateway.scanning.english_patterns import ENGLISH
-from tabane.gateway.scanning.foreign_patterns import CHINESE, FRENCH, GERMAN, KOREAN, RUSSIAN, SPANISH
-from tabane.gateway.scanning.japanese_patterns import JAPANESE
-from tabane.gateway.scanning.marked_patterns import MARKED
-from tabane.gateway.scanning.signals import Signal
+from tabane.guard.scanner.english_patterns import ENGLISH
+from tabane.guard.scanner.foreign_patterns import CHINESE, FRENCH, GERMAN, KOREAN, RUSSIAN, SPANISH
+from tabane.guard.scanner.japanese_patterns import JAPANESE
+from tabane.guard.scanner.marked_patterns import MARKED
+from tabane.guard.scanner.signals import Signal
 
 _KANA = re.compile("[\u3041-\u30ff]")
 _HAN = re.compile("[\u3400-\u9fff]")

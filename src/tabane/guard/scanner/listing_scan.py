@@ -8,8 +8,8 @@ from typing import NamedTuple
 from msgspec import Raw
 
 from tabane.errors import BadArguments
-from tabane.gateway.scanning.findings import Finding, Kind, ScannedText
-from tabane.gateway.scanning.scanner import DefinitionScanner
+from tabane.guard.scanner.findings import Finding, Kind, ScannedText
+from tabane.guard.scanner.scanner import DefinitionScanner
 from tabane.messages import say
 from tabane.wire.json import InvalidJson, elements, fields, text
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from tabane.gateway.scanning.findings import Finding, excerpt_of
-from tabane.gateway.scanning.skeletons import shape, skeleton
+from tabane.guard.scanner.findings import Finding, excerpt_of
+from tabane.guard.scanner.skeletons import shape, skeleton
 from tabane.messages import say
 
 LOOKALIKE = "lookalike"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tabane.gateway.scanning.signals import Sign, Signal, anchored
+from tabane.guard.scanner.signals import Sign, Signal, anchored
 
 MARKED: tuple[Signal, ...] = (
     anchored(Sign.MARKUP, 5, r"<\|(?:im_start|im_end|system|user|assistant|endoftext|start_header_id|eot_id|begin_of_text)\|>|\[/?inst\]|<</?sys>>|<start_of_turn>", "<|", "[inst", "[/inst", "<<", "<start_of"),

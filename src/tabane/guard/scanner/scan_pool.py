@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tabane.errors import WorkerBusy, WorkerEnded, WorkerError, WorkerSpent
-from tabane.gateway.scanning.findings import Finding, ScannedText, unfinished
+from tabane.guard.scanner.findings import Finding, ScannedText, unfinished
 from tabane.workers.pool import Budget, Pool
 from tabane.workers.turns import Capacity
 from tabane.workers.worker import Program, environment, module
 
 if TYPE_CHECKING:
-    from tabane.gateway.scanning.scan_requests import ScanRequest
+    from tabane.guard.scanner.scan_requests import ScanRequest
 
 
 log = logging.getLogger(__name__)
@@ -48,9 +48,7 @@ class ScanPool:
     def __init__(
         self, environ: Mapping[str, str], errors: int | None = None, *, budget: Budget = BUDGET
     ) -> None:
-        program = Program(
-            module("tabane.gateway.scanning.scan_worker"), environment(environ), _MEMORY, errors
-        )
+        program = Program(module("tabane.guard.scanner.scan_worker"), environment(environ), _MEMORY, errors)
         self.pool = Pool(program, CAPACITY, idle=IDLE)
         self._budget = budget
 
@@ -58,7 +56,7 @@ class ScanPool:
         self, server: str, definitions: Sequence[ScannedText], others: Collection[str]
     ) -> list[_Findings | None]:
         """Return the findings of each definition; None for one that no process was there to scan."""
-        from tabane.gateway.scanning.scan_requests import ScanRequest, packed_names
+        from tabane.guard.scanner.scan_requests import ScanRequest, packed_names
 
         clock, names = asyncio.get_running_loop().time, packed_names(others)
         until, spent = clock() + LONGEST_LIST, 0
@@ -86,7 +84,7 @@ class ScanPool:
         await self.pool.close()
 
     async def _found(self, request: ScanRequest) -> _Findings:
-        from tabane.gateway.scanning.scan_requests import packed_request, read_findings
+        from tabane.guard.scanner.scan_requests import packed_request, read_findings
 
         answer = await self.pool.ask(packed_request(request), self._budget, key=request.server)
         try:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from tabane.gateway.scanning.findings import Finding, Kind
+from tabane.guard.scanner.findings import Finding, Kind
 from tabane.workers import frames
 
 

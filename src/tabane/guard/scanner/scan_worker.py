@@ -1,12 +1,12 @@
-"""The process that scans long definitions: ``python -m tabane.gateway.scanning.scan_worker``.
+"""The process that scans long definitions: ``python -m tabane.guard.scanner.scan_worker``.
 
 A text can be made so that a rule takes very long. Then the hub kills the process.
 """
 
 from __future__ import annotations
 
-from tabane.gateway.scanning.scan_requests import packed_findings, read_names, read_request
-from tabane.gateway.scanning.scanner import DefinitionScanner
+from tabane.guard.scanner.scan_requests import packed_findings, read_names, read_request
+from tabane.guard.scanner.scanner import DefinitionScanner
 from tabane.workers.serving import serve
 
 _LARGE = 200_000_000

@@ -6,9 +6,9 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterator
 
-from tabane.gateway.scanning.definition_texts import DefinitionTexts, definition_texts
-from tabane.gateway.scanning.encoded_payloads import decoded_payloads
-from tabane.gateway.scanning.evidence import (
+from tabane.guard.scanner.definition_texts import DefinitionTexts, definition_texts
+from tabane.guard.scanner.encoded_payloads import decoded_payloads
+from tabane.guard.scanner.evidence import (
     HIGH,
     MEDIUM,
     NO_PASSAGE,
@@ -18,14 +18,14 @@ from tabane.gateway.scanning.evidence import (
     stuffed,
     words_of,
 )
-from tabane.gateway.scanning.findings import HIDDEN, SEVERITIES, Finding, Kind, Severity, excerpt_of
-from tabane.gateway.scanning.hidden_characters import visible
-from tabane.gateway.scanning.languages import signals_for
-from tabane.gateway.scanning.lookalikes import KnownNames, lookalike
-from tabane.gateway.scanning.shadowing import SHADOWING, shadowing
-from tabane.gateway.scanning.signals import Sign
-from tabane.gateway.scanning.skeletons import disguised_words, spaced_orders, undisguised, without_leet
-from tabane.gateway.scanning.word_rules import matched_rules, word_hits
+from tabane.guard.scanner.findings import HIDDEN, SEVERITIES, Finding, Kind, Severity, excerpt_of
+from tabane.guard.scanner.hidden_characters import visible
+from tabane.guard.scanner.languages import signals_for
+from tabane.guard.scanner.lookalikes import KnownNames, lookalike
+from tabane.guard.scanner.shadowing import SHADOWING, shadowing
+from tabane.guard.scanner.signals import Sign
+from tabane.guard.scanner.skeletons import disguised_words, spaced_orders, undisguised, without_leet
+from tabane.guard.scanner.word_rules import matched_rules, word_hits
 from tabane.messages import Message, say
 
 ORDERS, EXFILTRATION = "orders", "exfiltration"

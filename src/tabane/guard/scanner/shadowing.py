@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tabane.gateway.scanning.findings import Finding, excerpt_of
-from tabane.gateway.scanning.lookalikes import KnownNames
+from tabane.guard.scanner.findings import Finding, excerpt_of
+from tabane.guard.scanner.lookalikes import KnownNames
 from tabane.messages import say
 
 SHADOWING = "shadowing"

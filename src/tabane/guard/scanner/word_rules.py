@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from tabane.gateway.scanning.english_words import WordMeaning, meanings
-from tabane.gateway.scanning.signals import Hit, Sign
+from tabane.guard.scanner.english_words import WordMeaning, meanings
+from tabane.guard.scanner.signals import Hit, Sign
 
 M = WordMeaning
 

@@ -11,7 +11,7 @@ import msgspec
 
 from tabane.errors import HubError, TabaneError
 from tabane.group.shared_jobs import LARGEST_STATE, SharedJob, SharedJobs
-from tabane.hub.job import Job
+from tabane.hub.work.job import Job
 from tabane.messages import Lang, Message, say
 from tabane.wire import json
 

@@ -26,8 +26,8 @@ from tabane.group.signatures import (
     session_name,
 )
 from tabane.group.state import LARGEST_SESSION, GroupMember, StoredSession
+from tabane.hub.group.group_client import FORWARDED, MOVED, GroupClient, Outcome, signed_headers
 from tabane.hub.http.gate import HttpGate
-from tabane.hub.http.group_client import FORWARDED, MOVED, GroupClient, Outcome, signed_headers
 from tabane.hub.http.legacy import ResumableSession
 from tabane.hub.http.request import HttpReply, HttpRequest, RefusedRequest, refusal
 from tabane.hub.http.sessions import HttpSessions

@@ -7,16 +7,16 @@ import logging
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from tabane.gateway.upstreams.call import Call, InputBacklogFull, SessionPosition
-from tabane.gateway.upstreams.conversation import Conversation
 from tabane.group.link_frames import LinkFrames, LinkHead
 from tabane.group.membership import HubGroup
 from tabane.group.signatures import ForgedRequest, ForwardedRequest, body_digest, signed
 from tabane.group.state import GroupMember
-from tabane.hub.http.group_client import CONNECT_TIMEOUT, FORWARDED, client_session
-from tabane.hub.http.link_failures import failure_in
+from tabane.hub.group.group_client import CONNECT_TIMEOUT, FORWARDED, client_session
+from tabane.hub.group.link_failures import failure_in
 from tabane.hub.http.programs import LINK_HEAD
 from tabane.messages import Message, say
+from tabane.upstreams.call import Call, InputBacklogFull, SessionPosition
+from tabane.upstreams.conversation import Conversation
 from tabane.wire.era import Era
 
 if TYPE_CHECKING:

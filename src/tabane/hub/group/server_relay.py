@@ -15,15 +15,15 @@ from functools import partial
 from msgspec import UNSET, Raw
 
 from tabane.errors import TabaneError, UpstreamUnavailable
-from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
-from tabane.gateway.upstreams.handshake import Peer
-from tabane.gateway.upstreams.upstream import Upstream
 from tabane.group.link_frames import LinkFrames, LinkHead
 from tabane.group.signatures import ForgedRequest
-from tabane.hub.http.link_failures import failure_line
+from tabane.hub.group.link_failures import failure_line
 from tabane.hub.http.websocket import WebSocket
 from tabane.messages import say
 from tabane.operations import Caller
+from tabane.upstreams.call import Call, ServerRequest, UpstreamReply
+from tabane.upstreams.handshake import Peer
+from tabane.upstreams.upstream import Upstream
 from tabane.wire import era as eras
 from tabane.wire import json, websocket
 from tabane.wire.era import Era

@@ -13,22 +13,22 @@ from urllib.parse import unquote
 
 from msgspec import Raw
 
+from tabane.catalog.gateway import Gateway
 from tabane.errors import StoreError, UpstreamUnavailable
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.connection import UpstreamConnection
-from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.upstream import Upstream
 from tabane.group.link_frames import LinkFrames
 from tabane.group.membership import BEAT, HubGroup
 from tabane.group.state import GroupMember
-from tabane.hub.http.group_client import FORWARDED
+from tabane.hub.group.group_client import FORWARDED
+from tabane.hub.group.server_link import LINKS, LinkedConnection, linked
+from tabane.hub.group.server_relay import ServerRelay
 from tabane.hub.http.programs import Admission, switching
 from tabane.hub.http.request import HttpRequest, refusal
-from tabane.hub.http.server_link import LINKS, LinkedConnection, linked
-from tabane.hub.http.server_relay import ServerRelay
 from tabane.messages import Message, say
 from tabane.operations import LOCAL, Caller, Face
+from tabane.servers.server import Server
+from tabane.upstreams.connection import UpstreamConnection
+from tabane.upstreams.conversation import Conversation
+from tabane.upstreams.upstream import Upstream
 from tabane.wire import websocket
 
 log = logging.getLogger(__name__)

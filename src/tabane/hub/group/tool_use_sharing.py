@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from tabane.gateway.tools.tool_use import ToolUse, forgotten
+from tabane.catalog.tools.tool_use import ToolUse, forgotten
 from tabane.group.shared_use import SharedToolUse
 
 EVERY = 60.0

@@ -16,14 +16,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from tabane.catalog.gateway import Gateway
 from tabane.errors import ConfigurationError, HubError, TabaneError, upgraded
-from tabane.gateway.gateway import Gateway
-from tabane.hub.audit import HubAudit
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.identities import HttpIdentities
 from tabane.hub.http.port_occupant import refusal
-from tabane.hub.jobs import Jobs
 from tabane.hub.rpc.permission import load_token, token_file
+from tabane.hub.telemetry.audit import HubAudit
+from tabane.hub.work.jobs import Jobs
 from tabane.messages import Message, say
 from tabane.operations import Door, OperationTable
 from tabane.settings import Settings

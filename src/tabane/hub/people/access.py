@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tabane.catalog.gateway import Gateway
 from tabane.errors import TabaneError
-from tabane.gateway.gateway import Gateway
 from tabane.messages import Lang
 from tabane.operations import LOCAL, METRICS, Access, Caller, CallTarget, Operation, OperationTable
 from tabane.settings import Settings
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from tabane.access.limits import CallLimits
     from tabane.access.permissions import PermissionPatterns
     from tabane.access.policy_operations import PolicyExplainer
-    from tabane.access.profile_changes import GroupProfiles, SharedProfiles
     from tabane.access.profile_file import ProfileDefinition
     from tabane.access.profile_operations import ProfileOperations
     from tabane.access.profiles import Profiles
+    from tabane.group.profile_changes import GroupProfiles, SharedProfiles
     from tabane.settings.limit_rules import LimitRules
 
 
@@ -74,7 +74,7 @@ class HubAccess:
         """Return the profiles that were changed at the hubs of the group; None if this hub is in none."""
         if not self._settings().advertise:
             return None
-        from tabane.access.profile_changes import GroupProfiles
+        from tabane.group.profile_changes import GroupProfiles
 
         return GroupProfiles(self._settings().home)
 

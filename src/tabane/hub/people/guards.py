@@ -7,25 +7,25 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from tabane.gateway.confirmation import ConfirmRule
-from tabane.gateway.gateway import Gateway
-from tabane.hub.approvals.passphrase_file import PASSPHRASE
-from tabane.hub.flows.hub_flows import HubFlows
-from tabane.hub.guarding import HubGuard
-from tabane.hub.scripts import ScriptRule
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.operations.confirmation import ConfirmRule
+from tabane.hub.people.approvals.passphrase_file import PASSPHRASE
+from tabane.hub.people.flows.hub_flows import HubFlows
+from tabane.hub.people.guarding import HubGuard
+from tabane.hub.work.scripts import ScriptRule
 from tabane.operations import LOCAL, CallTarget, Operation
 from tabane.settings import Settings
 from tabane.settings.table import APPROVAL_WAIT
 
 if TYPE_CHECKING:
-    from tabane.access.approvals.approval import Approval
-    from tabane.gateway.servers.configuration import ServersConfiguration
-    from tabane.hub.approvals.connection_watches import ConnectionWatches
-    from tabane.hub.approvals.desk import ApprovalDesk
-    from tabane.hub.approvals.passphrase import HubPassphrase
-    from tabane.hub.scripts import RunningScript, ScriptApprovals
+    from tabane.guard.approvals.approval import Approval
+    from tabane.hub.people.approvals.connection_watches import ConnectionWatches
+    from tabane.hub.people.approvals.desk import ApprovalDesk
+    from tabane.hub.people.approvals.passphrase import HubPassphrase
+    from tabane.hub.work.scripts import RunningScript, ScriptApprovals
     from tabane.operations import Caller
     from tabane.operations.guarding import CallRule, CallVerdict, OpenApproval
+    from tabane.servers.configuration import ServersConfiguration
 
 
 class ShownArguments(Protocol):
@@ -83,7 +83,7 @@ class HubGuards:
         self._configuration = configuration
         rules: list[CallRule] = []
         if self._has_passphrase:
-            from tabane.hub.approvals.passphrase import PassphraseRule
+            from tabane.hub.people.approvals.passphrase import PassphraseRule
 
             rules.append(PassphraseRule(self.passphrase()))
         if confirm := ConfirmRule(configuration.servers, self._gateway.catalogue.find):
@@ -102,13 +102,13 @@ class HubGuards:
         arguments: bytes,
         request: str,
     ) -> OpenApproval:
-        from tabane.hub.approvals.guarded_approval import GuardedApproval
+        from tabane.hub.people.approvals.guarded_approval import GuardedApproval
 
         return GuardedApproval(self, verdicts, caller, target, arguments, request)
 
     def table(self) -> list[Operation]:
-        from tabane.hub.approvals.operations import ApprovalOperations
-        from tabane.hub.approvals.passphrase_operations import PassphraseOperations
+        from tabane.hub.people.approvals.operations import ApprovalOperations
+        from tabane.hub.people.approvals.passphrase_operations import PassphraseOperations
 
         return [
             *ApprovalOperations(self.desk, self._watched).table(),
@@ -118,7 +118,7 @@ class HubGuards:
     def passphrase(self) -> HubPassphrase:
         """Return the passphrase of the hub, whether one is set or not."""
         if self._passphrase is None:
-            from tabane.hub.approvals.passphrase import HubPassphrase
+            from tabane.hub.people.approvals.passphrase import HubPassphrase
 
             self._passphrase = HubPassphrase(self._settings().home, self._loop)
         return self._passphrase
@@ -135,7 +135,7 @@ class HubGuards:
 
     def desk(self) -> ApprovalDesk:
         if self._desk is None:
-            from tabane.hub.approvals.desk import ApprovalDesk
+            from tabane.hub.people.approvals.desk import ApprovalDesk
 
             home = self._settings().home
             self._desk = ApprovalDesk(home, self._loop, self._shown.approvals_changed, self._decided)
@@ -143,7 +143,7 @@ class HubGuards:
 
     def _watched(self) -> ConnectionWatches:
         if self._watches is None:
-            from tabane.hub.approvals.connection_watches import ConnectionWatches
+            from tabane.hub.people.approvals.connection_watches import ConnectionWatches
 
             self._watches = ConnectionWatches(self._loop)
         return self._watches
@@ -187,7 +187,7 @@ class HubGuards:
         holder of a key would approve its own calls. With a passphrase, it does not: any program of the user
         could be a client that answers its own question.
         """
-        from tabane.hub.approvals.operations import APPROVING
+        from tabane.hub.people.approvals.operations import APPROVING
 
         access = caller.access
         if self._has_passphrase:  # which a dialog of a client must not ask for

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tabane.errors import ConfigurationError, Unauthorized
-from tabane.gateway.servers.variables import variables_of
 from tabane.messages import say
 from tabane.operations import Access
+from tabane.servers.variables import variables_of
 from tabane.settings import Settings
 
 if TYPE_CHECKING:

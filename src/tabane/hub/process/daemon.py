@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from tabane.build import on_disk, this_build
 from tabane.errors import ConfigurationError, HubError, UnknownName
-from tabane.gateway.servers.redaction import Redactor
 from tabane.hub.clients.session import Session
 from tabane.hub.hub import Hub
 from tabane.hub.local import hang_dumps
@@ -34,6 +33,7 @@ from tabane.hub.process.table import table_of
 from tabane.hub.process.watchdog import Watchdog
 from tabane.messages import Message, language, say
 from tabane.operations import LOCAL, Caller, Face
+from tabane.servers.redaction import Redactor
 from tabane.settings import Settings
 from tabane.settings.files import private_folder
 

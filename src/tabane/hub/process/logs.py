@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from tabane.gateway.processes.log_files import RotatingFile
-from tabane.gateway.servers.redaction import Redactor
+from tabane.servers.redaction import Redactor
+from tabane.upstreams.processes.log_files import RotatingFile
 
 _PIPE = 4096
 """Bytes that a writable pipe takes without waiting (PIPE_BUF)."""
@@ -80,7 +80,7 @@ OF_PLACE = LogLimit(300, 256 << 10)
 MOST_CAUSES = 1024
 """Causes that are counted separately; further ones share one count."""
 
-_GATEWAY = "tabane.gateway."
+_GATEWAY = "tabane.catalog."
 
 
 class LogCause(NamedTuple):

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.gateway.cages.cages import Cages
+    from tabane.guard.cages.cages import Cages
 
-_PACKAGE = str(Path(__file__).resolve().parents[2])
-_RUN = "import sys; sys.path.append(sys.argv[1]); from tabane.hub.caged_network import main; main()"
+_PACKAGE = str(Path(__file__).resolve().parents[3])
+_RUN = "import sys; sys.path.append(sys.argv[1]); from tabane.hub.work.caged_network import main; main()"
 
 
 PROXY = (sys.executable, "-I", "-c", _RUN, _PACKAGE)
@@ -26,7 +26,7 @@ def cages_of(settings: Settings, environment: Mapping[str, str]) -> Callable[[],
 
     @cache
     def cages() -> Cages:
-        from tabane.gateway.cages.cages import Cages  # most hubs have no caged server
+        from tabane.guard.cages.cages import Cages  # most hubs have no caged server
 
         own = [settings.servers, settings.config]
         return Cages(settings.home, own, environment, PROXY)

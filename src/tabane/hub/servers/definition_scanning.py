@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tabane.gateway.definitions.definition_scans import DefinitionScans
-from tabane.gateway.scanning.scan_pool import ScanPool
+from tabane.guard.definitions.definition_scans import DefinitionScans
+from tabane.guard.scanner.scan_pool import ScanPool
 
 if TYPE_CHECKING:
-    from tabane.gateway.definitions.findings import DefinitionJudge
+    from tabane.guard.definitions.findings import DefinitionJudge
 
 
 def definition_scans(environment: Mapping[str, str], errors: int | None = None) -> DefinitionScans:
@@ -19,6 +19,6 @@ def definition_scans(environment: Mapping[str, str], errors: int | None = None) 
 
 def _scanner() -> DefinitionJudge:
     """Return the scanner. It is imported here, in a thread: it has many rules."""
-    from tabane.gateway.scanning.scanner import DefinitionScanner
+    from tabane.guard.scanner.scanner import DefinitionScanner
 
     return DefinitionScanner()

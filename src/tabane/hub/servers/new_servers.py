@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
+from tabane.catalog.gateway import Gateway
 from tabane.errors import TabaneError
-from tabane.gateway.gateway import Gateway
-from tabane.hub.jobs import Jobs
-from tabane.hub.trial import FACES, wait_listed
+from tabane.hub.servers.trial import FACES, wait_listed
+from tabane.hub.work.jobs import Jobs
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Operation, Privilege, Progress
 from tabane.settings import Settings
@@ -93,7 +93,7 @@ class NewServers:
 
     async def _one(self, caller: Caller, name: str, found: StartedServers) -> None:
         """Wait until a server has listed, and scan that."""
-        from tabane.gateway.definitions.listing_scan import suspicious_definitions
+        from tabane.guard.definitions.listing_scan import suspicious_definitions
 
         settings = self._settings()
         try:
@@ -129,7 +129,7 @@ class NewServers:
 
 def _short(why: Message, lang: Lang) -> str:
     """Return why a start failed, without the end of its output."""
-    from tabane.gateway.launchers.failure_causes import cause_in
+    from tabane.upstreams.launching.failure_causes import cause_in
 
     failed = cause_in(why)
     return (failed.without_log() if failed is not None else why).render(lang)

@@ -20,8 +20,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.processes.child_environment import has_credentials, is_withheld, passed_value
-from tabane.gateway.processes.variable_names import (
+from tabane.settings.files import read_private, read_trusted, write_private
+from tabane.upstreams.processes.child_environment import has_credentials, is_withheld, passed_value
+from tabane.upstreams.processes.variable_names import (
     BASIC,
     CERTIFICATES,
     ON_TERMINAL,
@@ -29,7 +30,6 @@ from tabane.gateway.processes.variable_names import (
     is_proxy,
     kind_of,
 )
-from tabane.settings.files import read_private, read_trusted, write_private
 
 FILE = "environment"
 """Name of the file in TABANE_HOME, a JSON object with mode 0600."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from tabane.hub.trial import FACES
+from tabane.hub.servers.trial import FACES
 from tabane.operations import Caller, Operation, Privilege
 from tabane.settings import Settings
 
@@ -39,7 +39,7 @@ class ServerFinding:
     async def find(self, caller: Caller, params: FindServers) -> dict[str, Any]:
         """Return servers, the best first. Raises ConfigurationError and RegistryUnavailable."""
         # on first use: most hubs never ask a registry
-        from tabane.gateway.registry.finding import open_registry
+        from tabane.servers.registry.finding import open_registry
 
         settings = self._settings()
         async with open_registry(settings.registry_url, self._environment, settings.home) as registry:

@@ -11,31 +11,31 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import msgspec
 from msgspec import Meta, Struct
 
+from tabane.catalog.gateway import Gateway
 from tabane.errors import BadArguments, UnknownName
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.processes.processes import ChildProcesses
-from tabane.gateway.servers.configuration import (
+from tabane.hub.servers.new_servers import NewServers
+from tabane.hub.servers.server_finding import ServerFinding
+from tabane.hub.servers.trial import FACES, Trials, TryServer
+from tabane.hub.work.jobs import Jobs
+from tabane.messages import Lang, Message, say
+from tabane.operations import Caller, Operation, Privilege
+from tabane.servers.configuration import (
     check_definition,
     configuration_of,
     why_disabled,
     written_definitions,
 )
-from tabane.gateway.servers.foreign_keys import our_definition
-from tabane.gateway.servers.plain_secrets import plain_secrets
-from tabane.gateway.servers.secret_store import SecretStore
-from tabane.gateway.servers.variables import Variables, variables_of
-from tabane.hub.jobs import Jobs
-from tabane.hub.new_servers import NewServers
-from tabane.hub.server_finding import ServerFinding
-from tabane.hub.trial import FACES, Trials, TryServer
-from tabane.messages import Lang, Message, say
-from tabane.operations import Caller, Operation, Privilege
+from tabane.servers.foreign_keys import our_definition
+from tabane.servers.plain_secrets import plain_secrets
+from tabane.servers.secret_store import SecretStore
+from tabane.servers.variables import Variables, variables_of
 from tabane.settings import Settings
 from tabane.text.nearest_names import nearest
+from tabane.upstreams.processes.processes import ChildProcesses
 from tabane.wire.channel import LineBatch
 
 if TYPE_CHECKING:
-    from tabane.gateway.servers.kept_secrets import SecretMove, SecretMoves
+    from tabane.servers.kept_secrets import SecretMove, SecretMoves
 
 
 LARGEST = 64 << 10
@@ -106,7 +106,7 @@ class _FileNow(Struct, frozen=True):
         self, name: str, definition: Mapping[str, Any], replaced: str | None, written: Mapping[str, Any]
     ) -> SecretMoves:
         """Return how new secrets leave a definition. Those that the replaced one has in plain text stay."""
-        from tabane.gateway.servers.kept_secrets import SecretNaming, moves_of, referred_names
+        from tabane.servers.kept_secrets import SecretNaming, moves_of, referred_names
 
         others = {other: each for other, each in written_definitions(self.path).items() if other != replaced}
         referred = referred_names(others, self.settings_texts) | referred_names({name: definition})
@@ -135,7 +135,7 @@ class _FileNow(Struct, frozen=True):
 
     def whole(self, name: str, definition: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
         """Return an edited definition with its hidden values. Raises BadArguments."""
-        from tabane.gateway.servers.masking import unmasked
+        from tabane.servers.masking import unmasked
 
         return unmasked(definition, written, self.secrets(name, written))
 
@@ -228,7 +228,7 @@ class ServerSetup:
     async def show(self, caller: Caller, params: ShowDefinition) -> dict[str, Any]:
         """Return the definition with secrets masked, its problems, and a version for :meth:`change`."""
 
-        from tabane.gateway.servers.masking import masked
+        from tabane.servers.masking import masked
 
         def read() -> dict[str, Any]:
             file, name = self._file(), params.name
@@ -297,8 +297,8 @@ class ServerSetup:
     async def add(self, caller: Caller, params: AddServer) -> dict[str, Any]:
         """Add a server. Raises BadArguments and ConfigurationError; then nothing was changed."""
 
-        from tabane.gateway.servers.editing import add_server, check_server_name
-        from tabane.gateway.servers.kept_secrets import SecretMoves, keeping
+        from tabane.servers.editing import add_server, check_server_name
+        from tabane.servers.kept_secrets import SecretMoves, keeping
 
         def write(file: _FileNow) -> tuple[str, ...]:
             check_server_name(params.name)
@@ -317,9 +317,9 @@ class ServerSetup:
     async def change(self, caller: Caller, params: ChangeServer) -> dict[str, Any]:
         """Replace a definition. Raises UnknownName, and as :meth:`add`."""
 
-        from tabane.gateway.servers.editing import change_server
-        from tabane.gateway.servers.kept_secrets import SecretMoves, keeping
-        from tabane.gateway.servers.masking import masked, unmasked
+        from tabane.servers.editing import change_server
+        from tabane.servers.kept_secrets import SecretMoves, keeping
+        from tabane.servers.masking import masked, unmasked
 
         def write(file: _FileNow) -> tuple[str, ...]:
             _check_size(params.definition)
@@ -348,7 +348,7 @@ class ServerSetup:
     async def remove(self, caller: Caller, params: RemoveServer) -> dict[str, Any]:
         """Remove a server. Raises UnknownName and ConfigurationError."""
 
-        from tabane.gateway.servers.editing import remove_server
+        from tabane.servers.editing import remove_server
 
         def write(file: _FileNow) -> tuple[str, ...]:
             remove_server(file.path, params.name)
@@ -359,7 +359,7 @@ class ServerSetup:
     async def enable(self, caller: Caller, params: EnableServer) -> dict[str, Any]:
         """Enable or disable a server. Raises UnknownName and ConfigurationError."""
 
-        from tabane.gateway.servers.editing import enable_server
+        from tabane.servers.editing import enable_server
 
         def write(file: _FileNow) -> tuple[str, ...]:
             enable_server(file.path, params.name, params.enabled)
@@ -386,7 +386,9 @@ class ServerSetup:
         path, kept, warnings = await asyncio.to_thread(work)
         reloader = self._reloader()
         reloader.now()
-        from tabane.gateway.server_operations import server_detail  # on first use, as in the gateway
+        from tabane.catalog.operations.server_operations import (  # on first use, as in the gateway
+            server_detail,
+        )
 
         server = self._gateway.servers.get(name)
         why = why_disabled(server) if server is not None and done != "disabled" else None
@@ -410,7 +412,7 @@ class ServerSetup:
 
 
 def _check_version(params: ChangeServer, written: Mapping[str, Any], secrets: tuple[str, ...]) -> None:
-    from tabane.gateway.servers.masking import masked
+    from tabane.servers.masking import masked
 
     if params.version not in (None, _version(masked(written, secrets))):
         raise _entry_changed(params.name)
@@ -428,7 +430,7 @@ def _version(shown: Mapping[str, Any]) -> str:
 
 
 def _name_problems(file: _FileNow, params: CheckDefinition, lang: Lang) -> Iterator[dict[str, Any]]:
-    from tabane.gateway.servers.editing import check_server_name
+    from tabane.servers.editing import check_server_name
 
     if params.replaces is not None:
         return

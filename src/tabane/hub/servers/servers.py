@@ -12,20 +12,15 @@ from pathlib import Path
 from msgspec import structs
 
 from tabane.errors import ConfigurationError, TabaneError
-from tabane.gateway.processes.child_environment import environment_secrets
-from tabane.gateway.projects.project_folders import TRUST_FILE
-from tabane.gateway.servers.configuration import (
-    FileStamp,
-    ServersConfiguration,
-    read_configuration,
-    stamp,
-)
-from tabane.gateway.servers.server import Server
-from tabane.gateway.servers.variables import variables_of
-from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
-from tabane.hub.recorded_environment import with_recorded
+from tabane.hub.servers.recorded_environment import with_recorded
 from tabane.messages import Message
+from tabane.servers.configuration import FileStamp, ServersConfiguration, read_configuration, stamp
+from tabane.servers.projects.project_folders import TRUST_FILE
+from tabane.servers.server import Server
+from tabane.servers.variables import variables_of
 from tabane.settings import Settings, load_settings
+from tabane.upstreams.processes.child_environment import environment_secrets
+from tabane.upstreams.upstream_limits import UpstreamLimits
 
 
 def limits_of(settings: Settings) -> UpstreamLimits:
@@ -70,7 +65,7 @@ def read_servers(settings: Settings, environment: Mapping[str, str]) -> ServersC
     variables = variables_of(settings, environment)
     found = read_configuration(settings.servers, variables, required=required)
     if (settings.home / TRUST_FILE).exists():
-        from tabane.gateway.projects.project_servers import with_projects  # most hubs have no project
+        from tabane.servers.projects.project_servers import with_projects  # most hubs have no project
 
         found = with_projects(found, settings.home, variables)
     return with_inherited(found, settings, environment)

@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, structs
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.long_results import KeptLimits, LongResults
+from tabane.catalog.results.query_pool import QueryPool
+from tabane.catalog.tool_meaning import ToolEmbedding
+from tabane.catalog.tools.validation import ArgumentValidator, ValidationPool
 from tabane.errors import CallerError, TabaneError
-from tabane.gateway.definitions.pins import HoldPolicy
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.logins.login_network import LoginNetwork
-from tabane.gateway.logins.logins import ServerLogins
-from tabane.gateway.long_results import KeptLimits, LongResults
-from tabane.gateway.processes.processes import ChildProcesses
-from tabane.gateway.results.query_pool import QueryPool
-from tabane.gateway.servers.configuration import ServersConfiguration
-from tabane.gateway.servers.server import Server
-from tabane.gateway.tool_meaning import ToolEmbedding
-from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
-from tabane.gateway.upstreams.connector import Connector
-from tabane.gateway.upstreams.hub_chain import HubChain
-from tabane.hub.cages import cages_of
+from tabane.guard.definitions.pins import HoldPolicy
 from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_names, own_tools
+from tabane.hub.clients.questions.questions import HubQuestions
 from tabane.hub.clients.task_calls import TaskParts
 from tabane.hub.clients.tool_calls import as_failure, as_result, question_of
-from tabane.hub.definition_scanning import definition_scans
-from tabane.hub.questions.questions import HubQuestions
-from tabane.hub.result_types.result_types import HubResultTypes
-from tabane.hub.scripts import OPEN, HubScripts
-from tabane.hub.servers import FileFollower, limits_of
-from tabane.hub.tasks.tasks import HubTasks
+from tabane.hub.servers.cages import cages_of
+from tabane.hub.servers.definition_scanning import definition_scans
+from tabane.hub.servers.result_types.result_types import HubResultTypes
+from tabane.hub.servers.servers import FileFollower, limits_of
+from tabane.hub.work.scripts import OPEN, HubScripts
+from tabane.hub.work.tasks.tasks import HubTasks
 from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget, Door, Face, OpenCall, Operation, OperationTable
+from tabane.servers.configuration import ServersConfiguration
+from tabane.servers.server import Server
 from tabane.settings import Settings
+from tabane.upstreams.connector import Connector
+from tabane.upstreams.hub_chain import HubChain
+from tabane.upstreams.logins.login_network import LoginNetwork
+from tabane.upstreams.logins.logins import ServerLogins
+from tabane.upstreams.processes.processes import ChildProcesses
 from tabane.wire import json
 from tabane.wire.channel import LineBatch
 from tabane.wire.era import result_type
@@ -44,10 +44,10 @@ from tabane.wire.negotiation import offered_to_servers
 
 if TYPE_CHECKING:
     from tabane.audit.log import AuditLog
-    from tabane.gateway.tool_operations import ToolOperations
-    from tabane.gateway.tool_search import ToolSource
-    from tabane.hub.metering import Answered
-    from tabane.hub.own_tools import CallerLimits, KeptDomains
+    from tabane.catalog.operations.tool_operations import ToolOperations
+    from tabane.catalog.tool_search import ToolSource
+    from tabane.hub.servers.own_tools import CallerLimits, KeptDomains
+    from tabane.hub.telemetry.metering import Answered
 
 RESERVED = frozenset(
     {
@@ -80,7 +80,7 @@ def count_servers(configuration: ServersConfiguration, gateway: Gateway) -> dict
 
 def _idle(table: OperationTable, stores: KeptDomains, limits: CallerLimits) -> frozenset[str]:
     """Return the own tools that have nothing to work on."""
-    from tabane.hub.own_tools import held, idle
+    from tabane.hub.servers.own_tools import held, idle
 
     return idle(own_names(table), lambda of: held(of, stores, limits))
 
@@ -287,7 +287,7 @@ class HubTools:
 
     def source(self) -> ToolSource:
         """Return the tools as a source of the search over everything."""
-        from tabane.gateway.tool_search import ToolSource
+        from tabane.catalog.tool_search import ToolSource
 
         return ToolSource(self._gateway)
 
@@ -297,8 +297,8 @@ class HubTools:
         long_results.on_read = self._read_again
 
     def table(self, long_results: LongResults) -> list[Operation]:
-        from tabane.gateway.table import gateway_table
-        from tabane.hub.tasks.operations import TaskOperations
+        from tabane.catalog.operations.table import gateway_table
+        from tabane.hub.work.tasks.operations import TaskOperations
 
         return [
             *gateway_table(
@@ -345,7 +345,7 @@ class HubTools:
         if name == OPEN:
             return await self._opened(caller, arguments)
         if self._calls is None:
-            from tabane.gateway.tool_operations import ToolOperations
+            from tabane.catalog.operations.tool_operations import ToolOperations
 
             assert self._long_results is not None
             self._calls = ToolOperations(self._gateway, self._admit, self._own, self._long_results)

@@ -12,27 +12,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Raw, Struct, structs
 
+from tabane.catalog.tools.aliases import AliasMap
+from tabane.catalog.tools.listings import ServerListing, keep_listing, listing_of
 from tabane.errors import UpstreamError, UpstreamUnavailable
-from tabane.gateway.definitions.definition_scans import DefinitionScans
-from tabane.gateway.processes.processes import ChildProcesses
-from tabane.gateway.servers.configuration import configuration_of, why_disabled
-from tabane.gateway.servers.server import Server
-from tabane.gateway.servers.variables import variables_of
-from tabane.gateway.tools.aliases import AliasMap
-from tabane.gateway.tools.listings import ServerListing, keep_listing, listing_of
-from tabane.gateway.upstreams.connector import Connector
-from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
-from tabane.hub.definition_scanning import definition_scans
-from tabane.hub.servers import limits_of, with_inherited
+from tabane.guard.definitions.definition_scans import DefinitionScans
+from tabane.hub.servers.definition_scanning import definition_scans
+from tabane.hub.servers.servers import limits_of, with_inherited
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face
+from tabane.servers.configuration import configuration_of, why_disabled
+from tabane.servers.server import Server
+from tabane.servers.variables import variables_of
 from tabane.settings import Settings
+from tabane.upstreams.connector import Connector
+from tabane.upstreams.processes.processes import ChildProcesses
+from tabane.upstreams.upstream_limits import UpstreamLimits
 from tabane.wire.channel import LineBatch
 from tabane.wire.json import join
 
 if TYPE_CHECKING:
-    from tabane.gateway.upstreams.handshake import Peer
-    from tabane.gateway.upstreams.upstream import Upstream
+    from tabane.upstreams.handshake import Peer
+    from tabane.upstreams.upstream import Upstream
 
 
 Keep = Callable[[ServerListing], None]
@@ -81,7 +81,7 @@ class Trials:
         """Try a server. Raises as :func:`server_from_definition` and :func:`try_server`."""
         import tempfile  # two megabytes that a hub which tries nothing goes without
 
-        from tabane.gateway.definitions.listing_scan import suspicious_definitions
+        from tabane.guard.definitions.listing_scan import suspicious_definitions
 
         settings = self._settings()
         server = server_from_definition(
@@ -173,7 +173,7 @@ async def try_server(
 
     Raises UpstreamError with its exit status and stderr if it does not get that far.
     """
-    from tabane.gateway.upstreams.upstream import Upstream
+    from tabane.upstreams.upstream import Upstream
 
     loop = asyncio.get_running_loop()
     peers: list[Peer] = []
@@ -198,7 +198,7 @@ async def try_server(
 
 def _does_not_work(server: str, why: Message) -> Message:
     """Return why a tried server failed, with the end of its output: no log of it is kept."""
-    from tabane.gateway.launchers.failure_causes import cause_in  # many rules, needed for failures alone
+    from tabane.upstreams.launching.failure_causes import cause_in  # many rules, needed for failures alone
 
     failed = cause_in(why)
     if failed is None:
@@ -215,8 +215,8 @@ async def wait_listed(upstream: Upstream) -> None:
     """Wait for its lists. A quick failure is given a second chance: some servers end at a question of an
     era that they do not know, and the next start does not put it.
     """
-    from tabane.gateway.upstreams.lists import LISTS
-    from tabane.gateway.upstreams.upstream_state import UpstreamState
+    from tabane.upstreams.lists import LISTS
+    from tabane.upstreams.upstream_state import UpstreamState
 
     began = time.monotonic()
     await upstream.listed()
@@ -234,8 +234,8 @@ def _listing(server: Server, peer: Peer, lists: Mapping[str, list[Raw]]) -> Serv
 
 
 def _row(server: Server, peer: Peer, lists: Mapping[str, list[Raw]]) -> dict[str, Any]:
-    from tabane.gateway.tools.catalog import ToolCatalog
-    from tabane.gateway.tools.disclosure import signature
+    from tabane.catalog.tools.catalog import ToolCatalog
+    from tabane.catalog.tools.disclosure import signature
 
     catalogue = ToolCatalog(AliasMap({}, frozenset()))
     catalogue.put(server, lists["tools"])

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabane.errors import TabaneError
-from tabane.hub.embedding import CollectionEmbedder
-from tabane.hub.jobs import Jobs
-from tabane.hub.stores import FOLDER, Stores
+from tabane.hub.sources.embedding import CollectionEmbedder
+from tabane.hub.stores.stores import FOLDER, Stores
+from tabane.hub.work.jobs import Jobs
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Operation, Progress
 from tabane.operations.job_turns import Turn
@@ -24,7 +24,7 @@ from tabane.settings.files import private_folder
 from tabane.wire import json
 
 if TYPE_CHECKING:
-    from tabane.hub.job import Job
+    from tabane.hub.work.job import Job
     from tabane.posts.importing.plan import PostSources
     from tabane.posts.operations import Archive
     from tabane.posts.parameters import ImportPosts
@@ -131,7 +131,7 @@ class PostArchive:
         return await self._take(params, caller.lang, progress)
 
     async def _take(self, params: ImportPosts, lang: Lang, progress: Progress) -> dict[str, Any]:
-        from tabane.hub.job import Job
+        from tabane.hub.work.job import Job
 
         async with self._importing.taken(progress):
             if params.once and isinstance(progress, Job):

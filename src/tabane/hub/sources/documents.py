@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from tabane.documents import DOMAIN
 from tabane.errors import StoreError, TabaneError
-from tabane.hub.embedding import CollectionEmbedder
-from tabane.hub.stores import FOLDER, Stores
+from tabane.hub.sources.embedding import CollectionEmbedder
+from tabane.hub.stores.stores import FOLDER, Stores
 from tabane.operations import Caller, Door, Face, Operation
 from tabane.settings import Settings
 
@@ -123,8 +123,8 @@ class DocumentStore:
 
         The key is its URL: never one that the page names itself.
         """
-        from tabane.access.flows.labels import UNTRUSTED
         from tabane.documents.document import Draft
+        from tabane.servers.labels import UNTRUSTED
 
         door.operation(caller, "put_document", Face.RPC)
         draft = Draft(page.url, page.markdown, kind="markdown", title=page.title, labels=UNTRUSTED)

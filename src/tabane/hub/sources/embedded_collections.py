@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tabane.documents import document
-from tabane.hub import manual
-from tabane.hub.coverage import EmbeddedCollection
+from tabane.hub.sources import manual
+from tabane.hub.sources.coverage import EmbeddedCollection
 from tabane.messages import say
 from tabane.posts import post
 from tabane.posts.post import cleaned

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments, ModelError
-from tabane.hub.stores import FOLDER, UNFINISHED, Stores
+from tabane.hub.stores.stores import FOLDER, UNFINISHED, Stores
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter
 
 if TYPE_CHECKING:
-    from tabane.hub.coverage import EmbeddedCollection
-    from tabane.hub.embedding_lane import CollectionLane
+    from tabane.hub.sources.coverage import EmbeddedCollection
+    from tabane.hub.sources.embedding_lane import CollectionLane
     from tabane.search.embedding.embedder import NoModel
     from tabane.search.meaning import Incomplete, Meaning
     from tabane.search.models import Models
@@ -67,8 +67,8 @@ class CollectionEmbedder:
 
     @cached_property
     def _lanes(self) -> Mapping[str, CollectionLane]:
-        from tabane.hub.coverage import EmbeddingCoverage
-        from tabane.hub.embedding_lane import CollectionLane
+        from tabane.hub.sources.coverage import EmbeddingCoverage
+        from tabane.hub.sources.embedding_lane import CollectionLane
 
         return {
             each.name: CollectionLane(
@@ -138,7 +138,7 @@ class CollectionEmbedder:
         ]
 
     def _title(self, params: Reembed) -> Message:
-        from tabane.hub.embedding_lane import title_of
+        from tabane.hub.sources.embedding_lane import title_of
 
         lanes = self._lanes.items()
         return title_of(*(lane.called for name, lane in lanes if params.collection in (None, name)))

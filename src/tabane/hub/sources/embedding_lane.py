@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabane.errors import BadArguments, HubError, TabaneError
-from tabane.hub.coverage import EmbeddedCollection, EmbeddingCoverage
-from tabane.hub.fill_progress import FillProgress, SeenRows
 from tabane.hub.local.lock import OwnFile
-from tabane.hub.stores import UNFINISHED, Stores
+from tabane.hub.sources.coverage import EmbeddedCollection, EmbeddingCoverage
+from tabane.hub.sources.fill_progress import FillProgress, SeenRows
+from tabane.hub.stores.stores import UNFINISHED, Stores
 from tabane.messages import Message, say
 from tabane.operations import Progress, Starter
 from tabane.operations.job_turns import Turn

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, structs
 
-from tabane.hub.query_hints import QueryHints
+from tabane.hub.sources.query_hints import QueryHints
 from tabane.messages import Message
 from tabane.search.relevance import HitWords, closeness, coverages, lowest, name_fit, raised, relevance
 from tabane.search.source import SearchAnswer, SearchHit, ShownItem

@@ -12,8 +12,8 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments
-from tabane.hub.embedding import CollectionEmbedder
-from tabane.hub.stores import Stores
+from tabane.hub.sources.embedding import CollectionEmbedder
+from tabane.hub.stores.stores import Stores
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.search.engine import Collection
@@ -85,7 +85,7 @@ def _section(page: str, lang: Lang, titles: list[str], lines: list[str], line: i
 
 def pages(folder: Path | None = None) -> list[tuple[str, str]]:
     """Return name and text of each page, from the package, or from the checkout that it runs from."""
-    places = [folder] if folder else [Path(__file__).parent.parent / "docs", _checkout()]
+    places = [folder] if folder else [Path(__file__).parent.parent.parent / "docs", _checkout()]
     found = next((place for place in places if place.is_dir()), None)
     if found is None:
         return []
@@ -93,7 +93,7 @@ def pages(folder: Path | None = None) -> list[tuple[str, str]]:
 
 
 def _checkout() -> Path:
-    return Path(__file__).parents[3] / "docs"
+    return Path(__file__).parents[4] / "docs"
 
 
 async def bring_up_to_date(collection: Collection, written: list[tuple[str, str]]) -> None:

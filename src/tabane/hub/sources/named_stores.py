@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tabane.hub.stores import Shapes, Stores
+from tabane.hub.stores.stores import Shapes, Stores
 
 if TYPE_CHECKING:
-    from tabane.hub.coverage import EmbeddedCollection
+    from tabane.hub.sources.coverage import EmbeddedCollection
     from tabane.settings import Settings
 
 
@@ -16,25 +16,25 @@ def stores_of(settings: Settings, environment: Mapping[str, str]) -> Stores:
     """Return the stores that the settings name, none of which is open yet."""
     replicas = None
     if settings.local_replica:
-        from tabane.hub.replicas import Replicas
+        from tabane.hub.stores.replicas import Replicas
 
         replicas = Replicas(settings.home)
     if not settings.engine:
         return Stores(settings.home, _shapes, replicas=replicas)
-    from tabane.hub.embedded_collections import OWN
-    from tabane.hub.named_engine import named_engine
+    from tabane.hub.sources.embedded_collections import OWN
+    from tabane.hub.stores.named_engine import named_engine
 
     return Stores(settings.home, _shapes, named_engine(settings, environment), OWN, replicas)
 
 
 def embedded() -> Sequence[EmbeddedCollection]:
     """Return the collections of a hub with semantic search."""
-    from tabane.hub.embedded_collections import EMBEDDED
+    from tabane.hub.sources.embedded_collections import EMBEDDED
 
     return EMBEDDED
 
 
 def _shapes() -> Shapes:
-    from tabane.hub.embedded_collections import SHAPES
+    from tabane.hub.sources.embedded_collections import SHAPES
 
     return SHAPES

@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from tabane.errors import ConfigurationError
 from tabane.hub.clients.project_access import inner_access
-from tabane.hub.embedding import CollectionEmbedder
-from tabane.hub.flows.hub_flows import HubFlows
-from tabane.hub.stores import Stores
+from tabane.hub.people.flows.hub_flows import HubFlows
+from tabane.hub.sources.embedding import CollectionEmbedder
+from tabane.hub.stores.stores import Stores
 from tabane.operations import LOCAL, Caller, Face, Operation
 from tabane.reader.page_domain import DOMAIN
 from tabane.settings import Settings
@@ -140,7 +140,6 @@ class PageReader:
     def _reader(
         self, conversion: PageConverter, fetchings: Mapping[bool, PageFetcher], rendering: PageRenderer
     ) -> ReaderOperations:
-        from tabane.access.flows.labels import PRIVATE
         from tabane.reader.cookies.cookie_folder import CookieFolder
         from tabane.reader.operations import ReaderOperations
         from tabane.reader.page import SHAPE
@@ -150,6 +149,7 @@ class PageReader:
         from tabane.reader.sites.any_page import AnyPageAdapter
         from tabane.reader.sites.site_adapter import ReadingTools
         from tabane.reader.url_reader import UrlReader
+        from tabane.servers.labels import PRIVATE
 
         settings, ways = self._settings, all_site_adapters(self._keys)
         shelf = PageCache(

@@ -10,9 +10,16 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from msgspec import Meta, Struct
 
-from tabane.access.flows.labels import UNTRUSTED
 from tabane.errors import Forbidden, TabaneError
-from tabane.hub.found_things import FoundThing, KindAnswer, Places, ThingEntry, of_one_kind, ordered, places
+from tabane.hub.sources.found_things import (
+    FoundThing,
+    KindAnswer,
+    Places,
+    ThingEntry,
+    of_one_kind,
+    ordered,
+    places,
+)
 from tabane.messages import Lang, say
 from tabane.operations import Caller, CallTarget, Face, Operation, Privilege
 from tabane.reader.result_text import marked
@@ -23,6 +30,7 @@ from tabane.search.source import (
     explained,
     shown,
 )
+from tabane.servers.labels import UNTRUSTED
 from tabane.wire import json
 
 log = logging.getLogger(__name__)

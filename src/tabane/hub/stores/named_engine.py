@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.servers.variables import variables_of
-from tabane.hub.postgres_engine import PostgresEngine
-from tabane.hub.vector_index import opened_index
+from tabane.hub.stores.postgres_engine import PostgresEngine
+from tabane.hub.stores.vector_index import opened_index
 from tabane.messages import say
+from tabane.servers.variables import variables_of
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.engines.candidate_index import CandidateIndex
+    from tabane.engine.candidate_index import CandidateIndex
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 

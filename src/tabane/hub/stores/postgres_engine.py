@@ -13,10 +13,10 @@ from tabane.extras import extra_command
 from tabane.messages import say
 
 if TYPE_CHECKING:
-    from tabane.engines.candidate_index import CandidateIndex
-    from tabane.postgres.database import PostgresDatabase
-    from tabane.postgres.index_follower import IndexFilling
-    from tabane.postgres.store import PostgresStore
+    from tabane.engine.candidate_index import CandidateIndex
+    from tabane.engine.team.postgres.database import PostgresDatabase
+    from tabane.engine.team.postgres.index_follower import IndexFilling
+    from tabane.engine.team.postgres.store import PostgresStore
 
 EngineAddress = Callable[[], str]
 """Returns the URL of the database with its password; empty: none is used. Raises ConfigurationError."""
@@ -87,7 +87,7 @@ class PostgresEngine:
     async def _indexes(self, database: PostgresDatabase) -> list[dict[str, Any]]:
         if self._indexed_from is None or self._index is not None:
             return []
-        from tabane.postgres.index_report import index_report
+        from tabane.engine.team.postgres.index_report import index_report
 
         least = self._indexed_from
         return await database.read(lambda connection: index_report(connection, least))
@@ -96,7 +96,7 @@ class PostgresEngine:
         """Return where the index outside is, its state, and how far it is."""
         if self._filling is None:
             return {}
-        from tabane.postgres.index_report import follower_report
+        from tabane.engine.team.postgres.index_report import follower_report
 
         link = self._filling.link
         followed = await database.read(lambda connection: follower_report(connection, link.follower))
@@ -120,8 +120,8 @@ class PostgresEngine:
 
     async def _opened(self, domain: str) -> PostgresStore:
         database = await self._connected()
-        await asyncio.to_thread(importlib.import_module, "tabane.postgres.store")
-        from tabane.postgres.store import PostgresStore
+        await asyncio.to_thread(importlib.import_module, "tabane.engine.team.postgres.store")
+        from tabane.engine.team.postgres.store import PostgresStore
         from tabane.search.japanese import japanese
 
         return PostgresStore(database, domain, japanese(), self._indexed_from, self._filling)
@@ -130,15 +130,15 @@ class PostgresEngine:
         if self._database is None:
             address = await asyncio.to_thread(self._address)
             try:
-                await asyncio.to_thread(importlib.import_module, "tabane.postgres.database")
+                await asyncio.to_thread(importlib.import_module, "tabane.engine.team.postgres.database")
             except ImportError as error:
                 message = say(
                     "the setting engine needs another package. Install it with: {command}",
                     command=extra_command("postgres"),
                 )
                 raise StoreError(message) from error
-            from tabane.postgres.database import PostgresDatabase
-            from tabane.postgres.engine_url import parsed
+            from tabane.engine.team.postgres.database import PostgresDatabase
+            from tabane.engine.team.postgres.engine_url import parsed
 
             database = await PostgresDatabase.open(parsed(address))
             if self._index is not None:
@@ -147,10 +147,10 @@ class PostgresEngine:
         return self._database
 
     async def _linked(self, index: IndexOpener, database: PostgresDatabase) -> IndexFilling:
-        await asyncio.to_thread(importlib.import_module, "tabane.postgres.index_follower")
-        from tabane.postgres.index_follower import IndexFilling
-        from tabane.postgres.index_link import IndexLink
-        from tabane.postgres.index_turn import IndexTurn
+        await asyncio.to_thread(importlib.import_module, "tabane.engine.team.postgres.index_follower")
+        from tabane.engine.team.postgres.index_follower import IndexFilling
+        from tabane.engine.team.postgres.index_link import IndexLink
+        from tabane.engine.team.postgres.index_turn import IndexTurn
 
         try:
             link = IndexLink(await asyncio.to_thread(index), self._indexed_from)

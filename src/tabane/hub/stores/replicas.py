@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
-    from tabane.engines.collection_replica import CollectionReplica
-    from tabane.engines.replicated_collection import ReplicatedCollection
-    from tabane.engines.replication import ReplicationFeed
+    from tabane.engine.collection_replica import CollectionReplica
+    from tabane.engine.embedded.collection import StoredCollection
+    from tabane.engine.embedded.store import Store
+    from tabane.engine.replicated_collection import ReplicatedCollection
+    from tabane.engine.replication import ReplicationFeed
     from tabane.search.engine import Collection
     from tabane.search.records import Shape
-    from tabane.store.collection import StoredCollection
-    from tabane.store.store import Store
 
 FOLDER = "replica"
 """Under the home: files of the embedded engine, and the mark of each replica."""
@@ -35,8 +35,8 @@ class ReplicaFiles:
         return await asyncio.to_thread(lambda: all((self._folder / name).exists() for name in names))
 
     async def opened(self) -> StoredCollection:
-        from tabane.store.lexical.lexical_index import open_lexical
-        from tabane.store.store import Store
+        from tabane.engine.embedded.lexical.lexical_index import open_lexical
+        from tabane.engine.embedded.store import Store
 
         await self.close()
         private_folder(self._folder, parents=False)
@@ -99,9 +99,9 @@ class Replicas:
         return opened.collection
 
     def _opened(self, name: str, truth: Collection, feed: ReplicationFeed, source: str) -> OpenReplica:
-        from tabane.engines.collection_replica import PATIENCE, CollectionReplica
-        from tabane.engines.replica_mark import ReplicaMarkFile
-        from tabane.engines.replicated_collection import ReplicatedCollection
+        from tabane.engine.collection_replica import PATIENCE, CollectionReplica
+        from tabane.engine.replica_mark import ReplicaMarkFile
+        from tabane.engine.replicated_collection import ReplicatedCollection
 
         files = ReplicaFiles(self._folder, name, replace(truth.shape, spaces=()))
         marks = ReplicaMarkFile(self._folder / f"{name}.mark")

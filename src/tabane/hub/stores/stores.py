@@ -18,14 +18,14 @@ from tabane.operations.job_turns import SharedTurn, TurnOpener
 from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
-    from tabane.hub.postgres_engine import PostgresEngine
-    from tabane.hub.replicas import Replicas
-    from tabane.postgres.change_probe import ChangeProbe
-    from tabane.postgres.database import PostgresDatabase
+    from tabane.engine.embedded.store import Store
+    from tabane.engine.embedded.vector_cache import PersistentVectorCache
+    from tabane.engine.team.postgres.change_probe import ChangeProbe
+    from tabane.engine.team.postgres.database import PostgresDatabase
+    from tabane.hub.stores.postgres_engine import PostgresEngine
+    from tabane.hub.stores.replicas import Replicas
     from tabane.search.engine import Collection as SearchableCollection
     from tabane.search.records import Shape
-    from tabane.store.store import Store
-    from tabane.store.vector_cache import PersistentVectorCache
 
 log = logging.getLogger(__name__)
 
@@ -85,8 +85,8 @@ class Stores:
         truth = await store.collection(shape)
         if self._replicas is None:
             return truth
-        from tabane.postgres.change_probe import ChangeProbe
-        from tabane.postgres.replication_feed import PostgresReplicationFeed
+        from tabane.engine.team.postgres.change_probe import ChangeProbe
+        from tabane.engine.team.postgres.replication_feed import PostgresReplicationFeed
 
         self._probe = self._probe or ChangeProbe(store.database)
         feed = PostgresReplicationFeed(truth.feed, self._probe)
@@ -118,7 +118,7 @@ class Stores:
 
         async def opened() -> SharedTurn:
             database = await self.database()
-            from tabane.postgres.job_turn import JobTurn
+            from tabane.engine.team.postgres.job_turn import JobTurn
 
             return JobTurn(database, f"{kind} {collection}")
 
@@ -226,8 +226,8 @@ class Stores:
             return self._open[domain]
 
     async def _opened(self, domain: str) -> Store:
-        from tabane.store.lexical.lexical_index import open_lexical
-        from tabane.store.store import Store
+        from tabane.engine.embedded.lexical.lexical_index import open_lexical
+        from tabane.engine.embedded.store import Store
 
         private_folder(self._folder, parents=False)
         return await Store.open(str(self._folder), domain, lexical=open_lexical)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from secrets import token_hex
 from typing import Any
 
-from tabane.hub.named_engine import filled_address
-from tabane.hub.postgres_engine import PostgresEngine
+from tabane.hub.stores.named_engine import filled_address
+from tabane.hub.stores.postgres_engine import PostgresEngine
 from tabane.settings import Settings
 from tabane.settings.engine_address import check_engine
 
@@ -18,7 +18,7 @@ class TemporarySchema:
 
     def __init__(self, address: str, settings: Settings, environment: Mapping[str, str]) -> None:
         """Take an address as in the setting engine. Raises ConfigurationError."""
-        from tabane.postgres.engine_url import parsed
+        from tabane.engine.team.postgres.engine_url import parsed
 
         check_engine(address)
         filled = filled_address(address, settings, environment)
@@ -40,6 +40,6 @@ class TemporarySchema:
 
     def drop(self) -> None:
         """Delete the schema with all that is in it. Raises StoreError."""
-        from tabane.postgres.database import drop_schema
+        from tabane.engine.team.postgres.database import drop_schema
 
         drop_schema(self._parsed)

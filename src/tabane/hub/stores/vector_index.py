@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from tabane.engines.candidate_index import CandidateIndex
+    from tabane.engine.candidate_index import CandidateIndex
 
 
 def opened_index(address: str) -> CandidateIndex:
@@ -16,19 +16,19 @@ def opened_index(address: str) -> CandidateIndex:
     if scheme.startswith("chroma"):
         return _chroma(address)
     if scheme == "milvus":
-        importlib.import_module("tabane.milvus.index")
-        from tabane.milvus.index import MilvusIndex
-        from tabane.milvus.index_url import parsed
+        importlib.import_module("tabane.engine.team.milvus.index")
+        from tabane.engine.team.milvus.index import MilvusIndex
+        from tabane.engine.team.milvus.index_url import parsed
 
         return MilvusIndex(parsed(address))
-    from tabane.engines.index_parameters import unreadable_index
+    from tabane.engine.index_parameters import unreadable_index
 
     raise unreadable_index()
 
 
 def _chroma(address: str) -> CandidateIndex:
-    importlib.import_module("tabane.chroma.opening")
-    from tabane.chroma.index_url import parsed
-    from tabane.chroma.opening import chroma_index
+    importlib.import_module("tabane.engine.team.chroma.opening")
+    from tabane.engine.team.chroma.index_url import parsed
+    from tabane.engine.team.chroma.opening import chroma_index
 
     return chroma_index(parsed(address))

@@ -11,19 +11,19 @@ from tabane.audit.entry import EntryType, Outcome
 from tabane.audit.log import AuditLog
 from tabane.audit.options import audit_options, audit_paths
 from tabane.errors import AuditError
-from tabane.hub.call_counters import AuditCounts
-from tabane.hub.live.live import HubLive
-from tabane.hub.telemetry import HubTelemetry
-from tabane.hub.usage import HubUsage
+from tabane.hub.telemetry.call_counters import AuditCounts
+from tabane.hub.telemetry.live.live import HubLive
+from tabane.hub.telemetry.telemetry import HubTelemetry
+from tabane.hub.telemetry.usage import HubUsage
 from tabane.messages import Message
 from tabane.operations import Operation
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.access.limits import CallLimits
-    from tabane.gateway.definitions.news import DefinitionNews
-    from tabane.gateway.gateway import Gateway
-    from tabane.hub.jobs import Jobs
+    from tabane.catalog.gateway import Gateway
+    from tabane.guard.definitions.news import DefinitionNews
+    from tabane.hub.work.jobs import Jobs
 
 log = logging.getLogger(__name__)
 

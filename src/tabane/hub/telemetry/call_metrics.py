@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tabane.hub.call_counters import BOUNDS, AuditCounts, CallCounts, ServerCounts
-from tabane.hub.http.exposition import MetricFamily, MetricSample, histogram, single
+from tabane.hub.telemetry.call_counters import BOUNDS, AuditCounts, CallCounts, ServerCounts
+from tabane.hub.telemetry.exposition import MetricFamily, MetricSample, histogram, single
 
 
 def call_families(counts: CallCounts, named: bool) -> Iterator[MetricFamily]:

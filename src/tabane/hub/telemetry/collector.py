@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from tabane.extras import extra_command
 
 if TYPE_CHECKING:
-    from tabane.hub.tracing import CallTracing, TraceSampler
+    from tabane.hub.telemetry.tracing import CallTracing, TraceSampler
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _SAMPLER, _SAMPLER_ARGUMENT = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
 class TraceCollector:
     """The destination of spans, and their selection. ``named``: the environment gives the service a name.
 
-    ``ratio`` and ``follows`` are those of :class:`~tabane.hub.tracing.TraceSampler`.
+    ``ratio`` and ``follows`` are those of :class:`~tabane.hub.telemetry.tracing.TraceSampler`.
     """
 
     url: str
@@ -58,8 +58,8 @@ def open_tracing(otel_endpoint: str, environment: Mapping[str, str]) -> CallTrac
     except NoTracing as reason:
         log.warning("Tracing is off: %s", reason)
         return None
-    from tabane.hub.span_export import OtlpSender, SpanExport
-    from tabane.hub.tracing import SpanTracing
+    from tabane.hub.telemetry.span_export import OtlpSender, SpanExport
+    from tabane.hub.telemetry.tracing import SpanTracing
 
     log.info("traces go to %s", _shown(collector.url))
     export = SpanExport(lambda: OtlpSender(collector.url, named=collector.named))
@@ -157,7 +157,7 @@ def _is_named(environment: Mapping[str, str]) -> bool:
 
 
 def _sampler(collector: TraceCollector) -> TraceSampler:
-    from tabane.hub.tracing import TraceSampler
+    from tabane.hub.telemetry.tracing import TraceSampler
 
     return TraceSampler(collector.ratio, follows=collector.follows)
 

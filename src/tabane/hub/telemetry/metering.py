@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tabane.access.limits import CallLimits, CallTurn
     from tabane.audit.log import AuditLog
     from tabane.audit.prepared_arguments import PreparedArguments
-    from tabane.hub.tracing import CallSpan, CallTracing
+    from tabane.hub.telemetry.tracing import CallSpan, CallTracing
 
 LONGEST_REASON = 200
 """Characters that are recorded of the reason of a failure."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tabane.build import this_build
-from tabane.hub.tracing import TracedCall
+from tabane.hub.telemetry.tracing import TracedCall
 from tabane.operations import Face
 
 if TYPE_CHECKING:

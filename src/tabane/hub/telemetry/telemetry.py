@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from tabane.hub.call_counters import CallCounters
-from tabane.hub.metering import HubMeter
+from tabane.hub.telemetry.call_counters import CallCounters
+from tabane.hub.telemetry.metering import HubMeter
 
 if TYPE_CHECKING:
     from tabane.access.limits import CallLimits
-    from tabane.hub.tracing import CallTracing
+    from tabane.hub.telemetry.tracing import CallTracing
     from tabane.settings import Settings
 
 
@@ -37,6 +37,6 @@ class HubTelemetry:
 def _tracing(endpoint: str, environment: Mapping[str, str]) -> CallTracing | None:
     if not endpoint and not any(name.startswith("OTEL_") for name in environment):
         return None
-    from tabane.hub.collector import open_tracing
+    from tabane.hub.telemetry.collector import open_tracing
 
     return open_tracing(endpoint, environment)

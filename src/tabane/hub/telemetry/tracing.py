@@ -2,7 +2,7 @@
 
 A call of an upstream's tool makes two spans: one of the hub as a server, and below it one of the hub as a
 client, whose id the upstream gets. On the event loop, a span is a few numbers; it is completed and exported
-in the thread of :mod:`tabane.hub.span_export`, which alone imports OpenTelemetry.
+in the thread of :mod:`tabane.hub.telemetry.span_export`, which alone imports OpenTelemetry.
 """
 
 from __future__ import annotations

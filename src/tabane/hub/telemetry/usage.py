@@ -14,11 +14,11 @@ from tabane.operations import Operation
 
 if TYPE_CHECKING:
     from tabane.audit.analysis import OfferedTool
-    from tabane.audit.group_index import GroupIndex
     from tabane.audit.index_process import AuditIndexProcess
     from tabane.audit.index_requests import IndexTask
     from tabane.audit.queries import AuditQueries
-    from tabane.gateway.gateway import Gateway
+    from tabane.catalog.gateway import Gateway
+    from tabane.group.group_index import GroupIndex
     from tabane.group.shared_audit import SharedAudit
     from tabane.group.shared_use import SharedUsage
 
@@ -60,9 +60,9 @@ class HubUsage:
 
         ``mark`` names this hub, ``address`` is where it is reached.
         """
-        from tabane.audit.group_entries import GroupEntries
-        from tabane.audit.group_index import GroupIndex
-        from tabane.audit.group_usage import GroupUsage
+        from tabane.group.group_entries import GroupEntries
+        from tabane.group.group_index import GroupIndex
+        from tabane.group.group_usage import GroupUsage
 
         entries = GroupEntries(audit, self._folder, lambda: self._newest(), mark, address)
         counted = GroupUsage(usage, self._index, mark, self._folder, lambda: self._newest(), time.monotonic)

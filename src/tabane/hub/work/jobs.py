@@ -23,7 +23,7 @@ from tabane.operations import Caller, Face, Operation, Privilege, Work
 from tabane.wire import json
 
 if TYPE_CHECKING:
-    from tabane.hub.job import Job, JobOwner
+    from tabane.hub.work.job import Job, JobOwner
 
 
 log = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ class Jobs:
 
         If the caller has a connection, the job also ends with that connection: see :meth:`session_ended`.
         """
-        from tabane.hub.job import Job
+        from tabane.hub.work.job import Job
 
         self._check_room()
         job = Job(self._new_key(), name, title, self._loop, _owner(caller), self._told)
@@ -304,7 +304,7 @@ def _write(name: str, about: str, params: type[Struct], handler: Callable[..., A
 
 
 def _owner(caller: Caller | None) -> JobOwner | None:
-    from tabane.hub.job import JobOwner
+    from tabane.hub.work.job import JobOwner
 
     if caller is None:
         return None

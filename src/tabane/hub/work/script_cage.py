@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tabane.gateway.cages import landlock, seccomp
-from tabane.gateway.cages.limits import Limit
+from tabane.guard.cages import landlock, seccomp
+from tabane.guard.cages.limits import Limit
 
 LEAST_DATA = 1 << 30
 """Bytes that a worker may have at least. The limit of a script is lower, and counts only its values."""
@@ -27,8 +27,8 @@ _LIBRARIES = (
 )
 """What the interpreter reads: libraries of the system and time zones."""
 
-_PACKAGE = str(Path(__file__).resolve().parents[2])
-_RUN = "import sys; sys.path.append(sys.argv[1]); from tabane.hub.script_worker import main; main()"
+_PACKAGE = str(Path(__file__).resolve().parents[3])
+_RUN = "import sys; sys.path.append(sys.argv[1]); from tabane.hub.work.script_worker import main; main()"
 
 
 class CagedWorkers:
@@ -59,7 +59,7 @@ class CagedWorkers:
 
 
 def cage_orders(interpreter: str, memory: int) -> dict[str, Any]:
-    """Return what :func:`tabane.gateway.cages.entering.enter` is told: the best that this system has.
+    """Return what :func:`tabane.guard.cages.entering.enter` is told: the best that this system has.
 
     No network, no file but the interpreter and its libraries, no other process, no privileges.
     """

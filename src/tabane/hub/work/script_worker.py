@@ -9,8 +9,8 @@ import marshal
 import os
 import sys
 
-from tabane.gateway.cages.entering import enter
-from tabane.gateway.processes.descriptors import close_inherited
+from tabane.guard.cages.entering import enter
+from tabane.upstreams.processes.descriptors import close_inherited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

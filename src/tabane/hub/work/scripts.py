@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import Raw, structs
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.tools.tool import Tool
+from tabane.catalog.visibility import may_find
 from tabane.code.table import RUN
 from tabane.errors import CallerError, HubError
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.tools.tool import Tool
-from tabane.gateway.visibility import may_find
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Operation, Outcome
 from tabane.operations.guarding import CallVerdict
@@ -28,6 +28,7 @@ from tabane.wire.json import InvalidJson
 
 if TYPE_CHECKING:
     from tabane.audit.log import AuditLog
+    from tabane.catalog.operations.tool_operations import Learned
     from tabane.code.limits import ScriptLimits
     from tabane.code.parameters import RunScript
     from tabane.code.sandbox import Sandbox
@@ -37,9 +38,8 @@ if TYPE_CHECKING:
     from tabane.code.snapshots import ScriptSnapshot
     from tabane.code.source_checks import ScriptSource
     from tabane.code.tool_names import ToolNames
-    from tabane.gateway.tool_operations import Learned
-    from tabane.gateway.upstreams.call import ServerRequest, UpstreamReply
-    from tabane.hub.paused_scripts import PausedScripts
+    from tabane.hub.work.paused_scripts import PausedScripts
+    from tabane.upstreams.call import ServerRequest, UpstreamReply
 
 RULE = "script"
 
@@ -246,7 +246,7 @@ class HubScripts:
         """Return the snapshots of scripts that wait for a person."""
         if self._paused is None:
             from tabane.code.snapshots import signed_by
-            from tabane.hub.paused_scripts import PausedScripts
+            from tabane.hub.work.paused_scripts import PausedScripts
 
             self._paused = PausedScripts(self._settings().home, lambda: signed_by(self._key()))
         return self._paused
@@ -367,7 +367,7 @@ class HubScripts:
 
     def _sandbox(self, limits: ScriptLimits) -> Sandbox:
         from tabane.code.monty_sandbox import MontySandbox
-        from tabane.hub.script_cage import CagedWorkers
+        from tabane.hub.work.script_cage import CagedWorkers
 
         return MontySandbox(limits, program=CagedWorkers(self._settings().home, os.environ).program)
 

@@ -22,7 +22,7 @@ Form = Literal["json", "jsonc", "toml", "yaml"]
 """The format of a file. ``jsonc`` is JSON that the program itself reads with comments."""
 
 Shape = Literal["plain", "typed", "copilot", "opencode", "goose", "zed", "kimi"]
-"""The form of a server in the file: see :mod:`tabane.gateway.assistants.entries`."""
+"""The form of a server in the file: see :mod:`tabane.servers.assistants.entries`."""
 
 HostMode = Literal["full", "search"]
 """The mode that suits a host: ``full`` if it searches tools itself, else ``search``."""

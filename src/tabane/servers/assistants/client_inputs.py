@@ -13,9 +13,9 @@ from typing import Any, Literal, cast
 
 from msgspec import Struct
 
-from tabane.gateway.servers.plain_secrets import variable_name, words_of
-from tabane.gateway.servers.secrets_file import NAME
-from tabane.gateway.servers.variables import each_text
+from tabane.servers.plain_secrets import variable_name, words_of
+from tabane.servers.secrets_file import NAME
+from tabane.servers.variables import each_text
 
 InputType = Literal["promptString", "pickString", "command"]
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tabane.gateway.assistants.client import Shape
-from tabane.gateway.servers.foreign_keys import RENAMED, our_definition
-from tabane.gateway.servers.variables import each_text
+from tabane.servers.assistants.client import Shape
+from tabane.servers.foreign_keys import RENAMED, our_definition
+from tabane.servers.variables import each_text
 
 Entry = dict[str, Any]
 
@@ -47,7 +47,7 @@ def written(shape: Shape, name: str, command: str, arguments: Sequence[str]) -> 
 def definition(shape: Shape, entry: object) -> Entry | None:
     """Return a client's entry without what has no meaning for a server; None if it is none.
 
-    Its keys are still the client's: see :func:`tabane.gateway.servers.foreign_keys.our_definition`.
+    Its keys are still the client's: see :func:`tabane.servers.foreign_keys.our_definition`.
     """
     if not isinstance(entry, dict):
         return None

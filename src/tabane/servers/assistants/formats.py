@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from tabane.gateway.assistants.client import Form
-from tabane.gateway.servers.commented_json import JsonSyntaxError, read_document
-from tabane.gateway.servers.json_edits import NotAnObject, UnsafeJsonEdit, with_member, without_member
 from tabane.messages import Message, say
+from tabane.servers.assistants.client import Form
+from tabane.servers.commented_json import JsonSyntaxError, read_document
+from tabane.servers.json_edits import NotAnObject, UnsafeJsonEdit, with_member, without_member
 
 Path = Sequence[str]
 Values = Mapping[str, Any]
@@ -92,7 +92,7 @@ class _Toml:
             raise _broken_toml(error) from None
 
     def with_entry(self, text: str, path: Path, entry: Values) -> str:
-        from tabane.gateway.assistants import toml_edits
+        from tabane.servers.assistants import toml_edits
 
         self.value(text)
         try:
@@ -101,7 +101,7 @@ class _Toml:
             raise UnsafeFormatEdit from None
 
     def without_entry(self, text: str, path: Path) -> str:
-        from tabane.gateway.assistants import toml_edits
+        from tabane.servers.assistants import toml_edits
 
         self.value(text)
         try:
@@ -110,7 +110,7 @@ class _Toml:
             raise UnsafeFormatEdit from None
 
     def snippet(self, path: Path, entry: Values) -> str:
-        from tabane.gateway.assistants import toml_edits
+        from tabane.servers.assistants import toml_edits
 
         return toml_edits.snippet(path, entry)
 
@@ -119,7 +119,7 @@ class _Yaml:
     def value(self, text: str) -> Any:
         import yaml
 
-        from tabane.gateway.assistants import yaml_edits
+        from tabane.servers.assistants import yaml_edits
 
         try:
             found = yaml_edits.read(text)
@@ -128,8 +128,8 @@ class _Yaml:
         return {} if found is None else found
 
     def with_entry(self, text: str, path: Path, entry: Values) -> str:
-        from tabane.gateway.assistants import yaml_edits
-        from tabane.gateway.assistants.toml_edits import UnsafeTextEdit
+        from tabane.servers.assistants import yaml_edits
+        from tabane.servers.assistants.toml_edits import UnsafeTextEdit
 
         self.value(text)
         try:
@@ -138,8 +138,8 @@ class _Yaml:
             raise UnsafeFormatEdit from None
 
     def without_entry(self, text: str, path: Path) -> str:
-        from tabane.gateway.assistants import yaml_edits
-        from tabane.gateway.assistants.toml_edits import UnsafeTextEdit
+        from tabane.servers.assistants import yaml_edits
+        from tabane.servers.assistants.toml_edits import UnsafeTextEdit
 
         self.value(text)
         try:
@@ -148,7 +148,7 @@ class _Yaml:
             raise UnsafeFormatEdit from None
 
     def snippet(self, path: Path, entry: Values) -> str:
-        from tabane.gateway.assistants import yaml_edits
+        from tabane.servers.assistants import yaml_edits
 
         return yaml_edits.snippet(path, entry)
 

@@ -12,21 +12,21 @@ from typing import Any
 from msgspec import Struct
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.assistants.client import Client, ClientFile, Form, Scope, ServersPlace, UserMachine
-from tabane.gateway.assistants.client_inputs import ClientInput, agrees, input_ids, inputs_of
-from tabane.gateway.assistants.entries import FILE_INPUT, with_our_variables
-from tabane.gateway.assistants.entries import definition as definition_of
-from tabane.gateway.assistants.formats import FormatSyntaxError, at_path, format_of
-from tabane.gateway.assistants.table import CLIENTS
-from tabane.gateway.assistants.tool_filters import ServerFilters
-from tabane.gateway.servers.command_lines import split_command, words_of_line
-from tabane.gateway.servers.configuration import TABLES, open_document, server_tables
-from tabane.gateway.servers.foreign_keys import narrow, our_definition
-from tabane.gateway.servers.key_values import is_plain
-from tabane.gateway.servers.replaced_servers import replacement_for
-from tabane.gateway.servers.server import is_hub
-from tabane.gateway.servers.variables import each_text
 from tabane.messages import Message, say
+from tabane.servers.assistants.client import Client, ClientFile, Form, Scope, ServersPlace, UserMachine
+from tabane.servers.assistants.client_inputs import ClientInput, agrees, input_ids, inputs_of
+from tabane.servers.assistants.entries import FILE_INPUT, with_our_variables
+from tabane.servers.assistants.entries import definition as definition_of
+from tabane.servers.assistants.formats import FormatSyntaxError, at_path, format_of
+from tabane.servers.assistants.table import CLIENTS
+from tabane.servers.assistants.tool_filters import ServerFilters
+from tabane.servers.command_lines import split_command, words_of_line
+from tabane.servers.configuration import TABLES, open_document, server_tables
+from tabane.servers.foreign_keys import narrow, our_definition
+from tabane.servers.key_values import is_plain
+from tabane.servers.replaced_servers import replacement_for
+from tabane.servers.server import is_hub
+from tabane.servers.variables import each_text
 from tabane.settings.files import read_owned
 
 LIMIT = 64 * 1024 * 1024

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tabane.errors import BadArguments, ConfigurationError
-from tabane.gateway.assistants.client import Client, ClientFile, ServersPlace, UserMachine
-from tabane.gateway.assistants.entries import Entry, definition, written
-from tabane.gateway.assistants.formats import FormatSyntaxError, UnsafeFormatEdit, at_path, format_of
-from tabane.gateway.assistants.importing import LIMIT, broken_file, is_tabane
-from tabane.gateway.servers.editing import folder_lock
 from tabane.messages import Message, say
+from tabane.servers.assistants.client import Client, ClientFile, ServersPlace, UserMachine
+from tabane.servers.assistants.entries import Entry, definition, written
+from tabane.servers.assistants.formats import FormatSyntaxError, UnsafeFormatEdit, at_path, format_of
+from tabane.servers.assistants.importing import LIMIT, broken_file, is_tabane
+from tabane.servers.editing import folder_lock
 from tabane.settings.files import read_owned, write_private
 
 Status = Literal["installed", "updated", "unchanged", "removed", "absent"]

@@ -7,8 +7,8 @@ default, whatever the model: in mode search it would search twice. All others ge
 
 from __future__ import annotations
 
-from tabane.gateway.assistants.client import Client, ServersPlace
 from tabane.messages import say
+from tabane.servers.assistants.client import Client, ServersPlace
 
 _DAY = "2026-11-23"
 _UNKNOWN = "No source says that it defers tools."

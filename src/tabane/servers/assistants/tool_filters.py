@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tabane.gateway.servers.foreign_keys import narrow
+from tabane.servers.foreign_keys import narrow
 
 Definition = dict[str, Any]
 

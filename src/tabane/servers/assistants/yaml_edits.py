@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from tabane.gateway.assistants.toml_edits import UnsafeTextEdit
+from tabane.servers.assistants.toml_edits import UnsafeTextEdit
 
 LONGEST = 256 * 1024
 """Characters of a file that is read or edited: PyYAML takes about a second for them."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tabane.gateway.servers.server import Server
 from tabane.messages import Message
 from tabane.operations import Caller
+from tabane.servers.server import Server
 
 
 class ClientProjects:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.assistants.importing import is_tabane
-from tabane.gateway.projects.project_folders import PROJECT_FILES
-from tabane.gateway.servers.configuration import open_document, server_tables
-from tabane.gateway.servers.foreign_keys import our_definition
-from tabane.gateway.servers.key_values import is_plain
-from tabane.gateway.servers.redaction import Redactor, written_secrets
-from tabane.gateway.servers.variables import names_needed
 from tabane.messages import say
+from tabane.servers.assistants.importing import is_tabane
+from tabane.servers.configuration import open_document, server_tables
+from tabane.servers.foreign_keys import our_definition
+from tabane.servers.key_values import is_plain
+from tabane.servers.projects.project_folders import PROJECT_FILES
+from tabane.servers.redaction import Redactor, written_secrets
+from tabane.servers.variables import names_needed
 from tabane.settings.files import read_in_folder
 
 LIMIT = 1 << 20

@@ -12,17 +12,12 @@ from urllib.parse import quote
 from msgspec import structs
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.projects.project_files import definitions_in, read_project_file, visible
-from tabane.gateway.projects.project_trust import ProjectTrust, TrustedFile
-from tabane.gateway.servers.configuration import (
-    FileStamp,
-    ServersConfiguration,
-    configuration_in,
-    stamp,
-)
-from tabane.gateway.servers.server import Server
-from tabane.gateway.servers.variables import Variables
 from tabane.messages import Message, say
+from tabane.servers.configuration import FileStamp, ServersConfiguration, configuration_in, stamp
+from tabane.servers.projects.project_files import definitions_in, read_project_file, visible
+from tabane.servers.projects.project_trust import ProjectTrust, TrustedFile
+from tabane.servers.server import Server
+from tabane.servers.variables import Variables
 
 
 def with_projects(found: ServersConfiguration, home: Path, variables: Variables) -> ServersConfiguration:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.projects.project_files import ProjectFile, definitions_in, described
-from tabane.gateway.projects.project_folders import PROJECT_FILES, TRUST_FILE
-from tabane.gateway.servers.editing import folder_lock
 from tabane.messages import say
+from tabane.servers.editing import folder_lock
+from tabane.servers.projects.project_files import ProjectFile, definitions_in, described
+from tabane.servers.projects.project_folders import PROJECT_FILES, TRUST_FILE
 from tabane.settings.files import private_folder, read_private, write_private
 
 MOST_TRUSTED = 100

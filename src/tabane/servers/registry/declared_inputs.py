@@ -1,7 +1,7 @@
 """Inputs that a server of the registry declares, and the texts that they are put into. Pure.
 
 A publisher's text never reads a variable of the user: ``${`` in it is written as the two characters
-(:func:`tabane.gateway.servers.variables.escaped`). A user's own answer may be ``${NAME}``.
+(:func:`tabane.servers.variables.escaped`). A user's own answer may be ``${NAME}``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, Literal, cast
 from msgspec import Struct, structs
 
 from tabane.errors import BadArguments
-from tabane.gateway.registry.registry_text import has_only_visible, items, member, shown_text
-from tabane.gateway.servers.variables import escaped
 from tabane.messages import say
+from tabane.servers.registry.registry_text import has_only_visible, items, member, shown_text
+from tabane.servers.variables import escaped
 
 InputPlace = Literal["env", "header", "argument", "url"]
 InputFormat = Literal["string", "number", "boolean", "filepath"]

@@ -8,9 +8,9 @@ from typing import Any, Literal, cast
 
 from msgspec import Struct
 
-from tabane.gateway.registry.registry_text import items, member, shown_text, shown_url
-from tabane.gateway.registry.runs import RegistryRun, runs_of
 from tabane.messages import Lang
+from tabane.servers.registry.registry_text import items, member, shown_text, shown_url
+from tabane.servers.registry.runs import RegistryRun, runs_of
 
 EntryStatus = Literal["active", "deprecated", "deleted"]
 

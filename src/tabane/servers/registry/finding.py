@@ -11,9 +11,10 @@ from typing import Any
 from urllib.parse import quote
 
 from tabane.errors import BadArguments, UnknownName
-from tabane.gateway.registry.answer_cache import AnswerCache
-from tabane.gateway.registry.entries import NAME, RegistryServer, page_of, server_of
-from tabane.gateway.registry.registry_client import (
+from tabane.messages import Lang, Message, say
+from tabane.servers.registry.answer_cache import AnswerCache
+from tabane.servers.registry.entries import NAME, RegistryServer, page_of, server_of
+from tabane.servers.registry.registry_client import (
     PATIENCE,
     RegistryAnswer,
     RegistryClient,
@@ -21,7 +22,6 @@ from tabane.gateway.registry.registry_client import (
     RegistryUnavailable,
     registry_client,
 )
-from tabane.messages import Lang, Message, say
 
 MOST_RESULTS = 100
 MOST_PAGES = 5

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tabane.errors import ConfigurationError, UpstreamError, UpstreamUnavailable
-from tabane.gateway.registry.answer_cache import AnswerCache
-from tabane.gateway.servers.server import MAX_CONCURRENCY, is_web
-from tabane.gateway.upstreams.target import Target, is_loopback
 from tabane.messages import Message, say
+from tabane.net.target import Target, is_loopback
+from tabane.servers.registry.answer_cache import AnswerCache
+from tabane.servers.server import MAX_CONCURRENCY, is_web
 from tabane.wire.json import InvalidJson, decode
 
 if TYPE_CHECKING:
-    from tabane.gateway.upstreams.http_client import UpstreamHttpClient
+    from tabane.net.http_client import UpstreamHttpClient
 
 LARGEST_ANSWER = 4 << 20
 """Bytes of one answer."""
@@ -111,8 +111,8 @@ class RegistryClient:
         """Return body and ETag; None as body if it has not changed. Raises _NoAnswer, RegistryNotFound."""
         from yarl import URL
 
-        from tabane.gateway.upstreams.http_faults import HttpConnectionBroken, HttpUnreachable
-        from tabane.gateway.upstreams.http_responses import ResponseTooLong, body
+        from tabane.net.http_faults import HttpConnectionBroken, HttpUnreachable
+        from tabane.net.http_responses import ResponseTooLong, body
 
         headers = {"Accept": "application/json"} | ({"If-None-Match": etag} if etag else {})
         try:
@@ -174,7 +174,7 @@ async def registry_client(
     """
     address = checked_address(address)
     # On first use: this imports the HTTP client.
-    from tabane.gateway.upstreams.http_client import UpstreamHttpClient
+    from tabane.net.http_client import UpstreamHttpClient
 
     client = UpstreamHttpClient(Target("registry", address, MAX_CONCURRENCY), environment)
     try:

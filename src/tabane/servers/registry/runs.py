@@ -13,7 +13,8 @@ from typing import Any
 from msgspec import Struct
 
 from tabane.errors import BadArguments
-from tabane.gateway.registry.declared_inputs import (
+from tabane.messages import Lang, Message, say
+from tabane.servers.registry.declared_inputs import (
     DeclaredInput,
     InputTemplate,
     described,
@@ -22,10 +23,9 @@ from tabane.gateway.registry.declared_inputs import (
     text_template,
     usable,
 )
-from tabane.gateway.registry.registry_text import items, member, shown_text
-from tabane.gateway.servers.server import is_web
-from tabane.gateway.servers.variables import escaped
-from tabane.messages import Lang, Message, say
+from tabane.servers.registry.registry_text import items, member, shown_text
+from tabane.servers.server import is_web
+from tabane.servers.variables import escaped
 
 MOST_ARGUMENTS = 50
 MOST_VARIABLES = 50

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.launchers.package_downloads import OnProgress, PreparedStart, StartPreparation
-from tabane.gateway.servers.server import Server
 from tabane.messages import Message
+from tabane.servers.server import Server
+from tabane.upstreams.launching.package_downloads import OnProgress, PreparedStart, StartPreparation
 
 
 class CagedDownloads:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from tabane.gateway.launchers.package_run import PackageRun
+from tabane.upstreams.launching.package_run import PackageRun
 
 _EXACT = re.compile(r"(@[^/@]+/)?[^/@]+@\d+\.\d+\.\d+[\w.+-]*")
 _OFFLINE = ("offline", "prefer-offline", "prefer-online", "n", "no-cache", "refresh", "U", "upgrade")

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from tabane.gateway.launchers.package_run import PackageRun
-from tabane.gateway.processes.program_hints import how_to_install
 from tabane.messages import Message, say
+from tabane.upstreams.launching.package_run import PackageRun
+from tabane.upstreams.processes.program_hints import how_to_install
 
 VARIABLE = r"[A-Z][A-Z0-9]{0,40}(?:_[A-Z0-9]{1,40}){1,8}"
 """Names that are taken for variables: with an underscore, so that words in capitals are not."""

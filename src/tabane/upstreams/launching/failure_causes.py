@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tabane.gateway.launchers.failure_advice import FailedRun, needed_variables, variable
-from tabane.gateway.launchers.failure_rules import MISSING, NOT_FATAL, RULES, FailureKind, FailureRule
-from tabane.gateway.launchers.package_run import package_run
-from tabane.gateway.launchers.stderr_reading import OutputLine, clean_line, read_output
 from tabane.messages import Message, say
+from tabane.upstreams.launching.failure_advice import FailedRun, needed_variables, variable
+from tabane.upstreams.launching.failure_rules import MISSING, NOT_FATAL, RULES, FailureKind, FailureRule
+from tabane.upstreams.launching.package_run import package_run
+from tabane.upstreams.launching.stderr_reading import OutputLine, clean_line, read_output
 
 TAIL = 10
 """Lines of a program's output that stay with its failure, for a person who wants more than one."""

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from tabane.gateway.launchers import failure_advice as advice
-from tabane.gateway.launchers.failure_advice import VARIABLE, Advice
+from tabane.upstreams.launching import failure_advice as advice
+from tabane.upstreams.launching.failure_advice import VARIABLE, Advice
 
 FailureKind = Literal[
     "tls", "package", "registry", "sign-in", "program", "docker", "node", "python", "variable", "argument",

@@ -9,7 +9,7 @@ import json
 import re
 from pathlib import Path
 
-from tabane.gateway.launchers.package_run import PackageRun
+from tabane.upstreams.launching.package_run import PackageRun
 
 _VERSION = re.compile(r"(?<=.)@[^/]*$")
 _MOST_BYTES = 1 << 20

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tabane.gateway.launchers import npx_cache
-from tabane.gateway.launchers.download_journal import DownloadJournal, JournalState
-from tabane.gateway.launchers.download_steps import is_exact
-from tabane.gateway.launchers.package_run import PackageRun
-from tabane.gateway.processes.child_environment import has_credentials
-from tabane.gateway.processes.variable_names import VariableKind, kind_of
 from tabane.messages import Message
+from tabane.upstreams.launching import npx_cache
+from tabane.upstreams.launching.download_journal import DownloadJournal, JournalState
+from tabane.upstreams.launching.download_steps import is_exact
+from tabane.upstreams.launching.package_run import PackageRun
+from tabane.upstreams.processes.child_environment import has_credentials
+from tabane.upstreams.processes.variable_names import VariableKind, kind_of
 
 CURRENT = 86_400.0
 """Seconds after which a package is looked for again that its start, without the secrets, cannot look for."""
@@ -113,7 +113,7 @@ def note_end(package: KeptPackage, failure: Message | None) -> None:
 
 def _blames_cache(failure: Message, entry: Path) -> bool:
     """Return whether a start failed because something is missing in that entry of npx's cache."""
-    from tabane.gateway.launchers.failure_causes import cause_in  # many rules, needed for failures alone
+    from tabane.upstreams.launching.failure_causes import cause_in  # many rules, needed for failures alone
 
     found = cause_in(failure)
     return (found is not None and found.cause.kind == "cache") or any(

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tabane.gateway.launchers.package_run import PackageRun
+from tabane.upstreams.launching.package_run import PackageRun
 
 NPM_LOCK = "concurrency.lock"
 """Folder within an entry. npm makes it while it works there, and touches it each second."""

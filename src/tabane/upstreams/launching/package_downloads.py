@@ -15,20 +15,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct, field, structs
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.launchers.network_probe import IMPATIENT, NetworkProbe
-from tabane.gateway.processes.child_environment import (
-    child_environment,
-    download_environment,
-)
-from tabane.gateway.processes.processes import ChildProcess, ChildProcesses
-from tabane.gateway.servers.redaction import Redactor
-from tabane.gateway.servers.server import Server
 from tabane.messages import Message, say
+from tabane.servers.redaction import Redactor
+from tabane.servers.server import Server
+from tabane.upstreams.launching.network_probe import IMPATIENT, NetworkProbe
+from tabane.upstreams.processes.child_environment import child_environment, download_environment
+from tabane.upstreams.processes.processes import ChildProcess, ChildProcesses
 
 if TYPE_CHECKING:
-    from tabane.gateway.cages.cages import CagedStart
-    from tabane.gateway.launchers.download_journal import DownloadJournal
-    from tabane.gateway.launchers.kept_package import KeptPackage
+    from tabane.guard.cages.cages import CagedStart
+    from tabane.upstreams.launching.download_journal import DownloadJournal
+    from tabane.upstreams.launching.kept_package import KeptPackage
 
 
 log = logging.getLogger(__name__)
@@ -143,7 +140,7 @@ class PackageDownloads:
         self._noticing: set[asyncio.Task[None]] = set()
 
     async def prepare(self, server: Server, on_progress: OnProgress) -> PreparedStart:
-        from tabane.gateway.launchers.kept_package import is_there
+        from tabane.upstreams.launching.kept_package import is_there
 
         if not _downloads(server):
             return PreparedStart(server)
@@ -172,7 +169,7 @@ class PackageDownloads:
             self._loop.run_in_executor(None, self._note_end, server, failure)
 
     def _note_end(self, server: Server, failure: Message | None) -> None:
-        from tabane.gateway.launchers.kept_package import note_end
+        from tabane.upstreams.launching.kept_package import note_end
 
         package = self._package(server)
         if package is not None:
@@ -180,10 +177,10 @@ class PackageDownloads:
 
     def _package(self, server: Server) -> KeptPackage | None:
         """Return what the server runs; None if it is not known where that is kept. Blocks."""
-        from tabane.gateway.launchers import npx_cache
-        from tabane.gateway.launchers.download_journal import DownloadJournal, journal_folder
-        from tabane.gateway.launchers.kept_package import KeptPackage
-        from tabane.gateway.launchers.package_run import package_run
+        from tabane.upstreams.launching import npx_cache
+        from tabane.upstreams.launching.download_journal import DownloadJournal, journal_folder
+        from tabane.upstreams.launching.kept_package import KeptPackage
+        from tabane.upstreams.launching.package_run import package_run
 
         run = package_run(server.command, server.args)
         folder = journal_folder(self._environment)
@@ -204,9 +201,9 @@ class PackageDownloads:
         Nor with an exact version, which never changes, and if only the step can ask it. In a cage, the
         program is run without npx.
         """
-        from tabane.gateway.launchers.download_steps import is_exact, offline_args
-        from tabane.gateway.launchers.installed_program import installed_program
-        from tabane.gateway.launchers.kept_package import runs_without_download
+        from tabane.upstreams.launching.download_steps import is_exact, offline_args
+        from tabane.upstreams.launching.installed_program import installed_program
+        from tabane.upstreams.launching.kept_package import runs_without_download
 
         if package.caged and package.entry is not None:
             program = installed_program(package.run, package.entry)
@@ -224,8 +221,8 @@ class PackageDownloads:
     async def _downloaded(
         self, server: Server, package: KeptPackage, on_progress: OnProgress
     ) -> PreparedStart:
-        from tabane.gateway.launchers.download_steps import download_command
-        from tabane.gateway.launchers.kept_package import is_there
+        from tabane.upstreams.launching.download_steps import download_command
+        from tabane.upstreams.launching.kept_package import is_there
 
         progress = PackageProgress(package.run.package)
         on_progress(progress)
@@ -287,8 +284,8 @@ class PackageDownloads:
 
     async def _repair(self, package: KeptPackage) -> None:
         """Remove what a download that was cut off has left, once nothing uses it."""
-        from tabane.gateway.launchers import npx_cache
-        from tabane.gateway.launchers.kept_package import needs_removal
+        from tabane.upstreams.launching import npx_cache
+        from tabane.upstreams.launching.kept_package import needs_removal
 
         entry = package.entry
         if entry is None:
@@ -311,7 +308,7 @@ class PackageDownloads:
         online: bool,
     ) -> bool:
         """Download the package. Return whether that worked; False also if the launcher has no such step."""
-        from tabane.gateway.launchers.download_steps import download_command, present_command
+        from tabane.upstreams.launching.download_steps import download_command, present_command
 
         present, command = present_command(package.run), download_command(package.run)
         if not online:
@@ -339,8 +336,8 @@ class PackageDownloads:
         progress: PackageProgress | None = None,
         on_progress: OnProgress = lambda progress: None,
     ) -> bool:
-        from tabane.gateway.launchers.download_output import LINE_LIMIT, OutputDrain, written_bytes
-        from tabane.gateway.processes.stderr import StderrLog
+        from tabane.upstreams.launching.download_output import LINE_LIMIT, OutputDrain, written_bytes
+        from tabane.upstreams.processes.stderr import StderrLog
 
         child = await self._spawn(server, package, command)
         os.close(child.stdin_fd)
@@ -360,9 +357,7 @@ class PackageDownloads:
             if ended.code != 0 and progress is not None:
                 await asyncio.sleep(0)
                 if _is_final(stderr.last_words()):
-                    from tabane.gateway.launchers.failure_causes import (
-                        failed_start,  # many rules, needed for failures alone
-                    )
+                    from tabane.upstreams.launching.failure_causes import failed_start
 
                     how, lines = ended.describe(), stderr.lines()
                     asked = server.name, server.command, server.args
@@ -385,7 +380,7 @@ def _no_network(package: KeptPackage) -> UpstreamUnavailable:
 
 
 def _downloads(server: Server) -> bool:
-    from tabane.gateway.launchers.package_run import package_run
+    from tabane.upstreams.launching.package_run import package_run
 
     return server.transport == "stdio" and package_run(server.command, server.args) is not None
 

@@ -8,8 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tabane.gateway.launchers import launcher_options as tables
-from tabane.gateway.launchers.launcher_options import OptionTable
+from tabane.upstreams.launching import launcher_options as tables
+from tabane.upstreams.launching.launcher_options import OptionTable
 
 Runner = Literal["npx", "uvx", "pipx", "bunx", "docker", "podman", "deno"]
 """Kind of a launcher. pnpm dlx and yarn dlx are not recognized: they start like any other command."""

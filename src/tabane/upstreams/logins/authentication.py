@@ -11,10 +11,10 @@ from uuid import uuid4
 
 from tabane.errors import ConfigurationError, UpstreamUnavailable
 from tabane.extras import extra_command
-from tabane.gateway.logins.kept_login import KeptClient
-from tabane.gateway.servers.oauth_keys import OAuthOptions
 from tabane.messages import say
+from tabane.servers.oauth_keys import OAuthOptions
 from tabane.settings.files import read_private
+from tabane.upstreams.logins.kept_login import KeptClient
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

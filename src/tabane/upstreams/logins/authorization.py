@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit
 
 from tabane.errors import BadArguments
-from tabane.gateway.logins.metadata import AuthorizationServer
-from tabane.gateway.logins.oauth_messages import authorization_url, pkce_pair
 from tabane.messages import Message, say
+from tabane.upstreams.logins.metadata import AuthorizationServer
+from tabane.upstreams.logins.oauth_messages import authorization_url, pkce_pair
 
 LONGEST_ANSWER = 16 << 10
 """Characters of the URL to which a browser returns."""

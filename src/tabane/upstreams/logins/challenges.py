@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from tabane.gateway.servers.oauth_keys import is_scope
+from tabane.servers.oauth_keys import is_scope
 from tabane.text.lazy_patterns import lazy_pattern
 
 LONGEST = 16 << 10

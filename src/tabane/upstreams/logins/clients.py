@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.logins.fetching import LoginHttp, LoginRequestFailed
-from tabane.gateway.logins.kept_login import KeptClient
-from tabane.gateway.logins.metadata import AuthorizationServer
-from tabane.gateway.servers.oauth_keys import OAuthOptions
-from tabane.gateway.upstreams.target import is_loopback
 from tabane.messages import Message, say
+from tabane.net.target import is_loopback
+from tabane.servers.oauth_keys import OAuthOptions
+from tabane.upstreams.logins.fetching import LoginHttp, LoginRequestFailed
+from tabane.upstreams.logins.kept_login import KeptClient
+from tabane.upstreams.logins.metadata import AuthorizationServer
 
 CLIENT_NAME = "Tabane"
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"

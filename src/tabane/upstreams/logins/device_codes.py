@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tabane.gateway.logins.fetching import LoginHttp
-from tabane.gateway.logins.kept_login import KeptLogin
-from tabane.gateway.logins.metadata import is_safe
-from tabane.gateway.logins.oauth_messages import with_fields
-from tabane.gateway.logins.token_requests import TokensRefused, client_request, resource_fields
-from tabane.gateway.servers.oauth_keys import OAuthOptions
 from tabane.messages import say
+from tabane.servers.oauth_keys import OAuthOptions
+from tabane.upstreams.logins.fetching import LoginHttp
+from tabane.upstreams.logins.kept_login import KeptLogin
+from tabane.upstreams.logins.metadata import is_safe
+from tabane.upstreams.logins.oauth_messages import with_fields
+from tabane.upstreams.logins.token_requests import TokensRefused, client_request, resource_fields
 
 _INTERVAL = 5.0
 _LONGEST_INTERVAL = 60.0

@@ -5,9 +5,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.logins.challenges import BearerChallenge, bearer_challenge
-from tabane.gateway.logins.fetching import LoginHttp, LoginRequestFailed
-from tabane.gateway.logins.metadata import (
+from tabane.messages import Message, say
+from tabane.servers.server import Server
+from tabane.upstreams.logins.challenges import BearerChallenge, bearer_challenge
+from tabane.upstreams.logins.fetching import LoginHttp, LoginRequestFailed
+from tabane.upstreams.logins.metadata import (
     AuthorizationServer,
     InvalidMetadata,
     ResourceMetadata,
@@ -19,8 +21,6 @@ from tabane.gateway.logins.metadata import (
     resource_metadata,
     resource_metadata_urls,
 )
-from tabane.gateway.servers.server import Server
-from tabane.messages import Message, say
 
 
 class LoginPlace(Struct, frozen=True):

@@ -18,14 +18,14 @@ import msgspec
 
 from tabane import __version__
 from tabane.errors import TabaneError
-from tabane.gateway.logins.login_network import LoginNetwork
-from tabane.gateway.logins.metadata import is_safe, origin_of
-from tabane.gateway.logins.oauth_messages import import_library
-from tabane.gateway.servers.server import Server, target_of
-from tabane.gateway.upstreams.http_routing import proxy_for
-from tabane.gateway.upstreams.http_tls import context
-from tabane.gateway.upstreams.target import is_loopback
 from tabane.messages import Message, say
+from tabane.net.http_routing import proxy_for
+from tabane.net.http_tls import context
+from tabane.net.target import is_loopback
+from tabane.servers.server import Server, target_of
+from tabane.upstreams.logins.login_network import LoginNetwork
+from tabane.upstreams.logins.metadata import is_safe, origin_of
+from tabane.upstreams.logins.oauth_messages import import_library
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession

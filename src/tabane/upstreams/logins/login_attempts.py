@@ -15,14 +15,14 @@ from tabane.errors import BadArguments, TabaneError, UpstreamOverloaded, Upstrea
 from tabane.messages import Lang, Message, say
 
 if TYPE_CHECKING:
-    from tabane.gateway.logins.authorization import AuthorizationRequest
-    from tabane.gateway.logins.callback_page import CallbackPage
-    from tabane.gateway.logins.device_codes import DeviceCode
-    from tabane.gateway.logins.discovery import LoginPlace
-    from tabane.gateway.logins.fetching import LoginHttp
-    from tabane.gateway.logins.kept_login import KeptLogin, KeptTokens
-    from tabane.gateway.logins.redirect_listener import RedirectListener
-    from tabane.gateway.logins.server_login import ServerLogin
+    from tabane.upstreams.logins.authorization import AuthorizationRequest
+    from tabane.upstreams.logins.callback_page import CallbackPage
+    from tabane.upstreams.logins.device_codes import DeviceCode
+    from tabane.upstreams.logins.discovery import LoginPlace
+    from tabane.upstreams.logins.fetching import LoginHttp
+    from tabane.upstreams.logins.kept_login import KeptLogin, KeptTokens
+    from tabane.upstreams.logins.redirect_listener import RedirectListener
+    from tabane.upstreams.logins.server_login import ServerLogin
 
 
 LIFE = 600.0
@@ -142,9 +142,9 @@ class LoginAttempts:
     async def _begun(
         self, login: ServerLogin, flow: Flow, hub_callback: str | None, added: tuple[str, ...]
     ) -> LoginAttempt:
-        from tabane.gateway.logins.discovery import discover
-        from tabane.gateway.logins.fetching import LoginRequestFailed
-        from tabane.gateway.logins.token_requests import TokensRefused, failure_text
+        from tabane.upstreams.logins.discovery import discover
+        from tabane.upstreams.logins.fetching import LoginRequestFailed
+        from tabane.upstreams.logins.token_requests import TokensRefused, failure_text
 
         try:
             async with login.http() as http:
@@ -158,10 +158,10 @@ class LoginAttempts:
     async def _with_browser(
         self, login: ServerLogin, http: LoginHttp, place: LoginPlace, hub: str | None, added: tuple[str, ...]
     ) -> LoginAttempt:
-        from tabane.gateway.logins.authorization import authorization_request
-        from tabane.gateway.logins.clients import client_at
-        from tabane.gateway.logins.redirect_listener import RedirectListener
-        from tabane.gateway.logins.token_requests import resource_fields
+        from tabane.upstreams.logins.authorization import authorization_request
+        from tabane.upstreams.logins.clients import client_at
+        from tabane.upstreams.logins.redirect_listener import RedirectListener
+        from tabane.upstreams.logins.token_requests import resource_fields
 
         server, options = place.server, login.options
         if not server.authorization_endpoint:
@@ -202,8 +202,8 @@ class LoginAttempts:
     async def _with_code(
         self, login: ServerLogin, http: LoginHttp, place: LoginPlace, added: tuple[str, ...]
     ) -> LoginAttempt:
-        from tabane.gateway.logins.clients import DEVICE_GRANT, client_at
-        from tabane.gateway.logins.device_codes import device_code
+        from tabane.upstreams.logins.clients import DEVICE_GRANT, client_at
+        from tabane.upstreams.logins.device_codes import device_code
 
         server, options = place.server, login.options
         if not server.device_endpoint:
@@ -232,8 +232,8 @@ class LoginAttempts:
 
     async def _wait(self, attempt: LoginAttempt) -> None:
         """Poll for a code until the login has ended; one in a browser only expires."""
-        from tabane.gateway.logins.fetching import LoginRequestFailed
-        from tabane.gateway.logins.token_requests import TokensRefused
+        from tabane.upstreams.logins.fetching import LoginRequestFailed
+        from tabane.upstreams.logins.token_requests import TokensRefused
 
         try:
             if attempt.device is not None:
@@ -251,9 +251,9 @@ class LoginAttempts:
             _end(attempt, "failed", say("nobody finished it in time"))
 
     async def _poll(self, attempt: LoginAttempt, code: DeviceCode) -> None:
-        from tabane.gateway.logins.fetching import LoginRequestFailed
-        from tabane.gateway.logins.oauth_messages import device_form
-        from tabane.gateway.logins.token_requests import TokensRefused, resource_fields
+        from tabane.upstreams.logins.fetching import LoginRequestFailed
+        from tabane.upstreams.logins.oauth_messages import device_form
+        from tabane.upstreams.logins.token_requests import TokensRefused, resource_fields
 
         pause, failures = code.interval, 0
         while attempt.state == "waiting" and time.time() < attempt.expires:
@@ -277,7 +277,7 @@ class LoginAttempts:
 
     async def returned(self, query: str, lang: Lang) -> CallbackPage:
         """Finish the login to which a browser returned, and return the page for it."""
-        from tabane.gateway.logins.callback_page import done_page, failed_page, unknown_page
+        from tabane.upstreams.logins.callback_page import done_page, failed_page, unknown_page
 
         try:
             attempt = await self.finish(None, query)
@@ -293,10 +293,10 @@ class LoginAttempts:
         Raises BadArguments if no login waits for that, and UpstreamUnavailable if the login failed. Each URL
         is used once.
         """
-        from tabane.gateway.logins.authorization import LoginRefused, code_of, parameters_of
-        from tabane.gateway.logins.fetching import LoginRequestFailed
-        from tabane.gateway.logins.oauth_messages import code_form
-        from tabane.gateway.logins.token_requests import TokensRefused, failure_text, resource_fields
+        from tabane.upstreams.logins.authorization import LoginRefused, code_of, parameters_of
+        from tabane.upstreams.logins.fetching import LoginRequestFailed
+        from tabane.upstreams.logins.oauth_messages import code_form
+        from tabane.upstreams.logins.token_requests import TokensRefused, failure_text, resource_fields
 
         parameters = parameters_of(url)
         attempt = self._waiting_for(parameters["state"], id)
@@ -338,7 +338,7 @@ class LoginAttempts:
 
     async def _finish(self, attempt: LoginAttempt, form: str) -> None:
         """Get tokens and keep them. Raises TokensRefused and LoginRequestFailed."""
-        from tabane.gateway.logins.token_requests import request_tokens
+        from tabane.upstreams.logins.token_requests import request_tokens
 
         login = attempt.login
         async with login.http() as http:

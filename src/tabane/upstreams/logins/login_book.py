@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tabane.errors import TabaneError
-from tabane.gateway.logins.login_file import LoginFile
 from tabane.messages import Message
+from tabane.upstreams.logins.login_file import LoginFile
 
 if TYPE_CHECKING:
-    from tabane.gateway.logins.kept_login import KeptLogin
+    from tabane.upstreams.logins.kept_login import KeptLogin
 
 
 log = logging.getLogger(__name__)

@@ -11,10 +11,10 @@ import msgspec
 from msgspec import Struct
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.logins.kept_login import KeptLogin
-from tabane.gateway.servers.variables import SERVICE, keyring_lookup
 from tabane.messages import say
+from tabane.servers.variables import SERVICE, keyring_lookup
 from tabane.settings.files import read_private, write_private
+from tabane.upstreams.logins.kept_login import KeptLogin
 
 LOGINS_FILE = "logins.json"
 _IN_KEYRING = "login:"

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabane.errors import BadArguments, LoginRequired, TabaneError, UpstreamUnavailable
-from tabane.gateway.logins.login_attempts import Flow, LoginAttempts
-from tabane.gateway.logins.login_book import LoginBook
-from tabane.gateway.logins.login_file import LoginFile
 from tabane.messages import Lang, Message, say
+from tabane.upstreams.logins.login_attempts import Flow, LoginAttempts
+from tabane.upstreams.logins.login_book import LoginBook
+from tabane.upstreams.logins.login_file import LoginFile
 
 if TYPE_CHECKING:
-    from tabane.gateway.logins.callback_page import CallbackPage
-    from tabane.gateway.logins.kept_login import KeptLogin
-    from tabane.gateway.logins.login_network import LoginNetwork
-    from tabane.gateway.logins.server_login import ServerLogin
-    from tabane.gateway.servers.server import Server
+    from tabane.servers.server import Server
+    from tabane.upstreams.logins.callback_page import CallbackPage
+    from tabane.upstreams.logins.kept_login import KeptLogin
+    from tabane.upstreams.logins.login_network import LoginNetwork
+    from tabane.upstreams.logins.server_login import ServerLogin
 
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class ServerLogins:
 
     def of(self, server: Server) -> ServerLogin | None:
         """Return the login at a server, None if it is used without one."""
-        from tabane.gateway.logins.server_login import ServerLogin
+        from tabane.upstreams.logins.server_login import ServerLogin
 
         if not server.may_login:
             return None
@@ -208,9 +208,9 @@ class ServerLogins:
 
     async def _revoke(self, login: ServerLogin, kept: KeptLogin) -> bool:
         """Return whether the authorization server revoked the tokens (RFC 7009)."""
-        from tabane.gateway.logins.fetching import LoginRequestFailed
-        from tabane.gateway.logins.oauth_messages import revocation_form
-        from tabane.gateway.logins.token_requests import TokensRefused, client_request
+        from tabane.upstreams.logins.fetching import LoginRequestFailed
+        from tabane.upstreams.logins.oauth_messages import revocation_form
+        from tabane.upstreams.logins.token_requests import TokensRefused, client_request
 
         assert kept.tokens is not None
         if not kept.revocation_endpoint or kept.client is None:
@@ -255,6 +255,6 @@ class ServerLogins:
 
 
 def _belongs(kept: KeptLogin, server: Server | None) -> bool:
-    from tabane.gateway.logins.kept_login import url_hash
+    from tabane.upstreams.logins.kept_login import url_hash
 
     return server is not None and kept.url == url_hash(server.url)

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit, urlunsplit
 from msgspec import Struct
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.logins.challenges import scopes_of
-from tabane.gateway.servers.oauth_keys import is_scope
-from tabane.gateway.servers.server import is_web
-from tabane.gateway.upstreams.target import is_loopback
 from tabane.messages import Message, say
+from tabane.net.target import is_loopback
+from tabane.servers.oauth_keys import is_scope
+from tabane.servers.server import is_web
+from tabane.upstreams.logins.challenges import scopes_of
 
 LONGEST_URL = 2_000
 MOST_ENTRIES = 200

@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import Awaitable, Callable
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.logins.callback_page import CallbackPage, page_language
 from tabane.messages import Lang, say
+from tabane.upstreams.logins.callback_page import CallbackPage, page_language
 
 HOST = "localhost"
 PATH = "/callback"

@@ -10,19 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from tabane.errors import LoginRequired, UpstreamUnavailable
-from tabane.gateway.logins.challenges import BearerChallenge, bearer_challenge
-from tabane.gateway.logins.clients import configured_client
-from tabane.gateway.logins.discovery import LoginPlace, discover, offers_login
-from tabane.gateway.logins.fetching import LoginHttp, LoginRequestFailed
-from tabane.gateway.logins.kept_login import KeptClient, KeptLogin, KeptTokens, url_hash
-from tabane.gateway.logins.login_book import LoginBook
-from tabane.gateway.logins.login_network import LoginNetwork
-from tabane.gateway.logins.metadata import scopes_for
-from tabane.gateway.logins.oauth_messages import own_form, refresh_form
-from tabane.gateway.logins.token_requests import TokensRefused, request_tokens, resource_fields
-from tabane.gateway.servers.oauth_keys import OAuthOptions
-from tabane.gateway.servers.server import Server
 from tabane.messages import Message, say
+from tabane.servers.oauth_keys import OAuthOptions
+from tabane.servers.server import Server
+from tabane.upstreams.logins.challenges import BearerChallenge, bearer_challenge
+from tabane.upstreams.logins.clients import configured_client
+from tabane.upstreams.logins.discovery import LoginPlace, discover, offers_login
+from tabane.upstreams.logins.fetching import LoginHttp, LoginRequestFailed
+from tabane.upstreams.logins.kept_login import KeptClient, KeptLogin, KeptTokens, url_hash
+from tabane.upstreams.logins.login_book import LoginBook
+from tabane.upstreams.logins.login_network import LoginNetwork
+from tabane.upstreams.logins.metadata import scopes_for
+from tabane.upstreams.logins.oauth_messages import own_form, refresh_form
+from tabane.upstreams.logins.token_requests import TokensRefused, request_tokens, resource_fields
 
 log = logging.getLogger(__name__)
 

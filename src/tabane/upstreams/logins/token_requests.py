@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.logins.authentication import authenticated
-from tabane.gateway.logins.fetching import LoginAnswer, LoginHttp
-from tabane.gateway.logins.kept_login import KeptLogin, KeptTokens
-from tabane.gateway.logins.metadata import granted_scopes
-from tabane.gateway.logins.oauth_messages import TokenAnswerRefused, token_answer, with_fields
-from tabane.gateway.servers.oauth_keys import OAuthOptions
 from tabane.messages import Message, say
+from tabane.servers.oauth_keys import OAuthOptions
+from tabane.upstreams.logins.authentication import authenticated
+from tabane.upstreams.logins.fetching import LoginAnswer, LoginHttp
+from tabane.upstreams.logins.kept_login import KeptLogin, KeptTokens
+from tabane.upstreams.logins.metadata import granted_scopes
+from tabane.upstreams.logins.oauth_messages import TokenAnswerRefused, token_answer, with_fields
 
 LONGEST_TOKEN = 32 << 10
 """Characters of a token: more does not fit into a header of most servers."""

@@ -12,8 +12,8 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-from tabane.gateway.processes.variable_names import BASIC, VariableKind, has_secret_word, kind_of
-from tabane.gateway.servers.redaction import is_secret_name
+from tabane.servers.redaction import is_secret_name
+from tabane.upstreams.processes.variable_names import BASIC, VariableKind, has_secret_word, kind_of
 
 LONGEST_VALUE = 64 << 10
 """Bytes of a value that is passed. A longer one stays out: Linux starts no program with one of 128 KiB."""

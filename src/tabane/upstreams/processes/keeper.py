@@ -26,9 +26,9 @@ import select
 import sys
 import time
 
-from tabane.gateway.processes import launch, process_table
-from tabane.gateway.processes.descriptors import close_inherited
-from tabane.gateway.processes.frames import KeeperFrames, pack
+from tabane.upstreams.processes import launch, process_table
+from tabane.upstreams.processes.descriptors import close_inherited
+from tabane.upstreams.processes.frames import KeeperFrames, pack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,15 +19,15 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from tabane.gateway.processes import launch, process_table
-from tabane.gateway.processes.frames import KeeperFrames, pack
+from tabane.upstreams.processes import launch, process_table
+from tabane.upstreams.processes.frames import KeeperFrames, pack
 
 log = logging.getLogger(__name__)
 
 _CHUNK = 1 << 16
 _PACKAGE = str(Path(__file__).resolve().parents[3])
 # As a module, not as a script: a script would be compiled again at each start.
-_RUN = "import sys; sys.path.append(sys.argv[1]); from tabane.gateway.processes.keeper import main; main()"
+_RUN = "import sys; sys.path.append(sys.argv[1]); from tabane.upstreams.processes.keeper import main; main()"
 _LOADER = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # where an interpreter may need to find its library
 
 

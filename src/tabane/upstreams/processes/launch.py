@@ -51,11 +51,11 @@ def launch(
 
     The pipe ends without data once the program runs. Otherwise it contains the marshalled pair (step, errno),
     where step is ``cwd``, ``exec``, or ``cage:`` and the part of the cage that cannot be had. ``control`` is
-    prctl, on Linux. ``cage`` is what :func:`tabane.gateway.cages.entering.enter` takes. Raises OSError if the
+    prctl, on Linux. ``cage`` is what :func:`tabane.guard.cages.entering.enter` takes. Raises OSError if the
     system cannot create another process.
     """
     if cage is not None:
-        import tabane.gateway.cages.entering  # noqa: F401  before the fork, so that it is loaded once
+        import tabane.guard.cages.entering  # noqa: F401  before the fork, so that it is loaded once
     said, say = os.pipe()
     parent = os.getpid()
     try:
@@ -111,7 +111,7 @@ def _become(
 
 def _caged(cage: dict[str, Any], argv: list[bytes], env: dict[bytes, bytes]) -> list[bytes]:
     """Put this process into its cage; return the command to run there. Raises OSError."""
-    from tabane.gateway.cages.entering import enter  # a keeper without cages does not need it
+    from tabane.guard.cages.entering import enter  # a keeper without cages does not need it
 
     return enter(cage, argv, env)
 

@@ -10,9 +10,9 @@ import errno
 import os
 import shlex
 
-from tabane.gateway.processes.launch import candidates
-from tabane.gateway.processes.program_hints import how_to_install
 from tabane.messages import Message, say
+from tabane.upstreams.processes.launch import candidates
+from tabane.upstreams.processes.program_hints import how_to_install
 
 
 def launch_error(

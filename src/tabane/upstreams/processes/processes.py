@@ -22,7 +22,7 @@ from tabane.errors import UpstreamUnavailable
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
-    from tabane.gateway.processes.keeper_link import KeeperLink, Subreaper
+    from tabane.upstreams.processes.keeper_link import KeeperLink, Subreaper
 
 
 _T = TypeVar("_T")
@@ -185,7 +185,7 @@ class ChildProcesses:
             self._kill_keeper()
 
     def _kill_keeper(self) -> None:
-        from tabane.gateway.processes.keeper_link import kill_if_alive
+        from tabane.upstreams.processes.keeper_link import kill_if_alive
 
         if self._link is not None:
             kill_if_alive(os.kill, self._link.pid)
@@ -202,7 +202,7 @@ class ChildProcesses:
         return self._link
 
     def _start(self) -> KeeperLink:
-        from tabane.gateway.processes.keeper_link import KeeperLink, Subreaper
+        from tabane.upstreams.processes.keeper_link import KeeperLink, Subreaper
 
         if self._adoption is None:
             self._adoption = Subreaper()
@@ -228,7 +228,7 @@ class ChildProcesses:
         cwd: bytes | None,
         cage: dict[str, Any] | None,
     ) -> tuple[int, _SpawnRequest]:
-        from tabane.gateway.processes import process_table
+        from tabane.upstreams.processes import process_table
 
         key = next(self._keys)
         ours, theirs = _pipes()
@@ -279,7 +279,7 @@ class ChildProcesses:
             request.answer.set_result(child)
 
     def _failed(self, key: int, step: str, number: int) -> None:
-        from tabane.gateway.processes.launch_errors import launch_error
+        from tabane.upstreams.processes.launch_errors import launch_error
 
         request = self._requests.pop(key)
         message = launch_error(request.argv, request.env, request.cwd, step, number)
@@ -304,7 +304,7 @@ class ChildProcesses:
         self._sweep = asyncio.get_running_loop().create_task(self._end_leavings(link.pid, children))
 
     async def _end_leavings(self, keeper: int, children: dict[int, ChildProcess]) -> None:
-        from tabane.gateway.processes.keeper_link import end_orphans
+        from tabane.upstreams.processes.keeper_link import end_orphans
 
         try:
             await end_orphans(keeper, {child.pid for child in children.values()}, self._token)

@@ -16,7 +16,7 @@ from binascii import crc32
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from tabane.gateway.processes.log_files import LinesAfter, RotatingFile, last_lines, lines_after, log_end
+from tabane.upstreams.processes.log_files import LinesAfter, RotatingFile, last_lines, lines_after, log_end
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from tabane.search.engine import Capability, Collection, LexicalQuery, Mode
 from tabane.search.filters import EVERYTHING, And, Contains, Equal, Not, Range
 from tabane.search.queries import typed
 from tabane.search.records import Record
-from tests.store.contract import EngineContract
-from tests.store.lexical.homes import bodies, found
+from tests.engine.embedded.contract import EngineContract
+from tests.engine.embedded.lexical.homes import bodies, found
 
 # Words of two characters, as people search for them; each with a text that has it inside.
 TWO = [

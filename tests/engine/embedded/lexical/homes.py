@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tabane.engine.embedded.lexical.lexical_index import LexicalIndex
 from tabane.search.engine import Collection, EngineHits, LexicalQuery
 from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.lexical.lexical_index import LexicalIndex
 
 BODY = Shape("notes", (TextField("body"),))
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from tabane.engine.embedded.collection import StoredCollection
+from tabane.engine.embedded.lexical.lexical_index import LexicalIndex
 from tabane.errors import BadArguments
 from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.collection import StoredCollection
-from tabane.store.lexical.lexical_index import LexicalIndex
-from tests.store.opening import embedded
+from tests.engine.embedded.opening import embedded
 
 SHAPE = Shape("notes", (TextField("body"),))
 MANY = [Record(key=str(number), texts={"body": f"rain number{number}"}) for number in range(300)]

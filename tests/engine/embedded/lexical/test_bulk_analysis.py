@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tabane.engines.text_spaces import JoinedAnalysis, RecordAnalyzer
+from tabane.engine.embedded.lexical.analysis_requests import AnalysisRequest, packed_request, read_answer
+from tabane.engine.embedded.lexical.analysis_worker import AnalysisWorker
+from tabane.engine.embedded.lexical.bulk_analysis import MANY, PART, AnalysisProcess, EntryAnalysis
+from tabane.engine.embedded.lexical.memory_segment import MemorySegment, SegmentEntry
+from tabane.engine.text_spaces import JoinedAnalysis, RecordAnalyzer
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.lexical.analysis_requests import AnalysisRequest, packed_request, read_answer
-from tabane.store.lexical.analysis_worker import AnalysisWorker
-from tabane.store.lexical.bulk_analysis import MANY, PART, AnalysisProcess, EntryAnalysis
-from tabane.store.lexical.memory_segment import MemorySegment, SegmentEntry
-from tests.store.lexical.homes import BODY, bodies, found, lexical
-from tests.store.opening import indexed
+from tests.engine.embedded.lexical.homes import BODY, bodies, found, lexical
+from tests.engine.embedded.opening import indexed
 
 SHAPE = Shape("notes", (TextField("title"), TextField("body")))
 TEXTS = ("Rain over 東京タワー", "", "サーバー、がある e-mail\u3000read_file", "…")

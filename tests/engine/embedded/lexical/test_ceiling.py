@@ -7,8 +7,8 @@ import pytest
 from tabane.search.engine import EngineHits, LexicalQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Shape, TextField
-from tests.store.lexical.homes import bodies
-from tests.store.opening import indexed
+from tests.engine.embedded.lexical.homes import bodies
+from tests.engine.embedded.opening import indexed
 
 SHAPE = Shape("notes", (TextField("title"), TextField("body")))
 NOTES = ["apple pear plum", "apple quince fig", "cherry lemon lime", "cherry melon kiwi"]

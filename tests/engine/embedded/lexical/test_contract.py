@@ -10,10 +10,10 @@ import pytest
 
 from tabane.search.engine import Collection
 from tabane.search.records import Record, Shape
-from tests.store.contract import RecordsContract
-from tests.store.lexical.contract import LexicalContract, SubstringContract
-from tests.store.lexical.homes import lexical
-from tests.store.opening import indexed
+from tests.engine.embedded.contract import RecordsContract
+from tests.engine.embedded.lexical.contract import LexicalContract, SubstringContract
+from tests.engine.embedded.lexical.homes import lexical
+from tests.engine.embedded.opening import indexed
 
 pytestmark = pytest.mark.heavy("thousands of records")
 

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from tabane.engine.embedded.collection_table import CollectionTable
+from tabane.engine.embedded.lexical.lexical_index import LexicalIndex
+from tabane.engine.embedded.store import Store
 from tabane.search.engine import Collection, LexicalQuery, Mode
 from tabane.search.filters import EVERYTHING, Contains
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.collection_table import CollectionTable
-from tabane.store.lexical.lexical_index import LexicalIndex
-from tabane.store.store import Store
+from tests.engine.embedded.dying import Nursery
+from tests.engine.embedded.lexical.homes import BODY, bodies, found, lexical
+from tests.engine.embedded.model import all_of
+from tests.engine.embedded.opening import indexed
+from tests.engine.embedded.shapes import SHAPE
 from tests.harness.patience import LONG
-from tests.store.dying import Nursery
-from tests.store.lexical.homes import BODY, bodies, found, lexical
-from tests.store.model import all_of
-from tests.store.opening import indexed
-from tests.store.shapes import SHAPE
 
 ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "60")) // 2
 _PER_HOME = 20

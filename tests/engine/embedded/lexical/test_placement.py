@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tabane.search.engine import EngineHits, LexicalQuery, Mode
 from tabane.search.filters import EVERYTHING, Filter, checked, matches
 from tabane.search.records import Record
-from tests.store.lexical.homes import lexical, scores
-from tests.store.opening import indexed
-from tests.store.shapes import FILTERS, RECORDS, SHAPE
+from tests.engine.embedded.lexical.homes import lexical, scores
+from tests.engine.embedded.opening import indexed
+from tests.engine.embedded.shapes import FILTERS, RECORDS, SHAPE
 
 _JAPANESE = [
     "東京",

@@ -1,4 +1,4 @@
-"""What every engine with vectors keeps: see :mod:`tests.store.contract`."""
+"""What every engine with vectors keeps: see :mod:`tests.engine.embedded.contract`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tabane.errors import BadArguments
 from tabane.search.engine import Capability, Combination, VectorQuery
 from tabane.search.filters import EVERYTHING, And, Equal, Filter, Not, Range
 from tabane.search.records import EmbeddingSpace, Record, Shape
-from tests.store.contract import EngineContract
-from tests.store.model import Model, put
-from tests.store.vectors.oracle import QUERIES, RECORDS, SHAPE, check, packed, similarities
+from tests.engine.embedded.contract import EngineContract
+from tests.engine.embedded.model import Model, put
+from tests.engine.embedded.vectors.oracle import QUERIES, RECORDS, SHAPE, check, packed, similarities
 
 WHERES: list[Filter] = [
     EVERYTHING,

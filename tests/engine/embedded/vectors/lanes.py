@@ -1,4 +1,4 @@
-"""The lanes of :mod:`tests.store.lanes` with vectors, each made of its record: anybody can check them."""
+"""The lanes of :mod:`tests.engine.embedded.lanes` with vectors, each made of its record: anybody can check them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import replace
 import msgspec
 
 from tabane.search.records import EmbeddingSpace, Record, Shape
-from tests.store import shapes
-from tests.store.lanes import Operation
-from tests.store.vectors.oracle import packed
+from tests.engine.embedded import shapes
+from tests.engine.embedded.lanes import Operation
+from tests.engine.embedded.vectors.oracle import packed
 
 SHAPE = Shape(
     shapes.SHAPE.name,

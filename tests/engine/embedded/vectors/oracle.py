@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tabane.search.engine import Combination, EngineHits, VectorQuery
 from tabane.search.filters import Filter
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
-from tests.store.model import Model, meant
+from tests.engine.embedded.model import Model, meant
 
 SHAPE = Shape(
     "notes",

@@ -1,4 +1,4 @@
-"""What every engine keeps of rankings and counts: see :mod:`tests.store.contract`."""
+"""What every engine keeps of rankings and counts: see :mod:`tests.engine.embedded.contract`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tabane.errors import BadArguments
 from tabane.search.engine import Collection, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal, Filter, In, Range
 from tabane.search.records import Field, Kind, Record, Shape
-from tests.store.contract import EngineContract
-from tests.store.model import Model, meant, put
-from tests.store.shapes import FILTERS
-from tests.store.shapes import RECORDS as NOTES
-from tests.store.shapes import SHAPE as NOTE
-from tests.store.vectors.oracle import QUERIES, RECORDS, SHAPE, packed, similarities
+from tests.engine.embedded.contract import EngineContract
+from tests.engine.embedded.model import Model, meant, put
+from tests.engine.embedded.shapes import FILTERS
+from tests.engine.embedded.shapes import RECORDS as NOTES
+from tests.engine.embedded.shapes import SHAPE as NOTE
+from tests.engine.embedded.vectors.oracle import QUERIES, RECORDS, SHAPE, packed, similarities
 
 
 async def ranked(

@@ -1,4 +1,4 @@
-"""What every engine keeps of spaces that come and go: see :mod:`tests.store.contract`."""
+"""What every engine keeps of spaces that come and go: see :mod:`tests.engine.embedded.contract`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tabane.errors import BadArguments
 from tabane.search.engine import Capability, Collection, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.records import MOST_FIELDS, EmbeddingSpace, Field, Kind, Record, Shape
-from tests.store.contract import EngineContract
-from tests.store.vectors.oracle import packed
+from tests.engine.embedded.contract import EngineContract
+from tests.engine.embedded.vectors.oracle import packed
 
 BARE = Shape("notes")
 _MOST_TURNS = 12

@@ -16,21 +16,21 @@ from pathlib import Path
 
 import pytest
 
+from tabane.engine.embedded.collection import StoredCollection
+from tabane.engine.embedded.store import Store
+from tabane.engine.embedded.vectors.space_index import MOST_TAKEN
 from tabane.search.engine import VectorQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import EmbeddingSpace, Record, Shape
-from tabane.store.collection import StoredCollection
-from tabane.store.store import Store
-from tabane.store.vectors.space_index import MOST_TAKEN
+from tests.engine.embedded.dying import Nursery
+from tests.engine.embedded.lanes import LANES, after, operations, outcomes
+from tests.engine.embedded.model import Model, agrees, all_of
+from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.vectors.contract import crowd
+from tests.engine.embedded.vectors.lanes import BARE, RECORDS, SHAPE, of_generation, space_of, vectors_of
+from tests.engine.embedded.vectors.oracle import SHAPE as OTHER
+from tests.engine.embedded.vectors.oracle import packed
 from tests.harness.patience import until
-from tests.store.dying import Nursery
-from tests.store.lanes import LANES, after, operations, outcomes
-from tests.store.model import Model, agrees, all_of
-from tests.store.opening import embedded
-from tests.store.vectors.contract import crowd
-from tests.store.vectors.lanes import BARE, RECORDS, SHAPE, of_generation, space_of, vectors_of
-from tests.store.vectors.oracle import SHAPE as OTHER
-from tests.store.vectors.oracle import packed
 
 ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "60")) // 2
 _PER_HOME = 25

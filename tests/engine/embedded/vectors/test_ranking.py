@@ -8,13 +8,13 @@ import msgspec
 import numpy as np
 import pytest
 
+from tabane.engine.embedded.collection import StoredCollection
+from tabane.engine.embedded.record_table import NumericKeys
 from tabane.search.engine import VectorQuery
 from tabane.search.filters import EVERYTHING, Equal, Filter
-from tabane.store.collection import StoredCollection
-from tabane.store.record_table import NumericKeys
-from tests.store.opening import embedded, indexed
-from tests.store.vectors.oracle import SHAPE, packed
-from tests.store.vectors.ranking import RankingContract, numbered
+from tests.engine.embedded.opening import embedded, indexed
+from tests.engine.embedded.vectors.oracle import SHAPE, packed
+from tests.engine.embedded.vectors.ranking import RankingContract, numbered
 
 pytestmark = pytest.mark.heavy("thousands of records")
 

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.engines.unit_vectors import Matrix
-from tabane.engines.vector_request import VectorRequest
+from tabane.engine.embedded.columns import Mask
+from tabane.engine.embedded.vectors.binary_codes import BinaryCodes, encoded, mean_of
+from tabane.engine.embedded.vectors.space_index import SpaceSnapshot
+from tabane.engine.embedded.vectors.vector_kernel import KERNEL, NumpyKernel, VectorKernel
+from tabane.engine.embedded.vectors.vector_search import VectorMatches, VectorSpaceSearch
+from tabane.engine.unit_vectors import Matrix
+from tabane.engine.vector_request import VectorRequest
 from tabane.search.engine import Combination
-from tabane.store.columns import Mask
-from tabane.store.vectors.binary_codes import BinaryCodes, encoded, mean_of
-from tabane.store.vectors.space_index import SpaceSnapshot
-from tabane.store.vectors.vector_kernel import KERNEL, NumpyKernel, VectorKernel
-from tabane.store.vectors.vector_search import VectorMatches, VectorSpaceSearch
 
 COUNT, DIMENSION, TAIL = 12_000, 128, 500
 

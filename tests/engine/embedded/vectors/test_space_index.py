@@ -10,13 +10,13 @@ from typing import cast
 import numpy as np
 import pytest
 
+from tabane.engine.embedded.collection_state import SpaceStorage, VectorPlacement
+from tabane.engine.embedded.vectors.space_index import MOST_TAKEN, SpaceIndex
+from tabane.engine.embedded.vectors.vector_database import VectorDatabase
+from tabane.engine.embedded.vectors.vector_truth import VectorOwnership
 from tabane.search.records import EmbeddingSpace
-from tabane.store.collection_state import SpaceStorage, VectorPlacement
-from tabane.store.vectors.space_index import MOST_TAKEN, SpaceIndex
-from tabane.store.vectors.vector_database import VectorDatabase
-from tabane.store.vectors.vector_truth import VectorOwnership
+from tests.engine.embedded.vectors.oracle import packed
 from tests.harness.patience import LONG
-from tests.store.vectors.oracle import packed
 
 
 class Known(VectorOwnership):

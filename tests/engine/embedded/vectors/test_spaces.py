@@ -11,9 +11,9 @@ from tabane.errors import BadArguments
 from tabane.search.engine import VectorQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import EmbeddingSpace, Record
-from tests.store.opening import CollectionMachine, embedded
-from tests.store.vectors.oracle import packed
-from tests.store.vectors.spaces import BARE, SpacesContract
+from tests.engine.embedded.opening import CollectionMachine, embedded
+from tests.engine.embedded.vectors.oracle import packed
+from tests.engine.embedded.vectors.spaces import BARE, SpacesContract
 
 pytestmark = pytest.mark.heavy("thousands of records")
 

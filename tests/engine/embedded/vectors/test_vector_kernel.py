@@ -12,15 +12,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.engines.unit_vectors import Array, Matrix
-from tabane.store.vectors.vector_kernel import KERNEL, CompiledKernel, NumpyKernel, VectorKernel, Words
+from tabane.engine.embedded.vectors.vector_kernel import (
+    KERNEL,
+    CompiledKernel,
+    NumpyKernel,
+    VectorKernel,
+    Words,
+)
+from tabane.engine.unit_vectors import Array, Matrix
 
 
 def kernels() -> dict[str, VectorKernel]:
     """Return every implementation that this machine can run, by name."""
     found: dict[str, VectorKernel] = {"numpy": NumpyKernel()}
     try:
-        from tabane.store.vectors import _kernel
+        from tabane.engine.embedded.vectors import _kernel
     except ImportError:
         return found
     return found | {name: CompiledKernel(name) for name in _kernel.variants()}

@@ -10,10 +10,10 @@ from hypothesis.stateful import invariant, rule
 from tabane.search.engine import VectorQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record
-from tests.store.model import Model, meant, put
-from tests.store.opening import CollectionMachine, embedded
-from tests.store.vectors.contract import WHERES, VectorsContract
-from tests.store.vectors.oracle import QUERIES, RECORDS, SHAPE, VECTORS, check, similarities
+from tests.engine.embedded.model import Model, meant, put
+from tests.engine.embedded.opening import CollectionMachine, embedded
+from tests.engine.embedded.vectors.contract import WHERES, VectorsContract
+from tests.engine.embedded.vectors.oracle import QUERIES, RECORDS, SHAPE, VECTORS, check, similarities
 
 pytestmark = pytest.mark.heavy("thousands of records")
 

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from tabane.chroma.folder import ChromaFolder
-from tabane.chroma.index import ChromaIndex
-from tabane.chroma.index_url import parsed
-from tabane.chroma.server import ChromaServer
-from tabane.chroma.service import ChromaService
-from tabane.engines.candidate_index import IndexedVector
+from tabane.engine.candidate_index import IndexedVector
+from tabane.engine.team.chroma.folder import ChromaFolder
+from tabane.engine.team.chroma.index import ChromaIndex
+from tabane.engine.team.chroma.index_url import parsed
+from tabane.engine.team.chroma.server import ChromaServer
+from tabane.engine.team.chroma.service import ChromaService
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Shape
+from tests.engine.team.postgres.outside import catch_up, linked
+from tests.engine.team.postgres.outside_checks import CountsSearches, check_server, wait_until_used
+from tests.engine.team.postgres.test_approximate_index import SHAPE, Crowd, asked
 from tests.harness.chroma_server import ChromaProcess
 from tests.harness.postgres_server import PostgresServer
-from tests.postgres.outside import catch_up, linked
-from tests.postgres.outside_checks import CountsSearches, check_server, wait_until_used
-from tests.postgres.test_approximate_index import SHAPE, Crowd, asked
 
 pytestmark = pytest.mark.heavy("a real Chroma")
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tabane.chroma.index_url import parsed
-from tabane.chroma.opening import chroma_index
-from tabane.postgres.collection import PostgresCollection
+from tabane.engine.team.chroma.index_url import parsed
+from tabane.engine.team.chroma.opening import chroma_index
+from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.search.engine import Combination
 from tabane.search.records import Shape
+from tests.engine.embedded.vectors.contract import VectorsContract
+from tests.engine.embedded.vectors.spaces import SpacesContract
+from tests.engine.team.postgres.collections import OpenCollection
+from tests.engine.team.postgres.outside import linked
 from tests.harness.chroma_server import ChromaProcess
 from tests.harness.postgres_server import PostgresServer
-from tests.postgres.collections import OpenCollection
-from tests.postgres.outside import linked
-from tests.store.vectors.contract import VectorsContract
-from tests.store.vectors.spaces import SpacesContract
 
 pytestmark = pytest.mark.heavy("a real Chroma")
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tabane.chroma.folder import ChromaFolder
-from tabane.chroma.index import ChromaIndex
-from tabane.chroma.index_url import parsed
-from tabane.engines.candidate_index import IndexedVector
+from tabane.engine.candidate_index import IndexedVector
+from tabane.engine.team.chroma.folder import ChromaFolder
+from tabane.engine.team.chroma.index import ChromaIndex
+from tabane.engine.team.chroma.index_url import parsed
 from tabane.errors import StoreError
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.records import Shape

@@ -10,10 +10,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tabane.chroma.index import ChromaIndex
-from tabane.chroma.index_url import parsed
-from tabane.chroma.server import ChromaServer
-from tabane.engines.candidate_index import IndexedVector
+from tabane.engine.candidate_index import IndexedVector
+from tabane.engine.team.chroma.index import ChromaIndex
+from tabane.engine.team.chroma.index_url import parsed
+from tabane.engine.team.chroma.server import ChromaServer
 from tabane.errors import StoreError
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Shape

@@ -1,4 +1,4 @@
-"""A hub's collection that is written to until it is killed: ``python -m tests.milvus.child URL INDEX``.
+"""A hub's collection that is written to until it is killed: ``python -m tests.engine.team.milvus.child URL INDEX``.
 
 It prints the key of each record that was acknowledged.
 """
@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from tabane.milvus.index import MilvusIndex
-from tabane.milvus.index_url import parsed as parsed_index
-from tabane.postgres.database import PostgresDatabase
-from tabane.postgres.engine_url import parsed
-from tabane.postgres.index_follower import IndexFilling
-from tabane.postgres.index_link import IndexLink
-from tabane.postgres.index_turn import IndexTurn
-from tabane.postgres.store import PostgresStore
-from tests.postgres.writing import SHAPE, write_until_killed
+from tabane.engine.team.milvus.index import MilvusIndex
+from tabane.engine.team.milvus.index_url import parsed as parsed_index
+from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.engine_url import parsed
+from tabane.engine.team.postgres.index_follower import IndexFilling
+from tabane.engine.team.postgres.index_link import IndexLink
+from tabane.engine.team.postgres.index_turn import IndexTurn
+from tabane.engine.team.postgres.store import PostgresStore
+from tests.engine.team.postgres.writing import SHAPE, write_until_killed
 
 
 async def main(url: str, index: str) -> None:

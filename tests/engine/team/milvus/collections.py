@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tabane.milvus.index import MilvusIndex
-from tabane.milvus.index_url import parsed
-from tabane.postgres.collection import PostgresCollection
+from tabane.engine.team.milvus.index import MilvusIndex
+from tabane.engine.team.milvus.index_url import parsed
+from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.search.records import Shape
+from tests.engine.team.postgres.collections import OpenCollection
+from tests.engine.team.postgres.outside import CaughtUpCollection, linked
 from tests.harness.milvus_server import MilvusServer
 from tests.harness.postgres_server import PostgresServer
-from tests.postgres.collections import OpenCollection
-from tests.postgres.outside import CaughtUpCollection, linked
 
 
 def opening(server: PostgresServer, milvus: MilvusServer) -> OpenCollection:

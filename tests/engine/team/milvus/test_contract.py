@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from tabane.search.engine import Combination, VectorQuery
 from tabane.search.records import Record
+from tests.engine.embedded.vectors.contract import VectorsContract
+from tests.engine.embedded.vectors.oracle import QUERIES, RECORDS
+from tests.engine.embedded.vectors.spaces import SpacesContract
+from tests.engine.team.milvus.collections import opening
 from tests.harness.milvus_server import MilvusServer
 from tests.harness.postgres_server import PostgresServer
-from tests.milvus.collections import opening
-from tests.store.vectors.contract import VectorsContract
-from tests.store.vectors.oracle import QUERIES, RECORDS
-from tests.store.vectors.spaces import SpacesContract
 
 pytestmark = pytest.mark.heavy("a real Milvus")
 

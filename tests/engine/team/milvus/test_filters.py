@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from tabane.engines.candidate_index import IndexedVector
-from tabane.milvus.index import MilvusIndex
-from tabane.milvus.index_url import parsed
+from tabane.engine.candidate_index import IndexedVector
+from tabane.engine.team.milvus.index import MilvusIndex
+from tabane.engine.team.milvus.index_url import parsed
 from tabane.search.filters import And, Contains, Equal, Filter, In, Not, Or, Prefix, Range, checked, matches
 from tabane.search.records import Field, Kind, Record, Shape, TextField, Value
 from tests.harness.milvus_server import MilvusServer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tabane.engine.team.milvus.index_url import parsed
 from tabane.errors import ConfigurationError
-from tabane.milvus.index_url import parsed
 
 
 def test_defaults_are_those_of_a_server_without_a_login() -> None:

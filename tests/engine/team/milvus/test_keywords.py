@@ -7,15 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from tabane.milvus.index import MilvusIndex
-from tabane.milvus.index_url import parsed
+from tabane.engine.team.milvus.index import MilvusIndex
+from tabane.engine.team.milvus.index_url import parsed
 from tests.conftest import absent
+from tests.engine.team.milvus.test_milvus import CountedIndex
+from tests.engine.team.postgres.outside import catch_up, linked
+from tests.engine.team.postgres.outside_keyword_checks import (
+    FILTERS,
+    SHAPE,
+    Library,
+    check_keywords,
+    exact_hits,
+)
 from tests.harness.milvus_lite_server import MilvusLiteServer, is_installed, milvus_lite_server
 from tests.harness.milvus_server import MilvusServer
 from tests.harness.postgres_server import PostgresServer
-from tests.milvus.test_milvus import CountedIndex
-from tests.postgres.outside import catch_up, linked
-from tests.postgres.outside_keyword_checks import FILTERS, SHAPE, Library, check_keywords, exact_hits
 
 
 @pytest.fixture(scope="module")

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from pymilvus import MilvusClient
 
-from tabane.milvus.index import MilvusIndex
-from tabane.milvus.index_url import parsed
+from tabane.engine.team.milvus.index import MilvusIndex
+from tabane.engine.team.milvus.index_url import parsed
 from tabane.search.filters import EVERYTHING
+from tests.engine.team.postgres.collections import schema_of
+from tests.engine.team.postgres.outside import catch_up, linked
+from tests.engine.team.postgres.outside_checks import CountsSearches, check_server, wait_until_used
+from tests.engine.team.postgres.test_approximate_index import SHAPE, Crowd, asked
+from tests.engine.team.postgres.writing import SHAPE as WRITTEN
+from tests.engine.team.postgres.writing import check_whole
 from tests.harness.milvus_server import MilvusServer
 from tests.harness.postgres_server import PostgresServer
-from tests.postgres.collections import schema_of
-from tests.postgres.outside import catch_up, linked
-from tests.postgres.outside_checks import CountsSearches, check_server, wait_until_used
-from tests.postgres.test_approximate_index import SHAPE, Crowd, asked
-from tests.postgres.writing import SHAPE as WRITTEN
-from tests.postgres.writing import check_whole
 
 pytestmark = pytest.mark.heavy("a real Milvus")
 
@@ -43,7 +43,9 @@ async def test_what_a_killed_hub_had_acknowledged_is_found_and_indexed(
 ) -> None:
     url = postgres.url(schema_of(tmp_path))
     child = subprocess.Popen(
-        [sys.executable, "-m", "tests.milvus.child", url, milvus.url()], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tests.engine.team.milvus.child", url, milvus.url()],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert child.stdout is not None
     acknowledged = [child.stdout.readline().strip() for _ in range(150)]

@@ -1,4 +1,4 @@
-"""A process that writes to PostgreSQL until it is killed: ``python -m tests.postgres.child URL``.
+"""A process that writes to PostgreSQL until it is killed: ``python -m tests.engine.team.postgres.child URL``.
 
 It prints the key of each record that was acknowledged.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from tabane.postgres.database import PostgresDatabase
-from tabane.postgres.engine_url import parsed
-from tabane.postgres.store import PostgresStore
-from tests.postgres.writing import SHAPE, write_until_killed
+from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.engine_url import parsed
+from tabane.engine.team.postgres.store import PostgresStore
+from tests.engine.team.postgres.writing import SHAPE, write_until_killed
 
 
 async def main(url: str) -> None:

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from tabane.engines.candidate_index import CandidateIndex
-from tabane.postgres.collection import PostgresCollection
-from tabane.postgres.index_link import LinkState
+from tabane.engine.candidate_index import CandidateIndex
+from tabane.engine.team.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.index_link import LinkState
 from tabane.search.engine import EngineHits
 from tabane.search.filters import EVERYTHING, Range
 from tabane.search.records import Record
+from tests.engine.team.postgres.collections import opening
+from tests.engine.team.postgres.outside import catch_up, linked
+from tests.engine.team.postgres.test_approximate_index import FILTERS, SHAPE, Crowd, asked
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer
-from tests.postgres.collections import opening
-from tests.postgres.outside import catch_up, linked
-from tests.postgres.test_approximate_index import FILTERS, SHAPE, Crowd, asked
 
 
 class CountsSearches:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from tabane.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.search.engine import EngineHits, LexicalQuery, Mode
 from tabane.search.filters import EVERYTHING, Equal, Filter, Range
 from tabane.search.records import Field, Kind, Record, Shape, TextField
+from tests.engine.team.postgres.collections import opening
+from tests.engine.team.postgres.outside_checks import check_hits
 from tests.harness.postgres_server import PostgresServer
-from tests.postgres.collections import opening
-from tests.postgres.outside_checks import check_hits
 
 SHAPE = Shape(
     "notes",

@@ -11,14 +11,14 @@ import numpy as np
 import psycopg
 import pytest
 
-from tabane.hub.postgres_engine import PostgresEngine
-from tabane.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.collection import PostgresCollection
+from tabane.hub.stores.postgres_engine import PostgresEngine
 from tabane.search.engine import EngineHits, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal, Filter, Range
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape
+from tests.engine.team.postgres.collections import opening, schema_of
 from tests.harness.patience import until, wait_until
 from tests.harness.postgres_server import PostgresServer, postgres_server
-from tests.postgres.collections import opening, schema_of
 
 DIMENSION = 32
 SHAPE = Shape(

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tabane.postgres.change_feed import ChangeFeed
-from tabane.postgres.collection import PostgresCollection
-from tabane.postgres.migrations import MIGRATIONS
+from tabane.engine.team.postgres.change_feed import ChangeFeed
+from tabane.engine.team.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.migrations import MIGRATIONS
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape
+from tests.engine.embedded.model import all_of
+from tests.engine.embedded.vectors.oracle import packed
+from tests.engine.team.postgres.collections import opening, schema_of
 from tests.harness.postgres_server import PostgresServer
-from tests.postgres.collections import opening, schema_of
-from tests.store.model import all_of
-from tests.store.vectors.oracle import packed
 
 SHAPE = Shape(
     "notes",

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tabane.search.engine import Combination
+from tests.engine.embedded.contract import RecordsContract
+from tests.engine.embedded.exchanging import ExchangeContract
+from tests.engine.embedded.lexical.contract import LexicalContract, SubstringContract
+from tests.engine.embedded.vectors.contract import VectorsContract
+from tests.engine.embedded.vectors.ranking import RankingContract
+from tests.engine.embedded.vectors.spaces import SpacesContract
+from tests.engine.team.postgres.collections import opening
+from tests.engine.team.postgres.outside import opening_outside
 from tests.harness.postgres_server import PostgresServer
-from tests.postgres.collections import opening
-from tests.postgres.outside import opening_outside
-from tests.store.contract import RecordsContract
-from tests.store.exchanging import ExchangeContract
-from tests.store.lexical.contract import LexicalContract, SubstringContract
-from tests.store.vectors.contract import VectorsContract
-from tests.store.vectors.ranking import RankingContract
-from tests.store.vectors.spaces import SpacesContract
 
 pytestmark = pytest.mark.heavy("a real PostgreSQL")
 

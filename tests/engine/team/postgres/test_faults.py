@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from tabane.engine.team.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.database import Patience, PostgresDatabase
+from tabane.engine.team.postgres.engine_url import parsed
+from tabane.engine.team.postgres.store import PostgresStore
 from tabane.errors import StoreError, StoreNewer, StoreReadOnly
-from tabane.postgres.collection import PostgresCollection
-from tabane.postgres.database import Patience, PostgresDatabase
-from tabane.postgres.engine_url import parsed
-from tabane.postgres.store import PostgresStore
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record
+from tests.engine.team.postgres.writing import SHAPE, check_whole, record
 from tests.harness.patience import LONG
 from tests.harness.postgres_server import PostgresServer, postgres_server
-from tests.postgres.writing import SHAPE, check_whole, record
 
 ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "3"))
 
@@ -84,7 +84,7 @@ async def test_nothing_acknowledged_is_lost_when_the_hub_is_killed(postgres: Pos
     postgres.drop(schema)
     for _ in range(ROUNDS):
         child = subprocess.Popen(
-            [sys.executable, "-m", "tests.postgres.child", postgres.url(schema)],
+            [sys.executable, "-m", "tests.engine.team.postgres.child", postgres.url(schema)],
             stdout=subprocess.PIPE,
             text=True,
         )

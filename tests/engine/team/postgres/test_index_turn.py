@@ -7,12 +7,12 @@ import contextlib
 from functools import partial
 from pathlib import Path
 
-from tabane.postgres.database import PostgresDatabase
-from tabane.postgres.engine_url import parsed
-from tabane.postgres.index_turn import IndexTurn
+from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.engine_url import parsed
+from tabane.engine.team.postgres.index_turn import IndexTurn
+from tests.engine.team.postgres.collections import schema_of
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer
-from tests.postgres.collections import schema_of
 
 
 async def is_free(database: PostgresDatabase, name: str) -> bool:

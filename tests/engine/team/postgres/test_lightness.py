@@ -12,7 +12,7 @@ def test_a_hub_on_files_does_not_load_the_driver_of_a_database(tmp_path: Path) -
 import asyncio, sys
 from pathlib import Path
 import tabane.hub.hub, tabane.hub.http.server
-from tabane.hub.stores import Stores
+from tabane.hub.stores.stores import Stores
 from tabane.search.records import Shape
 
 async def run():
@@ -22,8 +22,8 @@ async def run():
     await stores.close()
 
 asyncio.run(run())
-heavy = ("psycopg", "pymilvus", "tabane.milvus", "tabane.postgres", "tabane.group", "tabane.hub.http.group")
-heavy += ("tabane.chroma",)
+heavy = ("psycopg", "pymilvus", "tabane.engine.team.milvus", "tabane.engine.team.postgres", "tabane.group", "tabane.hub.http.group")
+heavy += ("tabane.engine.team.chroma",)
 print(sorted(name for name in sys.modules if name.startswith(heavy)))
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tabane.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING, Contains
 from tabane.search.records import Record
+from tests.engine.embedded.shapes import SHAPE
+from tests.engine.team.postgres.collections import opening, schema_of
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer
-from tests.postgres.collections import opening, schema_of
-from tests.store.shapes import SHAPE
 
 
 def parts(server: PostgresServer, home: Path, token: str) -> int:

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
+from tabane.engine.team.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.database import READERS, Patience, PostgresDatabase
+from tabane.engine.team.postgres.engine_url import parsed
+from tabane.engine.team.postgres.store import PostgresStore
 from tabane.errors import ConfigurationError, StoreBusy, StoreError, StoreFull, StoreReadOnly
 from tabane.group.state import GroupMember
-from tabane.postgres.collection import PostgresCollection
-from tabane.postgres.database import READERS, Patience, PostgresDatabase
-from tabane.postgres.engine_url import parsed
-from tabane.postgres.group_tables import GroupTables
-from tabane.postgres.store import PostgresStore
+from tabane.group.tables.group_tables import GroupTables
 from tabane.search.filters import EVERYTHING
+from tests.engine.team.postgres.writing import SHAPE, check_whole, record
 from tests.harness.certificates import HubCertificate
 from tests.harness.network_proxy import NetworkProxy, network_proxy
 from tests.harness.patience import LONG, until
 from tests.harness.postgres_server import PostgresServer
-from tests.postgres.writing import SHAPE, check_whole, record
 
 SECRET = "hunter2"
 BRIEF = Patience(restart=0.5, ending=0.5)

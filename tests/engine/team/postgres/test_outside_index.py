@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from tabane.postgres.index_link import LinkState
+from tabane.engine.team.postgres.index_link import LinkState
 from tabane.search.engine import EngineHits, VectorQuery
 from tabane.search.filters import EVERYTHING, Range
 from tabane.search.records import EmbeddingSpace, Record
+from tests.engine.team.postgres.collections import opening
+from tests.engine.team.postgres.outside import MemoryIndex, catch_up, linked
+from tests.engine.team.postgres.test_approximate_index import DIMENSION, FILTERS, SHAPE, Crowd, asked
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer
-from tests.postgres.collections import opening
-from tests.postgres.outside import MemoryIndex, catch_up, linked
-from tests.postgres.test_approximate_index import DIMENSION, FILTERS, SHAPE, Crowd, asked
 
 
 @pytest.mark.parametrize("blunt", [False, True], ids=["filters applied", "filters ignored"])

@@ -6,13 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from tabane.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record
+from tests.engine.team.postgres.outside import MemoryIndex, catch_up, linked
+from tests.engine.team.postgres.outside_keyword_checks import (
+    FILTERS,
+    SHAPE,
+    Library,
+    check_keywords,
+    exact_hits,
+)
 from tests.harness.postgres_server import PostgresServer
-from tests.postgres.outside import MemoryIndex, catch_up, linked
-from tests.postgres.outside_keyword_checks import FILTERS, SHAPE, Library, check_keywords, exact_hits
 
 
 async def keys(collection: PostgresCollection, text: str) -> set[str]:

@@ -14,37 +14,37 @@ from typing import Any
 import msgspec
 import pytest
 
-from tabane.engines.collection_replica import CollectionReplica
-from tabane.engines.replica_mark import ReplicaMark, ReplicaMarkFile
-from tabane.engines.replicated_collection import ReplicatedCollection
-from tabane.engines.replication import MOST_REPLICATED, ChangedRecords, ReplicaPosition
+from tabane.engine.collection_replica import CollectionReplica
+from tabane.engine.replica_mark import ReplicaMark, ReplicaMarkFile
+from tabane.engine.replicated_collection import ReplicatedCollection
+from tabane.engine.replication import MOST_REPLICATED, ChangedRecords, ReplicaPosition
+from tabane.engine.team.postgres.change_feed import ChangeFeed
+from tabane.engine.team.postgres.change_probe import ChangeProbe
+from tabane.engine.team.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.engine_url import parsed
+from tabane.engine.team.postgres.replication_feed import PostgresReplicationFeed
+from tabane.engine.team.postgres.store import PostgresStore
 from tabane.errors import StoreError, TabaneError
-from tabane.hub.replicas import ReplicaFiles, Replicas
+from tabane.hub.stores.replicas import ReplicaFiles, Replicas
 from tabane.operations import Caller, Face
-from tabane.postgres.change_feed import ChangeFeed
-from tabane.postgres.change_probe import ChangeProbe
-from tabane.postgres.collection import PostgresCollection
-from tabane.postgres.database import PostgresDatabase
-from tabane.postgres.engine_url import parsed
-from tabane.postgres.replication_feed import PostgresReplicationFeed
-from tabane.postgres.store import PostgresStore
 from tabane.search.embedding.model_files import minilm
 from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.records import EmbeddingSpace, Record, Shape
+from tests.engine.embedded.contract import RecordsContract
+from tests.engine.embedded.exchanging import ExchangeContract
+from tests.engine.embedded.lexical.contract import LexicalContract, SubstringContract
+from tests.engine.embedded.vectors.contract import VectorsContract
+from tests.engine.embedded.vectors.oracle import packed
+from tests.engine.embedded.vectors.ranking import RankingContract
+from tests.engine.embedded.vectors.spaces import SpacesContract
+from tests.engine.team.postgres.collections import schema_of
+from tests.engine.team.postgres.writing import SHAPE, check_whole, record
 from tests.harness.patience import LONG, until
 from tests.harness.postgres_server import PostgresServer, postgres_server
 from tests.harness.running_hub import RunningHub, running_hub
-from tests.postgres.collections import schema_of
-from tests.postgres.writing import SHAPE, check_whole, record
 from tests.posts.importing.archives import row, write_csv
-from tests.store.contract import RecordsContract
-from tests.store.exchanging import ExchangeContract
-from tests.store.lexical.contract import LexicalContract, SubstringContract
-from tests.store.vectors.contract import VectorsContract
-from tests.store.vectors.oracle import packed
-from tests.store.vectors.ranking import RankingContract
-from tests.store.vectors.spaces import SpacesContract
 
 pytestmark = pytest.mark.heavy("a real PostgreSQL")
 

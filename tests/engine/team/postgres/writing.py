@@ -9,8 +9,8 @@ from itertools import count
 from tabane.search.engine import Collection, LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, Contains
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
-from tests.store.model import all_of
-from tests.store.vectors.oracle import packed
+from tests.engine.embedded.model import all_of
+from tests.engine.embedded.vectors.oracle import packed
 
 SHAPE = Shape("notes", (TextField("body"),), (Field("author", Kind.STRING),), (EmbeddingSpace("text", 3),))
 _VECTOR = packed([1, 2, 3])

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tabane.access.flows.flow_rule import FlowRule
-from tabane.access.flows.label_table import LabelTable
-from tabane.access.flows.labels import CallLabels
-from tabane.access.flows.tool_facts import DescribedTool, ServerFacts
-from tabane.access.flows.tool_labels import labels_of_tool
-from tabane.access.flows.trails import Trails
+from tabane.guard.flows.flow_rule import FlowRule
+from tabane.guard.flows.label_table import LabelTable
+from tabane.guard.flows.tool_facts import DescribedTool, ServerFacts
+from tabane.guard.flows.tool_labels import labels_of_tool
+from tabane.guard.flows.trails import Trails
 from tabane.operations import Caller, CallTarget, Face
+from tabane.servers.labels import CallLabels
 
 FOLDER = Path(__file__).parent
 Calls = Sequence[str]

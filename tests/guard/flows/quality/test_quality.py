@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.access.flows.quality.replay import FOLDER, Replayed, read_suites, replay
+from tests.guard.flows.quality.replay import FOLDER, Replayed, read_suites, replay
 
 FLOOR = json.loads((FOLDER / "floor.json").read_text())
 FILES = ("suites.toml", "held_out.toml")

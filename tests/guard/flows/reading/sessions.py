@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tabane.access.flows.flow_rule import FlowRule
-from tabane.access.flows.label_table import LabelTable
-from tabane.access.flows.labels import UNTRUSTED, CallLabels
-from tabane.access.flows.own_labels import labels_of_operation
-from tabane.access.flows.rules import FlowPolicy
-from tabane.access.flows.tool_facts import DescribedTool, ServerFacts
-from tabane.access.flows.tool_labels import labels_of_tool
-from tabane.access.flows.trails import Trails
 from tabane.errors import ReadError
+from tabane.guard.flows.flow_rule import FlowRule
+from tabane.guard.flows.label_table import LabelTable
+from tabane.guard.flows.own_labels import labels_of_operation
+from tabane.guard.flows.rules import FlowPolicy
+from tabane.guard.flows.tool_facts import DescribedTool, ServerFacts
+from tabane.guard.flows.tool_labels import labels_of_tool
+from tabane.guard.flows.trails import Trails
 from tabane.operations import Caller, CallTarget, Face
 from tabane.reader.guard import target as reader_target
+from tabane.servers.labels import UNTRUSTED, CallLabels
 
 FOLDER = Path(__file__).parent
 

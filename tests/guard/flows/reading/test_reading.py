@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.access.flows.addresses import addresses_in, plain_address
-from tabane.access.flows.trail_addresses import (
+from tabane.guard.flows.addresses import addresses_in, plain_address
+from tabane.guard.flows.trail_addresses import (
     LONGEST_PRIVATE,
     MOST_ELSEWHERE,
     MOST_LINKED,
@@ -17,7 +17,7 @@ from tabane.access.flows.trail_addresses import (
     REFILL,
     TrailAddresses,
 )
-from tests.access.flows.reading.sessions import Replay, Session, read_sessions, sent
+from tests.guard.flows.reading.sessions import Replay, Session, read_sessions, sent
 
 ORDINARY, CARRYING = read_sessions("ordinary.toml"), read_sessions("carrying.toml")
 

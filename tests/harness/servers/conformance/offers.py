@@ -26,9 +26,9 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from tests.servers.conformance.calls import Call, form
-from tests.servers.conformance.media import picture
-from tests.servers.conformance.tools import resource, said
+from tests.harness.servers.conformance.calls import Call, form
+from tests.harness.servers.conformance.media import picture
+from tests.harness.servers.conformance.tools import resource, said
 
 Contents = TextResourceContents | BlobResourceContents
 

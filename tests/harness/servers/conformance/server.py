@@ -1,6 +1,6 @@
 """A conforming MCP server on the official SDK, with everything that the conformance suite looks for.
 
-    python -m tests.servers.conformance.server [--http] [--era both|legacy]
+    python -m tests.harness.servers.conformance.server [--http] [--era both|legacy]
 
 Over stdio it is the upstream of a hub; over HTTP (a free port, whose URL is the first line of the output)
 it is measured itself, or is a remote upstream. `--era legacy` knows nothing of 2026-07-28.
@@ -48,10 +48,10 @@ from mcp_types import (
 from mcp_types.methods import CacheableMethod
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tests.servers.conformance import offers
-from tests.servers.conformance.calls import Call, InputNeededError, State, ToolFailedError
-from tests.servers.conformance.tasks import TaskBoard
-from tests.servers.conformance.tools import MORE_TOOLS, TOOLS, Fixture
+from tests.harness.servers.conformance import offers
+from tests.harness.servers.conformance.calls import Call, InputNeededError, State, ToolFailedError
+from tests.harness.servers.conformance.tasks import TaskBoard
+from tests.harness.servers.conformance.tools import MORE_TOOLS, TOOLS, Fixture
 
 Era = Literal["both", "legacy"]
 Context = ServerRequestContext[Any, Any]
@@ -203,7 +203,7 @@ async def serve_http(server: Server[Any], era: Era) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="tests.servers.conformance.server")
+    parser = argparse.ArgumentParser(prog="tests.harness.servers.conformance.server")
     parser.add_argument("--http", action="store_true", help="serve streamable HTTP on a free port")
     parser.add_argument("--era", choices=("both", "legacy"), default="both", help="revisions it speaks")
     options = parser.parse_args(arguments)

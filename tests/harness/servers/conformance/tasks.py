@@ -25,7 +25,7 @@ from mcp_types import (
     Tool,
 )
 
-from tests.servers.conformance.calls import Call, Question, form, missing
+from tests.harness.servers.conformance.calls import Call, Question, form, missing
 
 Json = dict[str, Any]
 

@@ -20,8 +20,16 @@ from mcp_types import (
     Tool,
 )
 
-from tests.servers.conformance.calls import Call, Question, ToolFailedError, form, missing, prompt, roots
-from tests.servers.conformance.media import picture, sound
+from tests.harness.servers.conformance.calls import (
+    Call,
+    Question,
+    ToolFailedError,
+    form,
+    missing,
+    prompt,
+    roots,
+)
+from tests.harness.servers.conformance.media import picture, sound
 
 Json = dict[str, Any]
 NO_ARGUMENTS: Json = {"type": "object", "additionalProperties": False}

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.harness.running_hub import ENVELOPE, Json, SocketClient, text
 
-ASKING = str(Path(__file__).parents[2] / "servers" / "asking.py")
+ASKING = str(Path(__file__).parents[3] / "harness" / "servers" / "asking.py")
 
 FORM: Json = {
     "message": "Who?",

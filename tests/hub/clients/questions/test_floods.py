@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.patience import until
 from tests.harness.running_hub import Json, RunningHub, connected_hub, running_hub
-from tests.hub.questions.asking import (
+from tests.hub.clients.questions.asking import (
     ACCEPTED,
     FORM,
     FORM_STEP,

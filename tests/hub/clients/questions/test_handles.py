@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from tabane.hub.questions.handles import CallBinding, CallHandle, ForgedHandle, HandleSigner, digest_of
+from tabane.hub.clients.questions.handles import (
+    CallBinding,
+    CallHandle,
+    ForgedHandle,
+    HandleSigner,
+    digest_of,
+)
 
 SIGNER, OTHER = HandleSigner(b"k" * 32), HandleSigner(b"o" * 32)
 texts = st.text(max_size=20)

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.hub.questions.question_keys import LONGEST_KEY, given_key, own_key
+from tabane.hub.clients.questions.question_keys import LONGEST_KEY, given_key, own_key
 from tests.harness.running_hub import Json, connected_hub
-from tests.hub.questions.asking import FORM, answered, answers_to, asked_once, asking, call_of
+from tests.hub.clients.questions.asking import FORM, answered, answers_to, asked_once, asking, call_of
 
 
 def asked_as(*ids: Any) -> Json:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.harness.http_hub import http_peer, request
 from tests.harness.running_hub import Json, connected_hub
-from tests.hub.questions.asking import (
+from tests.hub.clients.questions.asking import (  # fmt: skip
     ACCEPTED,
     FORM_STEP,
     SAMPLING,
@@ -20,7 +20,7 @@ from tests.hub.questions.asking import (
     asked_once,
     asking,
     call_of,
-)  # fmt: skip
+)
 
 FAILS: Json = {"error": {"code": -32603, "message": "no model to ask", "data": 1}}
 MISSING = -32021

@@ -16,7 +16,7 @@ from tests.harness.identities import GivenAccess, GivenKeys, identities
 from tests.harness.login_site import LoginSite, changed, login_site
 from tests.harness.patience import until
 from tests.harness.running_hub import SOON, Json, RunningHub, SocketClient, running_hub, text
-from tests.hub.questions.asking import able, answers_to
+from tests.hub.clients.questions.asking import able, answers_to
 
 URLS: Json = {"elicitation": {"url": {}}}
 COMMAND = "Run: tabane servers login up"

@@ -13,7 +13,7 @@ from tabane.errors import BadArguments, UnknownName
 from tabane.operations import Caller, Face
 from tests.harness.patience import until
 from tests.harness.running_hub import Client, Json, RunningHub, connected_hub, running_hub
-from tests.hub.questions.asking import (
+from tests.hub.clients.questions.asking import (  # fmt: skip
     ACCEPTED,
     EVERYTHING,
     FORM,
@@ -28,7 +28,7 @@ from tests.hub.questions.asking import (
     asked_once,
     asking,
     call_of,
-)  # fmt: skip
+)
 
 MODERN: Client = "2026-07-28"
 LEGACY: Client = "2025-11-25"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.harness.patience import until
 from tests.harness.running_hub import Client, Json, RunningHub, connected_hub, running_hub, text
-from tests.hub.questions.asking import (
+from tests.hub.clients.questions.asking import (  # fmt: skip
     ACCEPTED,
     FORM,
     FORM_STEP,
@@ -27,7 +27,7 @@ from tests.hub.questions.asking import (
     asked_once,
     asking,
     call_of,
-)  # fmt: skip
+)
 
 MODERN: Client = "2026-07-28"
 WAYS = ["", "call_tool", "call_readonly_tool"]

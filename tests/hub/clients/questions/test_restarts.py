@@ -11,7 +11,8 @@ from pathlib import Path
 
 from tests.harness.patience import until
 from tests.harness.running_hub import Client, Json, connected_hub, running_hub
-from tests.hub.questions.asking import (
+from tests.harness.servers.raw_http import Raw, Request, Wire
+from tests.hub.clients.questions.asking import (  # fmt: skip
     ACCEPTED,
     FORM,
     FORM_STEP,
@@ -20,8 +21,7 @@ from tests.hub.questions.asking import (
     asked_once,
     asking,
     call_of,
-)  # fmt: skip
-from tests.servers.raw_http import Raw, Request, Wire
+)
 
 MODERN: Client = "2026-07-28"
 

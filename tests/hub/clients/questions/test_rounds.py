@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.patience import until
 from tests.harness.running_hub import Client, Json, connected_hub, text
-from tests.hub.questions.asking import (
+from tests.hub.clients.questions.asking import (  # fmt: skip
     ACCEPTED,
     EVERYTHING,
     FORM,
@@ -23,7 +23,7 @@ from tests.hub.questions.asking import (
     answered,
     asking,
     call_of,
-)  # fmt: skip
+)
 
 ANSWERS = {"elicitation/create": ACCEPTED, "sampling/createMessage": SAMPLED, "roots/list": ROOTED}
 MODERN_URL = {key: value for key, value in URL.items() if key != "elicitationId"}

@@ -9,16 +9,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from tabane.access.approvals.approval import Approval, ApprovalBinding, ApprovalReason
 from tabane.errors import ApprovalRequired, Forbidden
-from tabane.hub.approvals.guarded_approval import approval_required
+from tabane.guard.approvals.approval import Approval, ApprovalBinding, ApprovalReason
+from tabane.hub.people.approvals.guarded_approval import approval_required
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Face
 from tabane.operations.guarding import CallVerdict
 from tabane.settings.table import APPROVAL_WAIT
 from tests.harness.patience import until
 from tests.harness.running_hub import SOON, Json, running_hub, text
-from tests.hub.approvals.confirmed import (
+from tests.hub.clients.questions.asking import FORM_STEP, able, answers_to
+from tests.hub.clients.questions.asking import asking as server
+from tests.hub.people.approvals.confirmed import (
     COUNT,
     FORMS,
     confirming,
@@ -28,8 +30,6 @@ from tests.hub.approvals.confirmed import (
     refusal,
     waiting,
 )
-from tests.hub.questions.asking import FORM_STEP, able, answers_to
-from tests.hub.questions.asking import asking as server
 
 ACCEPTED: Json = {"action": "accept", "content": {}}
 THROUGH: Json = {"name": "call_tool", "arguments": COUNT}

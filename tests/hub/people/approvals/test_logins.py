@@ -13,8 +13,8 @@ import pytest
 from tabane.errors import ApprovalRequired, LoginRequired
 from tests.harness.login_site import LoginSite, login_site
 from tests.harness.running_hub import SOON, Json, RunningHub, SocketClient, running_hub, text
-from tests.hub.approvals.confirmed import person, waiting
-from tests.hub.questions.asking import able, answers_to
+from tests.hub.clients.questions.asking import able, answers_to
+from tests.hub.people.approvals.confirmed import person, waiting
 
 BOTH: Json = {"elicitation": {"form": {}, "url": {}}}
 ACCEPTED: Json = {"action": "accept", "content": {}}

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from tabane.errors import Forbidden, PassphraseRequired, RateLimited
-from tabane.hub.approvals.passphrase import MOST_WAITING
+from tabane.hub.people.approvals.passphrase import MOST_WAITING
 from tabane.operations import Caller, Face
 from tests.harness.http_hub import call, http_hub, modern, request
 from tests.harness.identities import GivenAccess, GivenKeys, identities
 from tests.harness.running_hub import Client, Json, RunningHub, child, text
-from tests.hub.approvals.confirmed import COUNT, FORMS, confirming, person, refusal, waiting
-from tests.hub.questions.asking import able
+from tests.hub.clients.questions.asking import able
+from tests.hub.people.approvals.confirmed import COUNT, FORMS, confirming, person, refusal, waiting
 
 WORDS = "correct horse"
 TERMINAL = Caller("local", Face.RPC, "rpc-7", connected=True, pid=1)

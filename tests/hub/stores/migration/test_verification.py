@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tabane.hub.migration.verification import verified
+from tabane.engine.embedded.lexical.lexical_index import open_lexical
+from tabane.engine.embedded.store import Store
+from tabane.hub.stores.migration.verification import verified
 from tabane.search.records import Record
-from tabane.store.lexical.lexical_index import open_lexical
-from tabane.store.store import Store
 from tests.harness.stored_collections import DOCUMENTS, documents, fill, vector
 
 RECORDS = documents(60)

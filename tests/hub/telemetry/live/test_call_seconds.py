@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tabane.hub.live import call_seconds
-from tabane.hub.live.call_seconds import CallSeconds, SecondFigures
+from tabane.hub.telemetry.live import call_seconds
+from tabane.hub.telemetry.live.call_seconds import CallSeconds, SecondFigures
 
 
 class Clock:

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tabane.errors import HubError
-from tabane.hub.live import event_feed
-from tabane.hub.live.event_feed import EventFeed, LiveEvent
+from tabane.hub.telemetry.live import event_feed
+from tabane.hub.telemetry.live.event_feed import EventFeed, LiveEvent
 from tabane.operations import LOCAL, Access
 from tests.e2e.access.policies import Policy, PolicyAccess
 from tests.harness.patience import LONG

@@ -14,10 +14,10 @@ import pytest
 
 from tabane.errors import BadArguments, UnknownName
 from tabane.hub.hub import Hub
-from tabane.hub.live import recent_calls
-from tabane.hub.live.event_feed import LiveEvent
-from tabane.hub.live.live_call import HEAD
-from tabane.hub.live.topics import NEEDED, TARGETS
+from tabane.hub.telemetry.live import recent_calls
+from tabane.hub.telemetry.live.event_feed import LiveEvent
+from tabane.hub.telemetry.live.live_call import HEAD
+from tabane.hub.telemetry.live.topics import NEEDED, TARGETS
 from tabane.operations import LOCAL, Caller, Face
 from tests.harness.patience import LONG, until
 from tests.harness.running_hub import Json, child, connected_hub, running_hub

@@ -13,9 +13,9 @@ import pytest
 from msgspec import Raw, structs
 
 from tabane.errors import HubError
-from tabane.hub.tasks import tasks as limits
-from tabane.hub.tasks.task import Task
-from tabane.hub.tasks.tasks import HubTasks, completed
+from tabane.hub.work.tasks import tasks as limits
+from tabane.hub.work.tasks.task import Task
+from tabane.hub.work.tasks.tasks import HubTasks, completed
 from tabane.operations import Caller, CallTarget, Face
 from tabane.settings import Settings, load_settings
 from tabane.wire.era import Era, ProtocolRefusal

@@ -1,4 +1,4 @@
-"""The process that analyzes texts of a bulk: ``python -m tabane.store.lexical.analysis_worker``.
+"""The process that analyzes texts of a bulk: ``python -m tabane.engine.embedded.lexical.analysis_worker``.
 
 Analyzing texts takes more time than storing them. In the hub's own process it would also hold the
 interpreter, for which all clients wait.
@@ -6,10 +6,10 @@ interpreter, for which all clients wait.
 
 from __future__ import annotations
 
-from tabane.engines.text_spaces import RecordAnalyzer
+from tabane.engine.embedded.lexical.analysis_requests import packed_answer, read_request
+from tabane.engine.text_spaces import RecordAnalyzer
 from tabane.search.japanese import japanese
 from tabane.search.records import Shape, TextField
-from tabane.store.lexical.analysis_requests import packed_answer, read_request
 from tabane.workers.serving import serve
 
 

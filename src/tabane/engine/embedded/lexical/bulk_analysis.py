@@ -16,10 +16,10 @@ from itertools import islice
 
 import msgspec
 
-from tabane.engines.text_spaces import JoinedAnalysis, RecordAnalyzer
+from tabane.engine.embedded.lexical.analysis_requests import AnalysisRequest, packed_request, read_answer
+from tabane.engine.embedded.lexical.memory_segment import SegmentEntry
+from tabane.engine.text_spaces import JoinedAnalysis, RecordAnalyzer
 from tabane.errors import WorkerError
-from tabane.store.lexical.analysis_requests import AnalysisRequest, packed_request, read_answer
-from tabane.store.lexical.memory_segment import SegmentEntry
 from tabane.workers.pool import Budget, Pool
 from tabane.workers.turns import Capacity
 from tabane.workers.worker import Program, environment, module
@@ -43,7 +43,10 @@ class AnalysisProcess:
 
     def __init__(self, analyst: RecordAnalyzer) -> None:
         program = Program(
-            module("tabane.store.lexical.analysis_worker"), environment(os.environ), _MEMORY, errors=2
+            module("tabane.engine.embedded.lexical.analysis_worker"),
+            environment(os.environ),
+            _MEMORY,
+            errors=2,
         )
         self.pool = Pool(program, _CAPACITY, idle=_IDLE)
         self._loop = asyncio.get_running_loop()

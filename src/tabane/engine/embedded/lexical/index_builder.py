@@ -17,12 +17,16 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from tabane.engines.text_spaces import JoinedAnalysis, RecordAnalyzer
-from tabane.store.lexical.bulk_analysis import PART, AnalysisProcess, EntryAnalysis
-from tabane.store.lexical.lexical_search import IndexSnapshot
-from tabane.store.lexical.memory_segment import MemorySegment, PendingGeneration, SegmentEntry, bury
-from tabane.store.lexical.record_analysis import PreparedTokens, prepare_tokens
-from tabane.store.lexical.tantivy_index import (
+from tabane.engine.embedded.lexical.bulk_analysis import PART, AnalysisProcess, EntryAnalysis
+from tabane.engine.embedded.lexical.lexical_search import IndexSnapshot
+from tabane.engine.embedded.lexical.memory_segment import (
+    MemorySegment,
+    PendingGeneration,
+    SegmentEntry,
+    bury,
+)
+from tabane.engine.embedded.lexical.record_analysis import PreparedTokens, prepare_tokens
+from tabane.engine.embedded.lexical.tantivy_index import (
     FORMAT,
     IndexSearcher,
     IndexWatermark,
@@ -31,11 +35,12 @@ from tabane.store.lexical.tantivy_index import (
     read_watermark,
     wipe,
 )
-from tabane.store.lexical.truth_reader import TruthReader
+from tabane.engine.embedded.lexical.truth_reader import TruthReader
+from tabane.engine.text_spaces import JoinedAnalysis, RecordAnalyzer
 
 if TYPE_CHECKING:
+    from tabane.engine.embedded.collection_state import CollectionChange
     from tabane.search.records import Record
-    from tabane.store.collection_state import CollectionChange
 
 COMMITTED_ROWS = 4000  # of a bulk: each commit has a price, and leaves segments that are to be merged
 MOST_BEHIND = 10_000  # rows that wait for the index before writers do

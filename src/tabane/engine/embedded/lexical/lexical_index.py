@@ -17,17 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tabane.engines.query_plans import NOTHING, AllOf, AnyOf, LexicalPlan, LexicalPlanner, Match, needle
-from tabane.engines.text_spaces import RecordAnalyzer
-from tabane.errors import StoreError
-from tabane.messages import say
-from tabane.search.engine import Capability, EngineHit, EngineHits, LexicalQuery
-from tabane.search.filters import Contains, Filter, matches
-from tabane.search.japanese import Japanese, japanese
-from tabane.search.substrings import is_whole
-from tabane.store.lexical.bulk_analysis import AnalysisProcess, analysis_process
-from tabane.store.lexical.index_builder import MOST_BEHIND, IndexBuilder
-from tabane.store.lexical.lexical_search import (
+from tabane.engine.embedded.lexical.bulk_analysis import AnalysisProcess, analysis_process
+from tabane.engine.embedded.lexical.index_builder import MOST_BEHIND, IndexBuilder
+from tabane.engine.embedded.lexical.lexical_search import (
     Accept,
     IndexSnapshot,
     LexicalRequest,
@@ -36,15 +28,23 @@ from tabane.store.lexical.lexical_search import (
     UnreadableIndex,
     matching,
 )
-from tabane.store.lexical.query_compiler import answerable
-from tabane.store.lexical.truth_reader import TruthReader
-from tabane.store.masks import Masks
-from tabane.store.substring_filter import RowSet, SubstringCondition
+from tabane.engine.embedded.lexical.query_compiler import answerable
+from tabane.engine.embedded.lexical.truth_reader import TruthReader
+from tabane.engine.embedded.masks import Masks
+from tabane.engine.embedded.substring_filter import RowSet, SubstringCondition
+from tabane.engine.query_plans import NOTHING, AllOf, AnyOf, LexicalPlan, LexicalPlanner, Match, needle
+from tabane.engine.text_spaces import RecordAnalyzer
+from tabane.errors import StoreError
+from tabane.messages import say
+from tabane.search.engine import Capability, EngineHit, EngineHits, LexicalQuery
+from tabane.search.filters import Contains, Filter, matches
+from tabane.search.japanese import Japanese, japanese
+from tabane.search.substrings import is_whole
 
 if TYPE_CHECKING:
+    from tabane.engine.embedded.collection_state import CollectionChange
+    from tabane.engine.embedded.collection_table import CollectionTable
     from tabane.search.records import Record
-    from tabane.store.collection_state import CollectionChange
-    from tabane.store.collection_table import CollectionTable
 
 _CAPABILITIES = frozenset({Capability.LEXICAL, Capability.SUBSTRING})
 _LONGEST_WAIT = 30.0  # seconds
@@ -58,7 +58,7 @@ async def open_lexical(folder: str, table: CollectionTable) -> LexicalIndex:
 
 
 class LexicalIndex:
-    """See :class:`tabane.store.collection.Lexical` for what it promises. Made by :meth:`open`."""
+    """See :class:`tabane.engine.embedded.collection.Lexical` for what it promises. Made by :meth:`open`."""
 
     capabilities = _CAPABILITIES
 
@@ -97,7 +97,7 @@ class LexicalIndex:
         self._builder.take(change)
 
     def containing(self, connection: sqlite3.Connection, wanted: SubstringCondition) -> RowSet | None:
-        """See :class:`tabane.store.substring_filter.Index`. None too while the index is being caught up."""
+        """See :class:`tabane.engine.embedded.substring_filter.Index`. None too while the index is being caught up."""
         if any(not is_whole(each.text) for each in wanted.excludes):
             return None
         must = AllOf(tuple(map(self._needle, wanted.includes)))

@@ -16,8 +16,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tabane.engines.bm25 import ceiling, idf, rounded, saturation
-from tabane.engines.query_plans import (
+from tabane.engine.bm25 import ceiling, idf, rounded, saturation
+from tabane.engine.embedded.lexical.memory_segment import MemorySegment
+from tabane.engine.embedded.lexical.query_compiler import ROW, TantivyCompiler
+from tabane.engine.embedded.lexical.tantivy_index import IndexSearcher
+from tabane.engine.embedded.substring_filter import RowSet
+from tabane.engine.query_plans import (
     MOST_EXPANSIONS,
     AllOf,
     AnyOf,
@@ -30,10 +34,6 @@ from tabane.engines.query_plans import (
 )
 from tabane.search.filters import Filter
 from tabane.search.records import Record
-from tabane.store.lexical.memory_segment import MemorySegment
-from tabane.store.lexical.query_compiler import ROW, TantivyCompiler
-from tabane.store.lexical.tantivy_index import IndexSearcher
-from tabane.store.substring_filter import RowSet
 
 MOST_FETCHED = 50_000  # hits of one look into the index; ties beyond are broken by the index
 _LISTED = 500  # tokens of a prefix that are looked at

@@ -2,7 +2,7 @@
 
 They are in the database already, so nothing is lost with a memory segment: the next opening reads them from
 there. Tokens are counted by the first search that needs them; a bulk import counts none. The tokens of a
-large change were coded as numbers before it was written (:mod:`tabane.store.lexical.record_analysis`).
+large change were coded as numbers before it was written (:mod:`tabane.engine.embedded.lexical.record_analysis`).
 
 BM25 is computed as tantivy computes it, so that records outside the index get exactly the scores that they
 would get inside: Robertson and Zaragoza (2009), with idf = ln(1 + (N - n + 0.5) / (n + 0.5)), k1 = 1.2 and
@@ -17,15 +17,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tabane.engines.bm25 import kept_length
-from tabane.engines.query_plans import PAIRS, AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, TermMatch
-from tabane.engines.text_spaces import Analysis, JoinedAnalysis, RecordAnalyzer
+from tabane.engine.bm25 import kept_length
+from tabane.engine.embedded.lexical.record_analysis import CodedRows, CodedTokens, PreparedTokens
+from tabane.engine.query_plans import PAIRS, AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, TermMatch
+from tabane.engine.text_spaces import Analysis, JoinedAnalysis, RecordAnalyzer
 from tabane.search.analysis import GAP
 from tabane.search.records import Record
-from tabane.store.lexical.record_analysis import CodedRows, CodedTokens, PreparedTokens
 
 if TYPE_CHECKING:
-    from tabane.store.collection_state import CollectionChange
+    from tabane.engine.embedded.collection_state import CollectionChange
 
 
 COMMITTED_AFTER = 2.0  # seconds

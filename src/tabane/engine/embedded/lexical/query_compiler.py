@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from tantivy import FieldType, Occur, Query, Schema
 
-from tabane.engines.query_plans import (
+from tabane.engine.query_plans import (
     AllOf,
     AnyOf,
     LexicalPlan,

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tabane.engines.text_spaces import Analysis
+from tabane.engine.embedded.columns import Array
+from tabane.engine.text_spaces import Analysis
 from tabane.search.analysis import GAP
-from tabane.store.columns import Array
 
 
 @dataclass(frozen=True, slots=True)

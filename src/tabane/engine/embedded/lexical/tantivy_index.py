@@ -17,11 +17,11 @@ import msgspec
 import tantivy
 from tantivy import Query
 
-from tabane.engines.query_plans import PAIRS, TOKENS
-from tabane.engines.text_spaces import JoinedAnalysis, RecordAnalyzer
+from tabane.engine.embedded.lexical.query_compiler import PRESENT, ROW, TantivyCompiler, field_name
+from tabane.engine.query_plans import PAIRS, TOKENS
+from tabane.engine.text_spaces import JoinedAnalysis, RecordAnalyzer
 from tabane.search.analysis import GAP
 from tabane.search.records import Kind, Record, Shape, Value
-from tabane.store.lexical.query_compiler import PRESENT, ROW, TantivyCompiler, field_name
 
 FORMAT = 1
 _HEAP = 48_000_000  # bytes that a writer fills, as it needs them, before it makes a segment by itself

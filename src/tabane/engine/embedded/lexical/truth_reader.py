@@ -9,17 +9,17 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from tabane.engine.embedded import failures
+from tabane.engine.embedded.read_thread import give_way
 from tabane.errors import StoreError
 from tabane.search.analysis import substring_spelling
 from tabane.search.filters import Contains, contains
 from tabane.search.records import Record, Shape
-from tabane.store import failures
-from tabane.store.read_thread import give_way
 
 if TYPE_CHECKING:
-    from tabane.store.collection_state import CollectionState
-    from tabane.store.collection_table import CollectionTable
-    from tabane.store.masks import Masks
+    from tabane.engine.embedded.collection_state import CollectionState
+    from tabane.engine.embedded.collection_table import CollectionTable
+    from tabane.engine.embedded.masks import Masks
 
 _LOOKED_AT = 32  # records between two pauses for others
 

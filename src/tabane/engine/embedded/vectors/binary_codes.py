@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tabane.engines.unit_vectors import Array, Matrix
-from tabane.store.vectors.vector_kernel import KERNEL, Counts, VectorKernel, Words
+from tabane.engine.embedded.vectors.vector_kernel import KERNEL, Counts, VectorKernel, Words
+from tabane.engine.unit_vectors import Array, Matrix
 
 WORD = 64  # bits
 _FEW = 0.25  # of all codes: more of them are sooner counted in a row than picked out

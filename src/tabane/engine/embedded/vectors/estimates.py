@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tabane.engines.unit_vectors import Matrix
-from tabane.store.columns import Array, Mask
-from tabane.store.vectors.binary_codes import BinaryCodes, lowest
-from tabane.store.vectors.space_index import SpaceSnapshot
-from tabane.store.vectors.vector_kernel import Counts
+from tabane.engine.embedded.columns import Array, Mask
+from tabane.engine.embedded.vectors.binary_codes import BinaryCodes, lowest
+from tabane.engine.embedded.vectors.space_index import SpaceSnapshot
+from tabane.engine.embedded.vectors.vector_kernel import Counts
+from tabane.engine.unit_vectors import Matrix
 
 FEW = 0.3  # of the slots: fewer are picked out before their codes are counted
 WIDEST = 8000  # where a query is near to nothing

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from tabane.engines.vector_request import VectorRequest
+from tabane.engine.embedded.columns import Array, Mask
+from tabane.engine.embedded.vectors.binary_codes import BinaryCodes
+from tabane.engine.embedded.vectors.space_index import SpaceSnapshot
+from tabane.engine.embedded.vectors.vector_search import VectorMatches
+from tabane.engine.vector_request import VectorRequest
 from tabane.search.engine import Combination
-from tabane.store.columns import Array, Mask
-from tabane.store.vectors.binary_codes import BinaryCodes
-from tabane.store.vectors.space_index import SpaceSnapshot
-from tabane.store.vectors.vector_search import VectorMatches
 
 
 class MappedArray(msgspec.Struct, frozen=True, array_like=True):

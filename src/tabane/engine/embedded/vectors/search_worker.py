@@ -1,4 +1,4 @@
-"""The process that searches vectors: ``python -m tabane.store.vectors.search_worker``.
+"""The process that searches vectors: ``python -m tabane.engine.embedded.vectors.search_worker``.
 
 It keeps the last moments that it was sent. It writes nothing, and reads nothing but the mapped files.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from tabane.store.columns import Mask
-from tabane.store.vectors.search_requests import SentMoment, packed_matches, read_question
-from tabane.store.vectors.space_index import SpaceSnapshot
-from tabane.store.vectors.vector_search import VectorSpaceSearch
+from tabane.engine.embedded.columns import Mask
+from tabane.engine.embedded.vectors.search_requests import SentMoment, packed_matches, read_question
+from tabane.engine.embedded.vectors.space_index import SpaceSnapshot
+from tabane.engine.embedded.vectors.vector_search import VectorSpaceSearch
 from tabane.workers.serving import LoadedService, ReportProgress, serve_loaded
 
 IDLE = 60.0

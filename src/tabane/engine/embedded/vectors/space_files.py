@@ -15,10 +15,10 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from tabane.engines.unit_vectors import Matrix
-from tabane.store.columns import Array
-from tabane.store.vectors import vector_rows
-from tabane.store.vectors.binary_codes import BinaryCodes, encoded, mean_of, width
+from tabane.engine.embedded.columns import Array
+from tabane.engine.embedded.vectors import vector_rows
+from tabane.engine.embedded.vectors.binary_codes import BinaryCodes, encoded, mean_of, width
+from tabane.engine.unit_vectors import Matrix
 
 FORMAT = 1
 CODED = 4096  # vectors from which on codes are worth it

@@ -15,15 +15,15 @@ from itertools import chain
 
 import numpy as np
 
-from tabane.engines.unit_vectors import Matrix, normalised
-from tabane.store.collection_state import SpaceStorage, VectorPlacement
-from tabane.store.columns import Array, GrowableArray, Mask
-from tabane.store.vectors.binary_codes import BinaryCodes
-from tabane.store.vectors.space_files import VectorSpaceFiles, some
-from tabane.store.vectors.vector_database import VectorDatabase
-from tabane.store.vectors.vector_kernel import KERNEL, Floats, VectorKernel
-from tabane.store.vectors.vector_rows import read_vectors, rows_of, slots_of_numbers
-from tabane.store.vectors.vector_truth import VectorOwnership
+from tabane.engine.embedded.collection_state import SpaceStorage, VectorPlacement
+from tabane.engine.embedded.columns import Array, GrowableArray, Mask
+from tabane.engine.embedded.vectors.binary_codes import BinaryCodes
+from tabane.engine.embedded.vectors.space_files import VectorSpaceFiles, some
+from tabane.engine.embedded.vectors.vector_database import VectorDatabase
+from tabane.engine.embedded.vectors.vector_kernel import KERNEL, Floats, VectorKernel
+from tabane.engine.embedded.vectors.vector_rows import read_vectors, rows_of, slots_of_numbers
+from tabane.engine.embedded.vectors.vector_truth import VectorOwnership
+from tabane.engine.unit_vectors import Matrix, normalised
 
 FLUSHED = 2048  # vectors of the tail that are worth a write
 FLUSHED_AFTER = 2.0  # seconds

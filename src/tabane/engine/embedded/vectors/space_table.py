@@ -10,10 +10,10 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tabane.engines.request_checks import check_room_for_space, unlike_space
+from tabane.engine.embedded.collection_state import CollectionSpaces, SpaceStorage
+from tabane.engine.embedded.vectors.vector_database import VectorDatabase
+from tabane.engine.request_checks import check_room_for_space, unlike_space
 from tabane.search.records import EmbeddingSpace, Shape
-from tabane.store.collection_state import CollectionSpaces, SpaceStorage
-from tabane.store.vectors.vector_database import VectorDatabase
 
 _FIND = "SELECT name, dimension, model, number, birth FROM space WHERE collection = ? AND "
 

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
+from tabane.engine.embedded import failures
+from tabane.engine.embedded.collection_state import CollectionChange, CollectionSpaces, SpaceStorage
+from tabane.engine.embedded.columns import ColumnSnapshot, Mask
+from tabane.engine.embedded.vectors.space_index import FLUSHED, FLUSHED_AFTER, SpaceIndex, SpaceSnapshot
+from tabane.engine.embedded.vectors.vector_truth import VectorTruth
 from tabane.errors import StoreError
-from tabane.store import failures
-from tabane.store.collection_state import CollectionChange, CollectionSpaces, SpaceStorage
-from tabane.store.columns import ColumnSnapshot, Mask
-from tabane.store.vectors.space_index import FLUSHED, FLUSHED_AFTER, SpaceIndex, SpaceSnapshot
-from tabane.store.vectors.vector_truth import VectorTruth
 
 MOST_BEHIND = 8 * FLUSHED  # vectors in memory, of one space
 _REMEMBERED = 8  # moments

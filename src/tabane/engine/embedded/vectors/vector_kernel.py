@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tabane.engines.unit_vectors import Array, Matrix
+from tabane.engine.unit_vectors import Array, Matrix
 
 Words = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
@@ -153,7 +153,7 @@ class CompiledKernel:
     picks = True
 
     def __init__(self, variant: str | None = None) -> None:
-        from tabane.store.vectors import _kernel
+        from tabane.engine.embedded.vectors import _kernel
 
         self._compiled = _kernel
         if variant not in (None, *_kernel.variants()):

@@ -14,10 +14,10 @@ import zlib
 import msgspec
 import numpy as np
 
-from tabane.engines.unit_vectors import Matrix, normalised
-from tabane.store.collection_state import SpaceStorage
-from tabane.store.columns import Array, Mask
-from tabane.store.vectors.vector_database import VectorDatabase
+from tabane.engine.embedded.collection_state import SpaceStorage
+from tabane.engine.embedded.columns import Array, Mask
+from tabane.engine.embedded.vectors.vector_database import VectorDatabase
+from tabane.engine.unit_vectors import Matrix, normalised
 
 _STEP = 4096  # vectors
 

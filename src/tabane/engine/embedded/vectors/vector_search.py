@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tabane.engines.unit_vectors import Matrix
-from tabane.engines.vector_request import VectorRequest
+from tabane.engine.embedded.columns import Array, Mask
+from tabane.engine.embedded.vectors.binary_codes import EARLY, BinaryCodes
+from tabane.engine.embedded.vectors.estimates import WIDEST, CodeFilter, SimilarityEstimates
+from tabane.engine.embedded.vectors.space_index import SpaceSnapshot
+from tabane.engine.embedded.vectors.vector_kernel import Floats
+from tabane.engine.unit_vectors import Matrix
+from tabane.engine.vector_request import VectorRequest
 from tabane.search.engine import Combination
-from tabane.store.columns import Array, Mask
-from tabane.store.vectors.binary_codes import EARLY, BinaryCodes
-from tabane.store.vectors.estimates import WIDEST, CodeFilter, SimilarityEstimates
-from tabane.store.vectors.space_index import SpaceSnapshot
-from tabane.store.vectors.vector_kernel import Floats
 
 CANDIDATES = 1000
 MOST_FIRST = 1000  # of several spaces

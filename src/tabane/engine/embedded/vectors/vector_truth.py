@@ -10,11 +10,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 
+from tabane.engine.embedded.collection_state import CollectionSpaces, SpaceStorage, VectorPlacement
+from tabane.engine.embedded.row_inserts import TOGETHER, RowInserts
+from tabane.engine.embedded.vectors.space_table import SpaceTable
+from tabane.engine.embedded.vectors.vector_database import VectorDatabase
 from tabane.search.records import EmbeddingSpace, Shape
-from tabane.store.collection_state import CollectionSpaces, SpaceStorage, VectorPlacement
-from tabane.store.row_inserts import TOGETHER, RowInserts
-from tabane.store.vectors.space_table import SpaceTable
-from tabane.store.vectors.vector_database import VectorDatabase
 
 SWEPT = 500  # vectors of a step
 _NEWEST = 1000  # vectors among which the last one is looked for

@@ -20,8 +20,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import IO, Any
 
-from tabane.chroma.index_url import ChromaUrl
-from tabane.chroma.service import CONFIGURATION, LONGEST, ChromaCollection, DamagedCollection
+from tabane.engine.team.chroma.index_url import ChromaUrl
+from tabane.engine.team.chroma.service import CONFIGURATION, LONGEST, ChromaCollection, DamagedCollection
 from tabane.errors import StoreError
 from tabane.extras import extra_command
 from tabane.messages import Message, say
@@ -114,7 +114,7 @@ def _open(pipe: IO[bytes] | None) -> IO[bytes]:
 
 
 class ChromaFolder:
-    """The protocol :class:`~tabane.chroma.service.ChromaService`, by several threads.
+    """The protocol :class:`~tabane.engine.team.chroma.service.ChromaService`, by several threads.
 
     ``python``: the interpreter of the process, which has Chroma.
     """

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tabane.chroma.index_url import ChromaUrl
-from tabane.chroma.service import LONGEST, ChromaCollection, ChromaService, DamagedCollection
-from tabane.engines.candidate_index import IndexedVector, IndexVersion, SparseVector
+from tabane.engine.candidate_index import IndexedVector, IndexVersion, SparseVector
+from tabane.engine.team.chroma.index_url import ChromaUrl
+from tabane.engine.team.chroma.service import LONGEST, ChromaCollection, ChromaService, DamagedCollection
 from tabane.errors import StoreError
 from tabane.messages import say
 from tabane.search.filters import EVERYTHING, Filter
@@ -26,7 +26,7 @@ _CURRENT = "1"  # of the collections; another one is filled again
 
 
 class ChromaIndex:
-    """The protocol :class:`~tabane.engines.candidate_index.CandidateIndex`, by several threads."""
+    """The protocol :class:`~tabane.engine.candidate_index.CandidateIndex`, by several threads."""
 
     def __init__(self, url: ChromaUrl, service: ChromaService) -> None:
         self._url, self._service = url, service

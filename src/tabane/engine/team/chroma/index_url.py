@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 from urllib.parse import SplitResult, unquote
 
-from tabane.engines.index_parameters import (
+from tabane.engine.index_parameters import (
     IndexAddress,
     bracketed,
     matching,

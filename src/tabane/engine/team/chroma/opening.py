@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tabane.chroma.folder import ChromaFolder
-from tabane.chroma.index import ChromaIndex
-from tabane.chroma.index_url import ChromaUrl
-from tabane.chroma.server import ChromaServer
+from tabane.engine.team.chroma.folder import ChromaFolder
+from tabane.engine.team.chroma.index import ChromaIndex
+from tabane.engine.team.chroma.index_url import ChromaUrl
+from tabane.engine.team.chroma.server import ChromaServer
 
 
 def chroma_index(url: ChromaUrl) -> ChromaIndex:

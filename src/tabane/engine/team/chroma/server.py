@@ -19,8 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
 
-from tabane.chroma.index_url import ChromaUrl
-from tabane.chroma.service import CONFIGURATION, LONGEST, ChromaCollection, DamagedCollection
+from tabane.engine.team.chroma.index_url import ChromaUrl
+from tabane.engine.team.chroma.service import CONFIGURATION, LONGEST, ChromaCollection, DamagedCollection
 from tabane.errors import StoreError
 from tabane.messages import say
 
@@ -34,7 +34,7 @@ _LATE = "it has not answered in time"
 
 
 class ChromaServer:
-    """The protocol :class:`~tabane.chroma.service.ChromaService`, by several threads."""
+    """The protocol :class:`~tabane.engine.team.chroma.service.ChromaService`, by several threads."""
 
     def __init__(self, url: ChromaUrl) -> None:
         self._url = url

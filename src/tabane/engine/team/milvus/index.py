@@ -16,12 +16,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tabane.engines.candidate_index import IndexedVector, IndexVersion, SparseVector
+from tabane.engine.candidate_index import IndexedVector, IndexVersion, SparseVector
+from tabane.engine.team.milvus.columns import LONGEST, ROW, VECTOR, cells, columns, expression
+from tabane.engine.team.milvus.index_url import MilvusUrl
 from tabane.errors import StoreError
 from tabane.extras import extra_command
 from tabane.messages import say
-from tabane.milvus.columns import LONGEST, ROW, VECTOR, cells, columns, expression
-from tabane.milvus.index_url import MilvusUrl
 from tabane.search.filters import Filter
 from tabane.search.records import Kind, Shape
 
@@ -46,7 +46,7 @@ _PROBES = 64  # lists of an IVF index that a search looks into
 
 
 class MilvusIndex:
-    """The protocol :class:`~tabane.engines.candidate_index.CandidateIndex`, by several threads."""
+    """The protocol :class:`~tabane.engine.candidate_index.CandidateIndex`, by several threads."""
 
     def __init__(self, url: MilvusUrl) -> None:
         self._url = url

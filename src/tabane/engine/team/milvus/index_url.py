@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from urllib.parse import unquote
 
-from tabane.engines.index_parameters import (
+from tabane.engine.index_parameters import (
     boolean,
     bracketed,
     matching,

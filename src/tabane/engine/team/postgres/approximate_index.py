@@ -12,7 +12,7 @@ from enum import StrEnum
 import psycopg
 from psycopg import sql
 
-from tabane.postgres.vector_table import VectorTable
+from tabane.engine.team.postgres.vector_table import VectorTable
 
 _LARGEST = 4000  # dimensions of a halfvec that can be indexed
 _EDGES, _EFFORT = 16, 64  # m and ef_construction

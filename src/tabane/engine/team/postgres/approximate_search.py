@@ -14,12 +14,12 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from tabane.postgres import spelling
-from tabane.postgres.approximate_index import ApproximateIndex
-from tabane.postgres.database import WireVector
-from tabane.postgres.filter_conditions import SqlCondition
-from tabane.postgres.record_table import RecordColumns
-from tabane.postgres.vector_table import VectorTable
+from tabane.engine.team.postgres import spelling
+from tabane.engine.team.postgres.approximate_index import ApproximateIndex
+from tabane.engine.team.postgres.database import WireVector
+from tabane.engine.team.postgres.filter_conditions import SqlCondition
+from tabane.engine.team.postgres.record_table import RecordColumns
+from tabane.engine.team.postgres.vector_table import VectorTable
 from tabane.search.engine import EngineHit
 
 DEEPEST = 500

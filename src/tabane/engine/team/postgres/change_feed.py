@@ -14,12 +14,12 @@ from typing import TypeVar
 import msgspec
 import psycopg
 
-from tabane.engines.input_checks import ALONE
-from tabane.postgres.change_log import FeedPosition
-from tabane.postgres.collection_state import CollectionRow, LexicalState, StateTable, StoredSpace
-from tabane.postgres.collection_tables import CollectionTables
-from tabane.postgres.database import PostgresDatabase
-from tabane.postgres.write_thread import CommitJob, CommitThread
+from tabane.engine.input_checks import ALONE
+from tabane.engine.team.postgres.change_log import FeedPosition
+from tabane.engine.team.postgres.collection_state import CollectionRow, LexicalState, StateTable, StoredSpace
+from tabane.engine.team.postgres.collection_tables import CollectionTables
+from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.write_thread import CommitJob, CommitThread
 from tabane.search.records import StoredRecord
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from secrets import token_hex
 
 import psycopg
 
-from tabane.postgres import index_sets, spelling
-from tabane.postgres.collection_state import CollectionRow
+from tabane.engine.team.postgres import index_sets, spelling
+from tabane.engine.team.postgres.collection_state import CollectionRow
 from tabane.search.records import MOST_FIELDS
 
 FARTHEST_BEHIND = 1_000_000  # changes, after which a follower has to begin again

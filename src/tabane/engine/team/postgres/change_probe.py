@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 
-from tabane.postgres import failures
-from tabane.postgres.collection_state import StateTable
-from tabane.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres import failures
+from tabane.engine.team.postgres.collection_state import StateTable
+from tabane.engine.team.postgres.database import PostgresDatabase
 
 
 class ChangeProbe:

@@ -14,32 +14,32 @@ from typing import Any, TypeVar
 import psycopg
 from msgspec import structs
 
-from tabane.engines import input_checks, record_cursors
-from tabane.engines.input_checks import ALONE, MOST_ROWS
-from tabane.engines.query_plans import NOTHING
-from tabane.engines.request_checks import (
+from tabane.engine import input_checks, record_cursors
+from tabane.engine.input_checks import ALONE, MOST_ROWS
+from tabane.engine.query_plans import NOTHING
+from tabane.engine.request_checks import (
     check_bounded,
     check_bounds,
     check_numeric,
     check_string,
     check_textual,
 )
-from tabane.engines.vector_request import checked_request
-from tabane.postgres.approximate_index import ApproximateIndex
-from tabane.postgres.change_feed import ChangeFeed
-from tabane.postgres.collection_state import CollectionRow
-from tabane.postgres.collection_tables import CollectionTables
-from tabane.postgres.database import PostgresDatabase
-from tabane.postgres.filter_conditions import SqlCondition, condition
-from tabane.postgres.index_builder import ApproximateIndexBuilder
-from tabane.postgres.index_link import BegunSearch
-from tabane.postgres.lexical_search import LexicalPage, PostingSearch
-from tabane.postgres.outside_keywords import OutsideKeywords
-from tabane.postgres.outside_search import OutsideIndex, VectorQuestion
-from tabane.postgres.record_queries import RecordQueries
-from tabane.postgres.record_writer import CollectionWrite
-from tabane.postgres.vector_queries import SimilarityQueries, outside_question
-from tabane.postgres.write_thread import CommitJob, CommitThread
+from tabane.engine.team.postgres.approximate_index import ApproximateIndex
+from tabane.engine.team.postgres.change_feed import ChangeFeed
+from tabane.engine.team.postgres.collection_state import CollectionRow
+from tabane.engine.team.postgres.collection_tables import CollectionTables
+from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.filter_conditions import SqlCondition, condition
+from tabane.engine.team.postgres.index_builder import ApproximateIndexBuilder
+from tabane.engine.team.postgres.index_link import BegunSearch
+from tabane.engine.team.postgres.lexical_search import LexicalPage, PostingSearch
+from tabane.engine.team.postgres.outside_keywords import OutsideKeywords
+from tabane.engine.team.postgres.outside_search import OutsideIndex, VectorQuestion
+from tabane.engine.team.postgres.record_queries import RecordQueries
+from tabane.engine.team.postgres.record_writer import CollectionWrite
+from tabane.engine.team.postgres.vector_queries import SimilarityQueries, outside_question
+from tabane.engine.team.postgres.write_thread import CommitJob, CommitThread
+from tabane.engine.vector_request import checked_request
 from tabane.search import filters
 from tabane.search.engine import (
     DEEPEST_OFFSET,

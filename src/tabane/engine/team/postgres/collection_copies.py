@@ -12,12 +12,12 @@ from dataclasses import replace
 import psycopg
 from psycopg import sql
 
-from tabane.engines.collection_copying import CollectionContents, CopyProgress, IndexedRecords
-from tabane.postgres.bounded_connection import unlimited
-from tabane.postgres.change_feed import with_vectors
-from tabane.postgres.collection_state import CollectionRow
-from tabane.postgres.collection_tables import CollectionTables
-from tabane.postgres.store import PostgresStore
+from tabane.engine.collection_copying import CollectionContents, CopyProgress, IndexedRecords
+from tabane.engine.team.postgres.bounded_connection import unlimited
+from tabane.engine.team.postgres.change_feed import with_vectors
+from tabane.engine.team.postgres.collection_state import CollectionRow
+from tabane.engine.team.postgres.collection_tables import CollectionTables
+from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.records import Record, StoredRecord
 
 _INDEXED = 10_000  # records that are added to the lexical index together

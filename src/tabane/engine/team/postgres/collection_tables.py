@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tabane.engines.query_plans import LexicalPlanner
-from tabane.postgres.change_log import ChangeLog
-from tabane.postgres.collection_state import StateTable
-from tabane.postgres.keyword_vectors import KeywordVectors
-from tabane.postgres.posting_table import PostingTable
-from tabane.postgres.record_table import RecordColumns
-from tabane.postgres.record_writer import RecordWriter
+from tabane.engine.query_plans import LexicalPlanner
+from tabane.engine.team.postgres.change_log import ChangeLog
+from tabane.engine.team.postgres.collection_state import StateTable
+from tabane.engine.team.postgres.keyword_vectors import KeywordVectors
+from tabane.engine.team.postgres.posting_table import PostingTable
+from tabane.engine.team.postgres.record_table import RecordColumns
+from tabane.engine.team.postgres.record_writer import RecordWriter
 
 
 @dataclass(frozen=True, slots=True)

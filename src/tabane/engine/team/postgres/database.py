@@ -20,12 +20,12 @@ from psycopg import sql
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
-from tabane.postgres import failures
-from tabane.postgres.bounded_connection import AnswerLimit, BoundedConnection
-from tabane.postgres.copy_format import vector
-from tabane.postgres.engine_url import EngineUrl
-from tabane.postgres.migrations import ServerVersions, find_tables, prepared
-from tabane.postgres.spare_connections import SpareConnections
+from tabane.engine.team.postgres import failures
+from tabane.engine.team.postgres.bounded_connection import AnswerLimit, BoundedConnection
+from tabane.engine.team.postgres.copy_format import vector
+from tabane.engine.team.postgres.engine_url import EngineUrl
+from tabane.engine.team.postgres.migrations import ServerVersions, find_tables, prepared
+from tabane.engine.team.postgres.spare_connections import SpareConnections
 
 T = TypeVar("T")
 

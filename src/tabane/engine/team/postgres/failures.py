@@ -9,6 +9,7 @@ from __future__ import annotations
 import psycopg
 from psycopg import errors
 
+from tabane.engine.team.postgres.bounded_connection import SilentServer
 from tabane.errors import (
     StoreBusy,
     StoreCorrupt,
@@ -18,7 +19,6 @@ from tabane.errors import (
     StoreReadOnly,
 )
 from tabane.messages import Message, say
-from tabane.postgres.bounded_connection import SilentServer
 
 _GONE = (
     "57P01",

@@ -12,8 +12,8 @@ from typing import Any
 
 from psycopg import sql
 
-from tabane.postgres import spelling
-from tabane.postgres.record_table import RecordColumns, column_value
+from tabane.engine.team.postgres import spelling
+from tabane.engine.team.postgres.record_table import RecordColumns, column_value
 from tabane.search.filters import (
     And,
     Contains,

@@ -17,8 +17,8 @@ from concurrent.futures import TimeoutError as FutureTimeout
 import psycopg
 from psycopg import errors
 
-from tabane.postgres.approximate_index import ApproximateIndex, IndexState
-from tabane.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.approximate_index import ApproximateIndex, IndexState
+from tabane.engine.team.postgres.database import PostgresDatabase
 
 log = logging.getLogger(__name__)
 

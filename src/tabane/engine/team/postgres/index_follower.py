@@ -16,16 +16,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tabane.engines.candidate_index import CandidateIndex, IndexedVector
-from tabane.engines.unit_vectors import normalised
+from tabane.engine.candidate_index import CandidateIndex, IndexedVector
+from tabane.engine.team.postgres import index_sets
+from tabane.engine.team.postgres.change_feed import ChangeBatch, ChangeFeed
+from tabane.engine.team.postgres.change_log import FeedPosition
+from tabane.engine.team.postgres.collection_state import StoredSpace
+from tabane.engine.team.postgres.index_link import IndexLink
+from tabane.engine.team.postgres.index_turn import IndexTurn
+from tabane.engine.team.postgres.keyword_vectors import KeywordVectors
+from tabane.engine.unit_vectors import normalised
 from tabane.errors import StoreError
-from tabane.postgres import index_sets
-from tabane.postgres.change_feed import ChangeBatch, ChangeFeed
-from tabane.postgres.change_log import FeedPosition
-from tabane.postgres.collection_state import StoredSpace
-from tabane.postgres.index_link import IndexLink
-from tabane.postgres.index_turn import IndexTurn
-from tabane.postgres.keyword_vectors import KeywordVectors
 from tabane.search.records import Shape
 
 log = logging.getLogger(__name__)

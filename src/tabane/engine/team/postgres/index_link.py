@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from tabane.engines.candidate_index import CandidateIndex, SparseVector
+from tabane.engine.candidate_index import CandidateIndex, SparseVector
+from tabane.engine.team.postgres.database import READERS
 from tabane.errors import StoreError
-from tabane.postgres.database import READERS
 from tabane.search.filters import Filter
 from tabane.search.records import Shape
 
@@ -48,7 +48,7 @@ IndexPosition = tuple[int, int]
 class IndexQuestion:
     """One search of an index.
 
-    The fields are the parameters of :meth:`~tabane.engines.candidate_index.CandidateIndex.nearest`, and
+    The fields are the parameters of :meth:`~tabane.engine.candidate_index.CandidateIndex.nearest`, and
     ``position``: how far the index is at least. An index may have the same note at several positions.
     """
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import psycopg
 
-from tabane.postgres.approximate_index import ApproximateIndex
-from tabane.postgres.vector_table import VectorTable
+from tabane.engine.team.postgres.approximate_index import ApproximateIndex
+from tabane.engine.team.postgres.vector_table import VectorTable
 
 _SPACES = (
     "SELECT c.id, s.number, s.dimension, c.domain, c.name, s.name, s.vectors FROM collection c, "

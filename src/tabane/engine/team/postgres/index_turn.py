@@ -13,7 +13,7 @@ import zlib
 
 import psycopg
 
-from tabane.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.database import PostgresDatabase
 
 _LOCK = "SELECT pg_try_advisory_lock(%s, %s)"
 _SPACE = 0x7ABC

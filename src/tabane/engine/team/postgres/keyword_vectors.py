@@ -12,12 +12,12 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from tabane.engines import bm25
-from tabane.engines.candidate_index import SparseVector
-from tabane.engines.query_plans import PAIRS, ScoredTerm, TermMatch
-from tabane.engines.text_spaces import RecordAnalyzer
-from tabane.postgres import spelling
-from tabane.postgres.collection_state import LexicalState
+from tabane.engine import bm25
+from tabane.engine.candidate_index import SparseVector
+from tabane.engine.query_plans import PAIRS, ScoredTerm, TermMatch
+from tabane.engine.team.postgres import spelling
+from tabane.engine.team.postgres.collection_state import LexicalState
+from tabane.engine.text_spaces import RecordAnalyzer
 from tabane.search.analysis import GAP
 
 _DIMENSIONS = 0x7FFFFFFF

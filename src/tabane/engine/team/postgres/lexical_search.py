@@ -9,8 +9,8 @@ import numpy as np
 import psycopg
 from psycopg import sql
 
-from tabane.engines import bm25
-from tabane.engines.query_plans import (
+from tabane.engine import bm25
+from tabane.engine.query_plans import (
     MOST_EXPANSIONS,
     AllOf,
     AnyOf,
@@ -21,12 +21,12 @@ from tabane.engines.query_plans import (
     ScoredTerm,
     TermMatch,
 )
-from tabane.engines.unit_vectors import Array
-from tabane.postgres import spelling
-from tabane.postgres.collection_state import LexicalState
-from tabane.postgres.filter_conditions import SqlCondition
-from tabane.postgres.posting_table import NO_POSTINGS, PostingTable, TokenPostings
-from tabane.postgres.record_table import RecordColumns
+from tabane.engine.team.postgres import spelling
+from tabane.engine.team.postgres.collection_state import LexicalState
+from tabane.engine.team.postgres.filter_conditions import SqlCondition
+from tabane.engine.team.postgres.posting_table import NO_POSTINGS, PostingTable, TokenPostings
+from tabane.engine.team.postgres.record_table import RecordColumns
+from tabane.engine.unit_vectors import Array
 from tabane.search.engine import EngineHit, EngineHits
 
 _COUNTED = 500  # tokens of a prefix whose frequencies are compared
@@ -194,7 +194,7 @@ def _end_of_tie(scores: Array, end: int) -> int:
 
 
 def rounded_scores(scores: Array) -> Array:
-    """Return scores with six significant digits, as :func:`tabane.engines.bm25.rounded`."""
+    """Return scores with six significant digits, as :func:`tabane.engine.bm25.rounded`."""
     size = np.where(scores > 0, scores, 1.0)
     factor = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(size)))
     return np.asarray(np.round(scores * factor) / factor)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import errors, sql
 
+from tabane.engine.team.postgres import failures
 from tabane.messages import say
-from tabane.postgres import failures
 
 OLDEST_SERVER = 150000  # PostgreSQL 15
 OLDEST_PGVECTOR = (0, 7)  # halfvec, and casts in indexes

@@ -13,17 +13,17 @@ import numpy as np
 import psycopg
 from psycopg import sql
 
-from tabane.engines import bm25
-from tabane.engines.candidate_index import SparseVector
-from tabane.engines.query_plans import LexicalPlan, TermMatch
-from tabane.postgres import index_sets, keyword_vectors, spelling
-from tabane.postgres.collection_state import CollectionRow
-from tabane.postgres.collection_tables import CollectionTables
-from tabane.postgres.filter_conditions import SqlCondition
-from tabane.postgres.index_link import IndexPosition, IndexQuestion
-from tabane.postgres.keyword_vectors import Rarities
-from tabane.postgres.lexical_search import LexicalPage, rounded_scores
-from tabane.postgres.outside_search import OutsideIndex
+from tabane.engine import bm25
+from tabane.engine.candidate_index import SparseVector
+from tabane.engine.query_plans import LexicalPlan, TermMatch
+from tabane.engine.team.postgres import index_sets, keyword_vectors, spelling
+from tabane.engine.team.postgres.collection_state import CollectionRow
+from tabane.engine.team.postgres.collection_tables import CollectionTables
+from tabane.engine.team.postgres.filter_conditions import SqlCondition
+from tabane.engine.team.postgres.index_link import IndexPosition, IndexQuestion
+from tabane.engine.team.postgres.keyword_vectors import Rarities
+from tabane.engine.team.postgres.lexical_search import LexicalPage, rounded_scores
+from tabane.engine.team.postgres.outside_search import OutsideIndex
 from tabane.search.engine import EngineHit, EngineHits
 from tabane.search.filters import Filter
 from tabane.search.records import Shape

@@ -18,19 +18,14 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from tabane.postgres import index_sets, spelling
-from tabane.postgres.approximate_search import (
-    MatchCount,
-    candidates_for,
-    fewest,
-    matching_count,
-)
-from tabane.postgres.collection_state import CollectionRow, StoredSpace
-from tabane.postgres.database import WireVector
-from tabane.postgres.filter_conditions import SqlCondition
-from tabane.postgres.index_link import BegunSearch, IndexLink, IndexPosition, IndexQuestion
-from tabane.postgres.record_table import RecordColumns
-from tabane.postgres.vector_table import VectorTable
+from tabane.engine.team.postgres import index_sets, spelling
+from tabane.engine.team.postgres.approximate_search import MatchCount, candidates_for, fewest, matching_count
+from tabane.engine.team.postgres.collection_state import CollectionRow, StoredSpace
+from tabane.engine.team.postgres.database import WireVector
+from tabane.engine.team.postgres.filter_conditions import SqlCondition
+from tabane.engine.team.postgres.index_link import BegunSearch, IndexLink, IndexPosition, IndexQuestion
+from tabane.engine.team.postgres.record_table import RecordColumns
+from tabane.engine.team.postgres.vector_table import VectorTable
 from tabane.search.engine import EngineHit
 from tabane.search.filters import Filter
 from tabane.search.records import Shape

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tabane.engines.query_plans import PAIRS
-from tabane.engines.unit_vectors import Array
-from tabane.postgres import spelling
+from tabane.engine.query_plans import PAIRS
+from tabane.engine.team.postgres import spelling
+from tabane.engine.unit_vectors import Array
 from tabane.search.analysis import GAP, is_cjk
 
 ENTRY = np.dtype([("row", "<u8"), ("count", "<u4"), ("length", "<u4")])

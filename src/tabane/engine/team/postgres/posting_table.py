@@ -16,11 +16,11 @@ import numpy as np
 import psycopg
 from psycopg import sql
 
-from tabane.engines.text_spaces import RecordAnalyzer
-from tabane.engines.unit_vectors import Array
-from tabane.postgres import copy_format
-from tabane.postgres.collection_state import LexicalState
-from tabane.postgres.posting_batch import ENTRY, PostingBatch
+from tabane.engine.team.postgres import copy_format
+from tabane.engine.team.postgres.collection_state import LexicalState
+from tabane.engine.team.postgres.posting_batch import ENTRY, PostingBatch
+from tabane.engine.text_spaces import RecordAnalyzer
+from tabane.engine.unit_vectors import Array
 from tabane.search.records import Record
 
 LEVELS = 3

@@ -9,14 +9,21 @@ import numpy as np
 import psycopg
 from psycopg import sql
 
-from tabane.engines import record_cursors
-from tabane.engines.record_cursors import RecordsCursor
-from tabane.engines.unit_vectors import Array
-from tabane.postgres import spelling
-from tabane.postgres.filter_conditions import SqlCondition, joined
-from tabane.postgres.record_table import STORED, RecordColumns, column_value, record_of, scalar, stored_record
-from tabane.postgres.vector_queries import ComparedRows
-from tabane.postgres.vector_table import VectorTable
+from tabane.engine import record_cursors
+from tabane.engine.record_cursors import RecordsCursor
+from tabane.engine.team.postgres import spelling
+from tabane.engine.team.postgres.filter_conditions import SqlCondition, joined
+from tabane.engine.team.postgres.record_table import (
+    STORED,
+    RecordColumns,
+    column_value,
+    record_of,
+    scalar,
+    stored_record,
+)
+from tabane.engine.team.postgres.vector_queries import ComparedRows
+from tabane.engine.team.postgres.vector_table import VectorTable
+from tabane.engine.unit_vectors import Array
 from tabane.search.engine import Order, SelectedPage
 from tabane.search.records import Kind, Record, Scalar, Shape, StoredRecord
 

@@ -14,9 +14,9 @@ import msgspec
 import psycopg
 from psycopg import sql
 
-from tabane.engines.query_plans import PAIRS
-from tabane.postgres import copy_format, spelling
-from tabane.postgres.copy_format import Cell
+from tabane.engine.query_plans import PAIRS
+from tabane.engine.team.postgres import copy_format, spelling
+from tabane.engine.team.postgres.copy_format import Cell
 from tabane.search.records import EXACT, Field, Kind, Record, Scalar, Shape, StoredRecord, Value
 
 _TYPES = {

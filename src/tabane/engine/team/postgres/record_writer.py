@@ -14,13 +14,19 @@ import numpy as np
 import psycopg
 from psycopg import sql
 
-from tabane.engines.request_checks import check_room_for_space, unlike_space
-from tabane.engines.text_spaces import VERSION
-from tabane.postgres.change_log import ChangeLog
-from tabane.postgres.collection_state import EPOCH, CollectionRow, LexicalState, StateTable, StoredSpace
-from tabane.postgres.posting_table import PostingTable
-from tabane.postgres.record_table import RecordColumns, digest_of, record_digest
-from tabane.postgres.vector_table import VectorTable
+from tabane.engine.request_checks import check_room_for_space, unlike_space
+from tabane.engine.team.postgres.change_log import ChangeLog
+from tabane.engine.team.postgres.collection_state import (
+    EPOCH,
+    CollectionRow,
+    LexicalState,
+    StateTable,
+    StoredSpace,
+)
+from tabane.engine.team.postgres.posting_table import PostingTable
+from tabane.engine.team.postgres.record_table import RecordColumns, digest_of, record_digest
+from tabane.engine.team.postgres.vector_table import VectorTable
+from tabane.engine.text_spaces import VERSION
 from tabane.search.records import EmbeddingSpace, Record, Shape
 
 log = logging.getLogger(__name__)

@@ -1,11 +1,11 @@
-"""The changes of a collection for a local replica: :class:`~tabane.engines.replication.ReplicationFeed`."""
+"""The changes of a collection for a local replica: :class:`~tabane.engine.replication.ReplicationFeed`."""
 
 from __future__ import annotations
 
-from tabane.engines.replication import ChangedRecords, NumberedSpace, ReplicaPosition
-from tabane.postgres.change_feed import ChangeFeed
-from tabane.postgres.change_log import FeedPosition
-from tabane.postgres.change_probe import ChangeProbe
+from tabane.engine.replication import ChangedRecords, NumberedSpace, ReplicaPosition
+from tabane.engine.team.postgres.change_feed import ChangeFeed
+from tabane.engine.team.postgres.change_log import FeedPosition
+from tabane.engine.team.postgres.change_probe import ChangeProbe
 
 
 class PostgresReplicationFeed:

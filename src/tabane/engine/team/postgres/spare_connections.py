@@ -14,8 +14,8 @@ from collections.abc import Callable
 import psycopg
 from psycopg import IsolationLevel
 
-from tabane.postgres import failures
-from tabane.postgres.bounded_connection import BoundedConnection
+from tabane.engine.team.postgres import failures
+from tabane.engine.team.postgres.bounded_connection import BoundedConnection
 
 _LONGEST_IDLE = 300.0  # seconds
 _PAUSE = 0.1  # seconds between two attempts

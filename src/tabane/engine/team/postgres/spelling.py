@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tabane.engines.unit_vectors import Array
+from tabane.engine.unit_vectors import Array
 from tabane.search.analysis import substring_spelling
 
 _NULL_INSIDE = "\U0002fffe"  # no character: it stands for the null character where order does not matter

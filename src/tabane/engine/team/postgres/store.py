@@ -9,23 +9,23 @@ from typing import TypeVar
 
 import psycopg
 
-from tabane.engines.input_checks import ALONE
-from tabane.engines.query_plans import LexicalPlanner
-from tabane.engines.text_spaces import VERSION, RecordAnalyzer
-from tabane.postgres import index_sets
-from tabane.postgres.collection import PostgresCollection
-from tabane.postgres.collection_state import CollectionRow, StateTable
-from tabane.postgres.collection_tables import CollectionTables
-from tabane.postgres.database import PostgresDatabase
-from tabane.postgres.index_builder import ApproximateIndexBuilder
-from tabane.postgres.index_follower import IndexFilling, IndexFollower
-from tabane.postgres.keyword_vectors import KeywordVectors
-from tabane.postgres.migrations import lock
-from tabane.postgres.outside_search import OutsideIndex
-from tabane.postgres.posting_table import PostingTable
-from tabane.postgres.record_table import RecordColumns
-from tabane.postgres.record_writer import RecordWriter
-from tabane.postgres.write_thread import CommitJob, CommitThread
+from tabane.engine.input_checks import ALONE
+from tabane.engine.query_plans import LexicalPlanner
+from tabane.engine.team.postgres import index_sets
+from tabane.engine.team.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.collection_state import CollectionRow, StateTable
+from tabane.engine.team.postgres.collection_tables import CollectionTables
+from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.index_builder import ApproximateIndexBuilder
+from tabane.engine.team.postgres.index_follower import IndexFilling, IndexFollower
+from tabane.engine.team.postgres.keyword_vectors import KeywordVectors
+from tabane.engine.team.postgres.migrations import lock
+from tabane.engine.team.postgres.outside_search import OutsideIndex
+from tabane.engine.team.postgres.posting_table import PostingTable
+from tabane.engine.team.postgres.record_table import RecordColumns
+from tabane.engine.team.postgres.record_writer import RecordWriter
+from tabane.engine.team.postgres.write_thread import CommitJob, CommitThread
+from tabane.engine.text_spaces import VERSION, RecordAnalyzer
 from tabane.search.japanese import Japanese
 from tabane.search.records import Shape
 

@@ -14,24 +14,24 @@ import numpy as np
 import psycopg
 from psycopg import sql
 
-from tabane.engines.unit_vectors import Array
-from tabane.engines.vector_request import VectorRequest
-from tabane.postgres import spelling
-from tabane.postgres.approximate_index import ApproximateIndex
-from tabane.postgres.approximate_search import DEEPEST, ApproximateSearch, MatchCount
-from tabane.postgres.collection_state import CollectionRow, StoredSpace
-from tabane.postgres.database import WireVector
-from tabane.postgres.filter_conditions import SqlCondition
-from tabane.postgres.index_builder import ApproximateIndexBuilder
-from tabane.postgres.index_link import BegunSearch
-from tabane.postgres.outside_search import (
+from tabane.engine.team.postgres import spelling
+from tabane.engine.team.postgres.approximate_index import ApproximateIndex
+from tabane.engine.team.postgres.approximate_search import DEEPEST, ApproximateSearch, MatchCount
+from tabane.engine.team.postgres.collection_state import CollectionRow, StoredSpace
+from tabane.engine.team.postgres.database import WireVector
+from tabane.engine.team.postgres.filter_conditions import SqlCondition
+from tabane.engine.team.postgres.index_builder import ApproximateIndexBuilder
+from tabane.engine.team.postgres.index_link import BegunSearch
+from tabane.engine.team.postgres.outside_search import (
     BegunQuestion,
     OutsideIndex,
     OutsideSearch,
     VectorQuestion,
 )
-from tabane.postgres.record_table import RecordColumns
-from tabane.postgres.record_writer import RecordWriter
+from tabane.engine.team.postgres.record_table import RecordColumns
+from tabane.engine.team.postgres.record_writer import RecordWriter
+from tabane.engine.unit_vectors import Array
+from tabane.engine.vector_request import VectorRequest
 from tabane.search.engine import Combination, EngineHit, EngineHits
 from tabane.search.filters import Filter
 from tabane.search.records import Shape

@@ -13,10 +13,10 @@ import numpy as np
 import psycopg
 from psycopg import sql
 
-from tabane.engines.unit_vectors import normalised
-from tabane.postgres import copy_format
-from tabane.postgres.copy_format import Cell
-from tabane.postgres.record_table import digest_of
+from tabane.engine.team.postgres import copy_format
+from tabane.engine.team.postgres.copy_format import Cell
+from tabane.engine.team.postgres.record_table import digest_of
+from tabane.engine.unit_vectors import normalised
 
 _PLAIN = 1900  # dimensions of a vector that fits into a page of the server
 _SMALLEST, _LARGEST = 1e-12, 1e12  # lengths whose squares the server can add

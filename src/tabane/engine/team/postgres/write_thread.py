@@ -19,12 +19,12 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
-from tabane.engines.input_checks import ALONE, MOST_ROWS
+from tabane.engine.input_checks import ALONE, MOST_ROWS
+from tabane.engine.team.postgres import failures
+from tabane.engine.team.postgres.bounded_connection import SilentServer
+from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.failures import LostCommit
 from tabane.errors import StoreReadOnly
-from tabane.postgres import failures
-from tabane.postgres.bounded_connection import SilentServer
-from tabane.postgres.database import PostgresDatabase
-from tabane.postgres.failures import LostCommit
 
 MOST_WAITING = 1000
 _LONGEST_GROUP = 0.002  # seconds

@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec import Raw
 
-from tabane.gateway.upstreams.call import UpstreamReply
 from tabane.operations import Caller
+from tabane.upstreams.call import UpstreamReply
 from tabane.wire import json
 from tabane.wire.questions import Question
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Raw, Struct
 
 from tabane.errors import BadArguments, UnknownName
-from tabane.gateway.upstreams.call import UpstreamReply
-from tabane.hub.questions.open_questions import OpenQuestions
+from tabane.hub.clients.questions.open_questions import OpenQuestions
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Face, Operation, Privilege
+from tabane.upstreams.call import UpstreamReply
 from tabane.wire import json
 from tabane.wire.question_answers import AnswerMismatch, answer_of
 

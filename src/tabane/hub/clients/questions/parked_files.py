@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 
 from tabane.errors import StoreNewer
-from tabane.gateway.upstreams.call import SessionPosition
 from tabane.messages import say
 from tabane.settings.files import read_trusted
+from tabane.upstreams.call import SessionPosition
 
 log = logging.getLogger(__name__)
 

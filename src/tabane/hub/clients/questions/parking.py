@@ -15,10 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from msgspec import Raw
 
 from tabane.errors import UpstreamError
-from tabane.gateway.upstreams.adopted_call import AdoptedCall, CallHolder
-from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
-from tabane.gateway.upstreams.server_requests import LIMIT
-from tabane.hub.questions.handles import (
+from tabane.hub.clients.questions.handles import (
     AGAIN,
     APPROVAL,
     LOGIN,
@@ -28,10 +25,13 @@ from tabane.hub.questions.handles import (
     HandleSigner,
     RepeatedAnswer,
 )
-from tabane.hub.questions.open_questions import OpenQuestion, OpenQuestions
-from tabane.hub.questions.parked_files import ParkedFiles, StoredCall, StoredQuestion
+from tabane.hub.clients.questions.open_questions import OpenQuestion, OpenQuestions
+from tabane.hub.clients.questions.parked_files import ParkedFiles, StoredCall, StoredQuestion
 from tabane.messages import say
 from tabane.operations import Caller
+from tabane.upstreams.adopted_call import AdoptedCall, CallHolder
+from tabane.upstreams.call import Call, ServerRequest, UpstreamReply
+from tabane.upstreams.server_requests import LIMIT
 from tabane.wire.era import INVALID_PARAMS, Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members, fields, text
 from tabane.wire.questions import (
@@ -498,7 +498,7 @@ USED = "it was used already: each requestState continues its call once"
 
 def _key(parked: ParkedCall, request: ServerRequest) -> str:
     """Return the name of a new question for the client: the id that the server gave it, if it has a name."""
-    from tabane.hub.questions.question_keys import given_key, own_key
+    from tabane.hub.clients.questions.question_keys import given_key, own_key
 
     given = given_key(request.id)
     if given is not None and all(given != one.key for one in parked.asked):

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.upstreams.adopted_call import AdoptedCall
-from tabane.hub.questions.handles import KEY_BYTES, HandleSigner
-from tabane.hub.questions.open_questions import MOST_LISTED, OpenQuestions
-from tabane.hub.questions.parked_files import ParkedFiles
-from tabane.hub.questions.parking import ParkedCalls
+from tabane.hub.clients.questions.handles import KEY_BYTES, HandleSigner
+from tabane.hub.clients.questions.open_questions import MOST_LISTED, OpenQuestions
+from tabane.hub.clients.questions.parked_files import ParkedFiles
+from tabane.hub.clients.questions.parking import ParkedCalls
 from tabane.operations import Operation
 from tabane.settings.files import read_trusted, write_private
+from tabane.upstreams.adopted_call import AdoptedCall
 from tabane.wire.questions import ON_PAGE, Question
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class HubQuestions:
         self.parked = ParkedCalls(self.signer, self.open, self.takes, ParkedFiles(home), adopt)
 
     def table(self) -> list[Operation]:
-        from tabane.hub.questions.operations import QuestionOperations
+        from tabane.hub.clients.questions.operations import QuestionOperations
 
         return QuestionOperations(self.open).table()
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from tabane.access.approvals.approval import Approval
 from tabane.errors import ConfigurationError, StoreError
+from tabane.guard.approvals.approval import Approval
 from tabane.messages import say
 from tabane.settings.files import read_private, write_private
 

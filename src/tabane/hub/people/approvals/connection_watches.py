@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from tabane.access.approvals.approval import Approval
 from tabane.errors import Conflict, HubError
+from tabane.guard.approvals.approval import Approval
 from tabane.messages import say
 
 MOST = 256

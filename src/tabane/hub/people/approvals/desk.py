@@ -13,13 +13,13 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tabane.access.approvals.approval import Approval, ApprovalBinding
-from tabane.access.approvals.approvals import Approvals
 from tabane.errors import StoreError
-from tabane.hub.approvals.approval_file import ApprovalFile
+from tabane.guard.approvals.approval import Approval, ApprovalBinding
+from tabane.guard.approvals.approvals import Approvals
+from tabane.hub.people.approvals.approval_file import ApprovalFile
 
 if TYPE_CHECKING:
-    from tabane.postgres.shared_approvals import GroupApprovals, PostgresApprovals
+    from tabane.hub.people.approvals.shared_approvals import GroupApprovals, PostgresApprovals
 
 log = logging.getLogger(__name__)
 

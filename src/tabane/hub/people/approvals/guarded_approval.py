@@ -7,10 +7,10 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from tabane.access.approvals.approval import Approval, ApprovalBinding, ApprovalReason
-from tabane.access.approvals.approvals import LIFE, refusal
 from tabane.errors import ApprovalRequired
-from tabane.hub.approvals.desk import ApprovalDesk
+from tabane.guard.approvals.approval import Approval, ApprovalBinding, ApprovalReason
+from tabane.guard.approvals.approvals import LIFE, refusal
+from tabane.hub.people.approvals.desk import ApprovalDesk
 from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget, Face
 from tabane.operations.guarding import CallVerdict

@@ -12,9 +12,9 @@ from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Face, Operation, Privilege
 
 if TYPE_CHECKING:
-    from tabane.access.approvals.approval import Approval
-    from tabane.hub.approvals.connection_watches import ConnectionWatches
-    from tabane.hub.approvals.desk import ApprovalDesk
+    from tabane.guard.approvals.approval import Approval
+    from tabane.hub.people.approvals.connection_watches import ConnectionWatches
+    from tabane.hub.people.approvals.desk import ApprovalDesk
     from tabane.messages import Lang
 
 _FACES = frozenset({Face.RPC, Face.CLI})

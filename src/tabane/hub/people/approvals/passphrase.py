@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from tabane.access.passphrase import matches, record_of
 from tabane.errors import Forbidden, PassphraseRequired, RateLimited, StoreError
-from tabane.hub.approvals.passphrase_file import PASSPHRASE, read_passphrase
+from tabane.hub.people.approvals.passphrase_file import PASSPHRASE, read_passphrase
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Face
 from tabane.operations.guarding import CallVerdict

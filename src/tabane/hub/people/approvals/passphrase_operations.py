@@ -11,7 +11,7 @@ from tabane.access.passphrase import LONGEST, SHORTEST
 from tabane.operations import Caller, Face, Operation, Privilege
 
 if TYPE_CHECKING:
-    from tabane.hub.approvals.passphrase import HubPassphrase
+    from tabane.hub.people.approvals.passphrase import HubPassphrase
 
 _FACES = frozenset({Face.RPC, Face.CLI})
 

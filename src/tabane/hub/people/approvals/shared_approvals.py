@@ -12,10 +12,10 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import psycopg
 
-from tabane.access.approvals.approval import Approval
-from tabane.access.approvals.approvals import Approvals
 from tabane.errors import TabaneError
-from tabane.postgres.group_tables import GroupTables
+from tabane.group.tables.group_tables import GroupTables
+from tabane.guard.approvals.approval import Approval
+from tabane.guard.approvals.approvals import Approvals
 
 T = TypeVar("T")
 

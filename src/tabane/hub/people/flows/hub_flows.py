@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from tabane.gateway.gateway import Gateway
-from tabane.hub.flows import TRAIL_FILE
+from tabane.catalog.gateway import Gateway
+from tabane.hub.people.flows import TRAIL_FILE
 from tabane.operations import Caller, CallTarget, Operation
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.access.flows.flow_rule import FlowRule
-    from tabane.access.flows.rules import FlowPolicy
-    from tabane.access.flows.trails import Trail, TrailKey, Trails
-    from tabane.hub.flows.labels import TargetLabels
-    from tabane.hub.flows.operations import FlowOperations
-    from tabane.hub.flows.pair_file import PairFile
-    from tabane.hub.flows.trail_file import TrailFile
+    from tabane.guard.flows.flow_rule import FlowRule
+    from tabane.guard.flows.rules import FlowPolicy
+    from tabane.guard.flows.trails import Trail, TrailKey, Trails
+    from tabane.hub.people.flows.labels import TargetLabels
+    from tabane.hub.people.flows.operations import FlowOperations
+    from tabane.hub.people.flows.pair_file import PairFile
+    from tabane.hub.people.flows.trail_file import TrailFile
     from tabane.operations.guarding import CallRule, CallVerdict
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class HubFlows:
     @property
     def labels(self) -> TargetLabels:
         if self._labels is None:
-            from tabane.hub.flows.labels import KnownTools, TargetLabels
+            from tabane.hub.people.flows.labels import KnownTools, TargetLabels
 
             gateway = self._gateway
             self._labels = TargetLabels(
@@ -87,7 +87,7 @@ class HubFlows:
     @property
     def pairs(self) -> PairFile:
         if self._pairs is None:
-            from tabane.hub.flows.pair_file import PairFile
+            from tabane.hub.people.flows.pair_file import PairFile
 
             self._pairs = PairFile(self.home)
         return self._pairs
@@ -107,10 +107,10 @@ class HubFlows:
     ) -> list[Operation]:
         """Return the operations. ``find`` returns what a name stands for, ``known`` what can be called."""
 
-        from tabane.hub.flows.table import flow_table
+        from tabane.hub.people.flows.table import flow_table
 
         def operations() -> FlowOperations:
-            from tabane.hub.flows.operations import FlowOperations
+            from tabane.hub.people.flows.operations import FlowOperations
 
             return FlowOperations(self, find, known)
 
@@ -155,9 +155,9 @@ class HubFlows:
         self._policy, self._rule = "off", None
 
     def _begin(self, policy: FlowPolicy) -> FlowRule:
-        from tabane.access.flows.flow_rule import FlowRule
-        from tabane.access.flows.trails import Trails
-        from tabane.hub.flows.trail_file import TrailFile
+        from tabane.guard.flows.flow_rule import FlowRule
+        from tabane.guard.flows.trails import Trails
+        from tabane.hub.people.flows.trail_file import TrailFile
 
         file = self._file = TrailFile(self.home)
         trails = Trails(time.time)
@@ -181,7 +181,7 @@ class HubFlows:
         if self._file is None:
             if not (self.home / TRAIL_FILE).exists():
                 return
-            from tabane.hub.flows.trail_file import TrailFile
+            from tabane.hub.people.flows.trail_file import TrailFile
 
             self._file = TrailFile(self.home)
         self._file.remove()

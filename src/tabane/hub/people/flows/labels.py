@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from tabane.access.flows.label_table import LabelTable
-from tabane.access.flows.labels import NO_LABELS, READ_LABELS, CallLabels
-from tabane.access.flows.own_labels import labels_of_operation
-from tabane.access.flows.tool_facts import DescribedTool, ServerFacts
-from tabane.access.flows.tool_labels import labels_of_tool
-from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.tool import Tool
+from tabane.catalog.tools.tool import Tool
+from tabane.guard.flows.label_table import LabelTable
+from tabane.guard.flows.own_labels import labels_of_operation
+from tabane.guard.flows.tool_facts import DescribedTool, ServerFacts
+from tabane.guard.flows.tool_labels import labels_of_tool
 from tabane.operations import CallTarget
+from tabane.servers.labels import NO_LABELS, READ_LABELS, CallLabels
+from tabane.servers.server import Server
 from tabane.wire.json import InvalidJson, fields, member
 
 MOST_KEPT = 20_000

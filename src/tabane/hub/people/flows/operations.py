@@ -9,22 +9,17 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tabane.access.flows.flow_reasons import flow_reason
-from tabane.access.flows.flow_rule import FlowRule
-from tabane.access.flows.labels import CallLabels, label_names
-from tabane.access.flows.own_labels import FETCHING
-from tabane.access.flows.trails import SPILLED, Trail, TrailKey
 from tabane.errors import BadArguments, StoreError
-from tabane.hub.flows.labels import TargetLabels
-from tabane.hub.flows.pair_file import PairFile
-from tabane.hub.flows.parameters import (
-    ExplainFlow,
-    FlowPair,
-    FlowTrails,
-    ListFlowLabels,
-)
+from tabane.guard.flows.flow_reasons import flow_reason
+from tabane.guard.flows.flow_rule import FlowRule
+from tabane.guard.flows.own_labels import FETCHING
+from tabane.guard.flows.trails import SPILLED, Trail, TrailKey
+from tabane.hub.people.flows.labels import TargetLabels
+from tabane.hub.people.flows.pair_file import PairFile
+from tabane.hub.people.flows.parameters import ExplainFlow, FlowPair, FlowTrails, ListFlowLabels
 from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget
+from tabane.servers.labels import CallLabels, label_names
 
 _AT_ONCE = 50
 """Targets that are looked at before others have their turn."""

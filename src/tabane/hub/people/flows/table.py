@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tabane.hub.flows import parameters as given
+from tabane.hub.people.flows import parameters as given
 from tabane.operations import Face, Operation, Privilege
 
 if TYPE_CHECKING:
-    from tabane.hub.flows.operations import FlowOperations
+    from tabane.hub.people.flows.operations import FlowOperations
     from tabane.messages import Lang
 
 PERSON = frozenset({Face.RPC, Face.CLI})
@@ -48,6 +48,6 @@ def _look(name: str, description: str, params: Any, handler: Any) -> Operation:
 
 
 def _explanation(found: dict[str, Any], lang: Lang) -> str:
-    from tabane.hub.flows.operations import explanation_messages
+    from tabane.hub.people.flows.operations import explanation_messages
 
     return "\n".join(message.render(lang) for message in explanation_messages(found))

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from tabane.access.flows.trails import MOST_SOURCES, Trail, TrailKey
 from tabane.errors import ConfigurationError
-from tabane.hub.flows import TRAIL_FILE
+from tabane.guard.flows.trails import MOST_SOURCES, Trail, TrailKey
+from tabane.hub.people.flows import TRAIL_FILE
 from tabane.settings.files import read_trusted
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from tabane.code.result_types.learned_types import MOST_TOOLS, LearnedType, LearnedTypes, ToolKey
 from tabane.code.result_types.shapes import ResultShape
 from tabane.code.tool_values import ToolFailed, tool_value
-from tabane.hub.result_types.type_file import TypeFile
+from tabane.hub.servers.result_types.type_file import TypeFile
 from tabane.wire import json
 from tabane.wire.json import InvalidJson
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.tools.tool import Tool
 from tabane.errors import StoreError
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.tools.tool import Tool
-from tabane.hub.result_types import TYPE_FILE
+from tabane.hub.servers.result_types import TYPE_FILE
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Operation, Privilege
 from tabane.operations.caller import Face
@@ -20,9 +20,9 @@ from tabane.settings import Settings
 from tabane.wire.json import InvalidJson, fields
 
 if TYPE_CHECKING:
-    from tabane.gateway.parameters import ForgetTypes
-    from tabane.gateway.tools.learned_result import LearnedResult
-    from tabane.hub.result_types.learning import TypeLearning
+    from tabane.catalog.operations.parameters import ForgetTypes
+    from tabane.catalog.tools.learned_result import LearnedResult
+    from tabane.hub.servers.result_types.learning import TypeLearning
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class HubResultTypes:
         """Remove everything if nothing is to be learned any more."""
         if self._settings().learn_result_types:
             return
-        from tabane.hub.result_types.type_file import TypeFile
+        from tabane.hub.servers.result_types.type_file import TypeFile
 
         if self._learning is not None:
             self._learning.abandon()
@@ -82,7 +82,7 @@ class HubResultTypes:
 
     def of(self, caller: Caller, tool: Tool) -> LearnedResult | None:
         """Return the type of a tool's results; None if it declares one, or not enough was seen."""
-        from tabane.gateway.tools.learned_result import LearnedResult
+        from tabane.catalog.tools.learned_result import LearnedResult
 
         if self._learning is None or not (digest := self._digest(tool)):
             return None
@@ -105,7 +105,7 @@ class HubResultTypes:
             ) from None
 
     def table(self) -> list[Operation]:
-        from tabane.gateway.parameters import ForgetTypes
+        from tabane.catalog.operations.parameters import ForgetTypes
 
         faces = frozenset({Face.RPC, Face.CLI})
         return [
@@ -118,8 +118,8 @@ class HubResultTypes:
 
     def _begun(self) -> TypeLearning:
         if self._learning is None:
-            from tabane.hub.result_types.learning import TypeLearning
-            from tabane.hub.result_types.type_file import TypeFile
+            from tabane.hub.servers.result_types.learning import TypeLearning
+            from tabane.hub.servers.result_types.type_file import TypeFile
 
             # As counts of uses: if calls are not to be recorded, nothing outlives the hub.
             self._learning = TypeLearning(

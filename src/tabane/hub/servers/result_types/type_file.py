@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tabane.code.result_types.learned_types import LearnedType, read_types
 from tabane.errors import ConfigurationError
-from tabane.hub.result_types import TYPE_FILE
+from tabane.hub.servers.result_types import TYPE_FILE
 from tabane.settings.files import read_trusted
 
 log = logging.getLogger(__name__)

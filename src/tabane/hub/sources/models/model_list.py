@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tabane.errors import TabaneError
-from tabane.hub.models.model_opener import ModelOpener
-from tabane.hub.models.model_sources import ModelSources, source_of
-from tabane.hub.models.model_speeds import ModelSpeed
+from tabane.hub.sources.models.model_opener import ModelOpener
+from tabane.hub.sources.models.model_sources import ModelSources, source_of
+from tabane.hub.sources.models.model_speeds import ModelSpeed
 from tabane.messages import Lang
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.model_finder import FoundModel, ModelChoice

@@ -11,15 +11,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hasha
 from typing import TYPE_CHECKING
 
 from tabane.errors import ModelUnavailable, StoreError, TabaneError
-from tabane.hub.models.model_records import ModelRecord, ModelRecords
-from tabane.hub.models.model_speeds import ModelSpeeds
-from tabane.hub.models.open_models import OpenModel, OpenModels
+from tabane.hub.sources.models.model_records import ModelRecord, ModelRecords
+from tabane.hub.sources.models.model_speeds import ModelSpeeds
+from tabane.hub.sources.models.open_models import OpenModel, OpenModels
 from tabane.messages import Message, say
 from tabane.search.embedding.embedder import CachedEmbedder, NoModel, VectorCache
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.hub.models.model_sources import MakeFinder, ModelSources
+    from tabane.hub.sources.models.model_sources import MakeFinder, ModelSources
     from tabane.search.embedding.model_finder import FoundModel, ModelChoice
     from tabane.search.embedding.model_hub import Told
     from tabane.search.embedding.package_installer import PackageInstaller
@@ -88,8 +88,8 @@ class ModelOpener:
 
     async def sources(self) -> ModelSources:
         """Return the sources of models. What they need is imported here, off the event loop."""
-        await asyncio.to_thread(importlib.import_module, "tabane.hub.models.model_sources")
-        from tabane.hub.models.model_sources import ModelSources
+        await asyncio.to_thread(importlib.import_module, "tabane.hub.sources.models.model_sources")
+        from tabane.hub.sources.models.model_sources import ModelSources
 
         return ModelSources(self._settings, self._environ, self._make_finder)
 

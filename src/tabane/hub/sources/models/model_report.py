@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from msgspec import Struct
 
 from tabane.errors import StoreError, TabaneError
-from tabane.hub.models.model_opener import HubReranker, ModelOpener
-from tabane.hub.models.model_speeds import TimedEmbedder
+from tabane.hub.sources.models.model_opener import HubReranker, ModelOpener
+from tabane.hub.sources.models.model_speeds import TimedEmbedder
 from tabane.messages import Lang, Message, say
 from tabane.search.embedding.embedder import CachedEmbedder, NoModel, VectorCache
 from tabane.settings import Settings
@@ -102,7 +102,7 @@ async def _model(opening: ModelOpener, lang: Lang) -> dict[str, Any]:
 
 
 def _found(wanted: ModelChoice, found: FoundModel) -> dict[str, Any]:
-    from tabane.hub.models.model_sources import source_of
+    from tabane.hub.sources.models.model_sources import source_of
 
     source, where = source_of(wanted, found)
     recipe = found.recipe

@@ -11,8 +11,7 @@ from typing import Literal
 
 from tabane.errors import BadArguments, ConfigurationError, ModelError, ModelMissing
 from tabane.extras import extra_command
-from tabane.gateway.servers.variables import Variables, keyring_lookup, load_variables
-from tabane.hub.models.model_records import ModelRecord
+from tabane.hub.sources.models.model_records import ModelRecord
 from tabane.messages import say
 from tabane.search.embedding import reranking
 from tabane.search.embedding.embedder import NoModel
@@ -27,6 +26,7 @@ from tabane.search.embedding.package_installer import PackageInstaller
 from tabane.search.embedding.recipe import DESCRIBING, settled
 from tabane.search.embedding.universal_encoder import DIMENSION
 from tabane.search.embedding.universal_encoder import MODEL as USE
+from tabane.servers.variables import Variables, keyring_lookup, load_variables
 from tabane.settings import Settings
 from tabane.settings.option import expanded
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from tabane.hub.models.model_records import ModelRecords
+from tabane.hub.sources.models.model_records import ModelRecords
 from tabane.search.embedding.embedder import Embedder, Kind, Take, VectorPlaces, embed_parts
 
 _WEIGHT = 0.2  # of the newest measurement

@@ -12,15 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable, TabaneError
-from tabane.hub.models.model_opener import HubReranker, ModelOpener
+from tabane.hub.sources.models.model_opener import HubReranker, ModelOpener
 from tabane.messages import Lang, Message, say
 from tabane.operations import Operation, Progress
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel, Take, VectorCache, clean, key
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.hub.models.model_report import MissingModel
-    from tabane.hub.models.model_sources import MakeFinder
+    from tabane.hub.sources.models.model_report import MissingModel
+    from tabane.hub.sources.models.model_sources import MakeFinder
     from tabane.search.chunking.chunk import Measure
     from tabane.search.embedding.token_counting import TokenCounter
     from tabane.search.models import Reranker
@@ -74,7 +74,7 @@ class TokenMeasures:
 
     async def _look(self) -> Measure:
         # Imported with the first text that is split: a hub that only forwards needs none of it.
-        from tabane.hub.models.model_sources import ModelSources
+        from tabane.hub.sources.models.model_sources import ModelSources
         from tabane.search.embedding import token_counting
 
         sources = ModelSources(self._settings, self._environ, self._make_finder)
@@ -194,13 +194,13 @@ class HubModels:
         return self._last or name, None
 
     def table(self) -> list[Operation]:
-        from tabane.hub.models.operations import ModelOperations
+        from tabane.hub.sources.models.operations import ModelOperations
 
         return ModelOperations(self, self._opening, self._judge, self.report, self.list).table()
 
     async def report(self, lang: Lang) -> dict[str, Any]:
         """Return all that is known about the models, without downloading or starting any."""
-        from tabane.hub.models.model_report import report
+        from tabane.hub.sources.models.model_report import report
 
         found = await report(self._settings(), self._opening, self._judge, self._kept, lang)
         rows = [await self._missing(*each, lang) for each in await self.collections()]
@@ -208,7 +208,7 @@ class HubModels:
 
     async def _missing(self, name: str, title: Message, model: str, lang: Lang) -> MissingModel | None:
         """Return what to do if the vectors of a collection cannot be compared with queries."""
-        from tabane.hub.models.model_report import missing_model
+        from tabane.hub.sources.models.model_report import missing_model
 
         why = None if self._opening.shelf.get(model) else await self._absence(model)
         return None if why is None else missing_model(name, title, model, why, lang)
@@ -239,7 +239,7 @@ class HubModels:
         The model is downloaded if necessary, and loaded. None for ``none``. Raises UnknownName and
         BadArguments for the name, ModelError and its kinds, and ConfigurationError.
         """
-        from tabane.hub.models.operations import download_progress
+        from tabane.hub.sources.models.operations import download_progress
 
         sources = await self._opening.sources()
         model, wanted = await sources.named(name)
@@ -256,7 +256,9 @@ class HubModels:
 
     async def list(self, lang: Lang) -> dict[str, Any]:
         """Return the models that Tabane knows, without downloading or starting any."""
-        from tabane.hub.models.model_list import model_list  # with the sources of models, which it needs
+        from tabane.hub.sources.models.model_list import (  # with the sources of models, which it needs
+            model_list,
+        )
 
         tools = await self.for_tools()
         names = [] if isinstance(tools, NoModel) else [embedder.fingerprint for embedder in tools]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments, ModelMissing
-from tabane.hub.models.model_opener import HubReranker, ModelOpener
+from tabane.hub.sources.models.model_opener import HubReranker, ModelOpener
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel

@@ -9,18 +9,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tabane.errors import HubError
-from tabane.hub.migration.places import MigrationPlace
-from tabane.hub.migration.verification import SAMPLES, verified
+from tabane.hub.stores.migration.places import MigrationPlace
+from tabane.hub.stores.migration.verification import SAMPLES, verified
 from tabane.messages import Message, say
 from tabane.search.records import Record, Shape
 
 if TYPE_CHECKING:
-    from tabane.engines.collection_copying import (
-        CollectionContents,
-        CopyProgress,
-        CopySource,
-        CopyTarget,
-    )
+    from tabane.engine.collection_copying import CollectionContents, CopyProgress, CopySource, CopyTarget
 
 Told = Callable[[Message, str, int, int], None]
 """Is told what is done with which collection, and how many records of how many."""
@@ -147,7 +142,7 @@ class Migration:
         name: str,
     ) -> None:
         """Copy the records behind the last one, and read the next ones meanwhile."""
-        from tabane.engines.collection_copying import MOST_COPIED, batches
+        from tabane.engine.collection_copying import MOST_COPIED, batches
 
         done, title = before.records, say("Copying")
         following = asyncio.ensure_future(source.after(before.row, MOST_COPIED))

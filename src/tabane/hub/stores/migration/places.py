@@ -13,20 +13,20 @@ from urllib.parse import unquote, urlsplit
 
 from tabane.errors import CallerError, HubError
 from tabane.hub.local import lock
-from tabane.hub.named_engine import filled_address
-from tabane.hub.postgres_engine import PostgresEngine
-from tabane.hub.stores import FOLDER
+from tabane.hub.stores.named_engine import filled_address
+from tabane.hub.stores.postgres_engine import PostgresEngine
+from tabane.hub.stores.stores import FOLDER
 from tabane.messages import say
 from tabane.settings import Settings
 from tabane.settings.engine_address import check_engine
 from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
-    from tabane.engines.collection_copying import CopySource, CopyTarget
+    from tabane.engine.collection_copying import CopySource, CopyTarget
+    from tabane.engine.embedded.collection_table import CollectionTable
+    from tabane.engine.embedded.store import Store
     from tabane.search.engine import Collection
     from tabane.search.records import Shape
-    from tabane.store.collection_table import CollectionTable
-    from tabane.store.store import Store
 
 Indexed = Callable[[int, int], None]
 """Is told how many records of how many are in a lexical index that is built."""
@@ -72,7 +72,7 @@ class MigrationPlace(Protocol):
 
 def place_of(address: str, settings: Settings, environment: Mapping[str, str]) -> MigrationPlace:
     """Return the place of a URL. Raises CallerError, ConfigurationError, and HubError if a hub runs there."""
-    from tabane.postgres.engine_url import parsed
+    from tabane.engine.team.postgres.engine_url import parsed
 
     parts = urlsplit(address)
     if parts.scheme in ("postgresql", "postgres") or address.startswith("${"):
@@ -105,12 +105,12 @@ class HomePlace:
         self._tables: list[CollectionTable] = []
 
     async def source(self, domain: str, shape: Shape) -> CopySource:
-        from tabane.store.collection_copies import EmbeddedSource
+        from tabane.engine.embedded.collection_copies import EmbeddedSource
 
         return EmbeddedSource(await self._table(domain, shape))
 
     async def target(self, domain: str, shape: Shape) -> CopyTarget:
-        from tabane.store.collection_copies import EmbeddedTarget
+        from tabane.engine.embedded.collection_copies import EmbeddedTarget
 
         return EmbeddedTarget(await self._table(domain, shape))
 
@@ -122,7 +122,7 @@ class HomePlace:
         self._mark.touch(mode=0o600)
 
     async def end(self) -> None:
-        from tabane.store.collection_copies import forget_copies
+        from tabane.engine.embedded.collection_copies import forget_copies
 
         self._mark.unlink(missing_ok=True)
         for store in self._stores.values():
@@ -133,7 +133,7 @@ class HomePlace:
         return self._folder / _MARK
 
     async def collection(self, domain: str, shape: Shape, told: Indexed) -> Collection:
-        from tabane.store.lexical.lexical_index import LexicalIndex
+        from tabane.engine.embedded.lexical.lexical_index import LexicalIndex
 
         found = await (await self._store(domain, indexed=True)).collection(shape)
         index = found.lexical
@@ -154,13 +154,13 @@ class HomePlace:
         return table
 
     async def _store(self, domain: str, *, indexed: bool = False) -> Store:
-        from tabane.store.store import Store
+        from tabane.engine.embedded.store import Store
 
         if domain not in self._stores:
             private_folder(self._folder)
             opening = None
             if indexed:
-                from tabane.store.lexical.lexical_index import open_lexical
+                from tabane.engine.embedded.lexical.lexical_index import open_lexical
 
                 opening = open_lexical
             self._stores[domain] = await Store.open(str(self._folder), domain, lexical=opening)
@@ -184,31 +184,31 @@ class DatabasePlace:
 
     async def source(self, domain: str, shape: Shape) -> CopySource:
         store = await self._engine.store(domain)
-        from tabane.postgres.collection_copies import PostgresSource
+        from tabane.engine.team.postgres.collection_copies import PostgresSource
 
         return PostgresSource(store, await store.tables(shape))
 
     async def target(self, domain: str, shape: Shape) -> CopyTarget:
         store = await self._engine.store(domain)
-        from tabane.postgres.collection_copies import PostgresTarget
+        from tabane.engine.team.postgres.collection_copies import PostgresTarget
 
         return PostgresTarget(store, await store.tables(shape))
 
     async def is_begun(self) -> bool:
         store = await self._engine.store(_MARK)
-        from tabane.postgres.collection_copies import has_copies
+        from tabane.engine.team.postgres.collection_copies import has_copies
 
         return await store.database.read(has_copies)
 
     async def begin(self) -> None:
         store = await self._engine.store(_MARK)
-        from tabane.postgres.collection_copies import begin_copies
+        from tabane.engine.team.postgres.collection_copies import begin_copies
 
         await store.write(begin_copies)
 
     async def end(self) -> None:
         store = await self._engine.store(_MARK)
-        from tabane.postgres.collection_copies import forget_copies
+        from tabane.engine.team.postgres.collection_copies import forget_copies
 
         await store.write(forget_copies)
 

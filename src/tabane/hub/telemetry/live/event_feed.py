@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple
 
 from tabane.errors import HubError
-from tabane.hub.live.topics import TARGETS, Topic
+from tabane.hub.telemetry.live.topics import TARGETS, Topic
 from tabane.messages import say
 from tabane.operations import Access
 from tabane.wire import json

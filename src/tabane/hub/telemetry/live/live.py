@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Protocol
 from tabane.operations import Access, Face, Operation, Privilege
 
 if TYPE_CHECKING:
-    from tabane.gateway.gateway import Gateway
-    from tabane.hub.jobs import Jobs
-    from tabane.hub.live.event_feed import LiveEvent
-    from tabane.hub.live.operations import LiveOperations
-    from tabane.hub.live.recording import LiveRecording
-    from tabane.hub.metering import HubMeter
+    from tabane.catalog.gateway import Gateway
+    from tabane.hub.telemetry.live.event_feed import LiveEvent
+    from tabane.hub.telemetry.live.operations import LiveOperations
+    from tabane.hub.telemetry.live.recording import LiveRecording
+    from tabane.hub.telemetry.metering import HubMeter
+    from tabane.hub.work.jobs import Jobs
 
 LONGEST_SHOWN = 8 << 10
 """Bytes of the arguments of a call that a person is shown before approving it."""
@@ -56,7 +56,7 @@ class HubLive:
     def attach(self) -> LiveRecording:
         """Begin to record if that has not begun, and return the recording."""
         if self._recording is None:
-            from tabane.hub.live.recording import LiveRecording
+            from tabane.hub.telemetry.live.recording import LiveRecording
 
             self._recording = LiveRecording(self._loop, self._meter, self._gateway, self._jobs)
         return self._recording
@@ -114,7 +114,7 @@ class HubLive:
             self._recording.settings_changed()
 
     def table(self) -> list[Operation]:
-        from tabane.hub.live import parameters as given
+        from tabane.hub.telemetry.live import parameters as given
 
         return [
             _look(
@@ -134,7 +134,7 @@ class HubLive:
 
     def _handlers(self) -> LiveOperations:
         if self._operations is None:
-            from tabane.hub.live.operations import LiveOperations
+            from tabane.hub.telemetry.live.operations import LiveOperations
 
             self._operations = LiveOperations(self.attach(), self._secret_names, lambda: self._hidden)
         return self._operations

@@ -11,9 +11,9 @@ from msgspec import Raw
 
 from tabane.audit.redaction import ArgumentRedactor
 from tabane.errors import UnknownName
-from tabane.hub.live.live_call import HEAD, LiveCall, WatchedText
-from tabane.hub.live.parameters import GetActivity, ListLiveCalls, ShowLiveCall
-from tabane.hub.live.recording import LiveRecording
+from tabane.hub.telemetry.live.live_call import HEAD, LiveCall, WatchedText
+from tabane.hub.telemetry.live.parameters import GetActivity, ListLiveCalls, ShowLiveCall
+from tabane.hub.telemetry.live.recording import LiveRecording
 from tabane.messages import say
 from tabane.operations import Caller
 

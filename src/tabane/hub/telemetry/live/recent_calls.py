@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from tabane.hub.live.live_call import LiveCall
+from tabane.hub.telemetry.live.live_call import LiveCall
 from tabane.operations import Caller, CallTarget
 
 MOST_ENDED, MOST_BYTES = 500, 4 << 20

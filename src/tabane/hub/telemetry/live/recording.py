@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.server_operations import state_of
-from tabane.hub.job import Job
-from tabane.hub.jobs import Jobs
-from tabane.hub.live.call_seconds import CallSeconds, SecondFigures
-from tabane.hub.live.event_feed import BETWEEN, EventFeed
-from tabane.hub.live.live_call import LiveCall
-from tabane.hub.live.recent_calls import RecentCalls
-from tabane.hub.live.topics import topic_of
-from tabane.hub.metering import HubMeter
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.operations.server_operations import state_of
+from tabane.hub.telemetry.live.call_seconds import CallSeconds, SecondFigures
+from tabane.hub.telemetry.live.event_feed import BETWEEN, EventFeed
+from tabane.hub.telemetry.live.live_call import LiveCall
+from tabane.hub.telemetry.live.recent_calls import RecentCalls
+from tabane.hub.telemetry.live.topics import topic_of
+from tabane.hub.telemetry.metering import HubMeter
+from tabane.hub.work.job import Job
+from tabane.hub.work.jobs import Jobs
 
 MOST_CALLS = 200
 """Calls that one delivery tells of; of the others, it tells the number."""

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
+from tabane.catalog.gateway import Gateway
 from tabane.errors import TabaneError
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
-from tabane.gateway.upstreams.handshake import CLIENT
-from tabane.hub.tasks.task import LEAST_POLL, LONGEST_POLL, POLL, Task, TaskInput
-from tabane.hub.tasks.tasks import CANCELLED, HubTasks, TaskEnd, completed, failed, failed_inside
+from tabane.hub.work.tasks.task import LEAST_POLL, LONGEST_POLL, POLL, Task, TaskInput
+from tabane.hub.work.tasks.tasks import CANCELLED, HubTasks, TaskEnd, completed, failed, failed_inside
 from tabane.operations import Caller
+from tabane.upstreams.call import Call, ServerRequest, UpstreamReply
+from tabane.upstreams.handshake import CLIENT
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era
@@ -28,7 +28,7 @@ from tabane.wire.json import InvalidJson, Members
 from tabane.wire.tasks import OVER, ReportedTask, announcing_tasks, reported_task, unrelated
 
 if TYPE_CHECKING:
-    from tabane.gateway.upstreams.upstream import Upstream
+    from tabane.upstreams.upstream import Upstream
 
 
 log = logging.getLogger(__name__)

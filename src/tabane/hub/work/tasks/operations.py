@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from tabane.errors import UnknownName
-from tabane.hub.tasks.following import TaskFollower
-from tabane.hub.tasks.task import Task
-from tabane.hub.tasks.tasks import HubTasks
+from tabane.hub.work.tasks.following import TaskFollower
+from tabane.hub.work.tasks.task import Task
+from tabane.hub.work.tasks.tasks import HubTasks
 from tabane.messages import say
 from tabane.operations import Caller, Face, Operation, Privilege
 

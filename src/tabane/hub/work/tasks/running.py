@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
+from tabane.catalog.tools.tool import Tool, check_size, tool_failure, upstream_failure
 from tabane.errors import AnswerTooLong, TabaneError
-from tabane.gateway.tools.tool import Tool, check_size, tool_failure, upstream_failure
-from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
-from tabane.hub.tasks.following import TaskFollower
-from tabane.hub.tasks.task import Task
-from tabane.hub.tasks.tasks import HubTasks, TaskEnd, completed, failed, failed_inside
+from tabane.hub.work.tasks.following import TaskFollower
+from tabane.hub.work.tasks.task import Task
+from tabane.hub.work.tasks.tasks import HubTasks, TaskEnd, completed, failed, failed_inside
 from tabane.messages import Lang
 from tabane.text.cutting import shortened
+from tabane.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.wire import era as eras
 from tabane.wire import json, rpc
 from tabane.wire.era import Era
@@ -23,7 +23,7 @@ from tabane.wire.json import InvalidJson, Members
 from tabane.wire.tasks import LONGEST_CREATION, LONGEST_MESSAGE, MOST_INPUTS, created_task, may_be_task
 
 if TYPE_CHECKING:
-    from tabane.gateway.upstreams.upstream import Upstream
+    from tabane.upstreams.upstream import Upstream
 
 
 MOST_ROUNDS = 32

@@ -16,8 +16,8 @@ from tabane.wire.era import Era
 from tabane.wire.tasks import OVER, Status, TaskFacts
 
 if TYPE_CHECKING:
-    from tabane.gateway.upstreams.call import ServerRequest
-    from tabane.gateway.upstreams.upstream import Upstream
+    from tabane.upstreams.call import ServerRequest
+    from tabane.upstreams.upstream import Upstream
 
 POLL = 1000
 """Milliseconds between two polls that clients are asked to keep, if a server does not say."""

@@ -19,7 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from tabane.errors import StoreError
-from tabane.hub.tasks.task import KeptTask
+from tabane.hub.work.tasks.task import KeptTask
 from tabane.messages import say
 
 log = logging.getLogger(__name__)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from msgspec import Raw, Struct
 
+from tabane.catalog.tools.tool import says_failed
 from tabane.errors import HubError, StoreError, TabaneError
-from tabane.gateway.tools.tool import says_failed
-from tabane.hub.tasks.task import Task, restored
-from tabane.hub.tasks.task_file import TaskFile
+from tabane.hub.work.tasks.task import Task, restored
+from tabane.hub.work.tasks.task_file import TaskFile
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Outcome
 from tabane.settings import Settings
