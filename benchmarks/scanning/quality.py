@@ -12,7 +12,7 @@ from typing import Any, get_args
 from tabane.guard.scanner.findings import Finding, Kind
 from tabane.guard.scanner.scanner import DefinitionScanner
 
-FOLDER = Path(__file__).parent.parent.parent / "tests" / "gateway" / "scanning"
+FOLDER = Path(__file__).parent.parent.parent / "tests" / "guard" / "scanner"
 HELD_OUT, ATTACKS = FOLDER / "held_out.jsonl", FOLDER / "attacks.jsonl"
 REAL, HONEST = FOLDER / "definitions.jsonl", FOLDER / "honest.jsonl"
 COLLECTIONS = (HELD_OUT, ATTACKS, REAL, HONEST)

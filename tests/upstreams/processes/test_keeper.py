@@ -130,14 +130,14 @@ def test_the_keeper_imports_next_to_nothing() -> None:
         *(
             f"tabane.{name}"
             for name in (
-                "gateway",
-                "gateway.processes",
-                "gateway.processes.descriptors",
-                "gateway.processes.keeper",
-                "gateway.processes.launch",
+                "upstreams",
+                "upstreams.processes",
+                "upstreams.processes.descriptors",
+                "upstreams.processes.keeper",
+                "upstreams.processes.launch",
             )
         ),
-        *(f"tabane.{name}" for name in ("gateway.processes.frames", "gateway.processes.process_table")),
+        *(f"tabane.{name}" for name in ("upstreams.processes.frames", "upstreams.processes.process_table")),
     }
     heavy = {"json", "re", "enum", "socket", "signal", "selectors", "subprocess", "typing", "collections"}
     assert not heavy & set(modules)

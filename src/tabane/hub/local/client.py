@@ -180,7 +180,7 @@ class HubClient:
     def _raised(self, error: Any) -> TabaneError:
         """Return the error of an answer. A hub of another build may fail since its code was replaced."""
         there, here = self.welcome.version, this_build().name
-        if there == here or not _is_internal(error):
+        if there in ("", here) or not _is_internal(error):
             return raised(error)
         return HubCallFailed(
             say(
