@@ -91,10 +91,10 @@ def test_a_changed_path_selects_what_it_concerns(path: str, expected: list[str])
 @pytest.mark.parametrize(
     ("budget", "rooms"),
     [
-        (10, ["store"]),  # fewer files meet it
-        (20, ["store", "wire"]),  # each module once, before one is met again
-        (100, ["store"] * 3 + ["wire"] * 4),  # not the dear one, which meets both
-        (170, ["hub", *["store"] * 3, *["wire"] * 4]),
+        (10, ["engine"]),  # fewer files meet it
+        (20, ["engine", "wire"]),  # each module once, before one is met again
+        (100, ["engine"] * 3 + ["wire"] * 4),  # not the dear one, which meets both
+        (170, [*["engine"] * 3, "hub", *["wire"] * 4]),
     ],
 )
 def test_the_budget_buys_what_meets_rare_modules_at_a_low_price(budget: int, rooms: list[str]) -> None:
@@ -150,7 +150,7 @@ def test_a_changed_lock_runs_everything() -> None:
 def test_the_record_is_one_line_for_each_file() -> None:
     text = COVERAGE.render()
     assert Coverage.parse(text) == COVERAGE
-    assert '"tests/engine/embedded/test_cache.py": "3",\n' in text
+    assert '"tests/engine/embedded/test_cache.py": "5",\n' in text
 
 
 PROJECT = {
