@@ -1,7 +1,8 @@
 """Calls of three assistants next to a server that misbehaves: python -m benchmarks.neighbors [--write]
 
 Two assistants over stdio and one over HTTP call a server that answers at once. Meanwhile, a fourth one calls
-a server of tests/harness/servers without a pause. Each misbehavior has its own baseline, measured just before.
+a server of tests/harness/servers without a pause. Each misbehavior has its own baseline, measured just
+before.
 """
 
 from __future__ import annotations
@@ -203,8 +204,9 @@ def page(rows: list[Row]) -> list[str]:
         "## Beside a server that misbehaves",
         machine("python -m benchmarks.neighbors"),
         "Two assistants over stdio and one over HTTP call a server that answers at once, with 2 ms between "
-        "an answer and the next call. A fourth one calls a server of `tests/harness/servers` without a pause. Times "
-        "are of the calls of the three, in milliseconds; idle is just before, without the fourth.",
+        "an answer and the next call. A fourth one calls a server of `tests/harness/servers` without a "
+        "pause. Times are of the calls of the three, in milliseconds; idle is just before, without the "
+        "fourth.",
         table(head, [cells(row) for row in rows]),
     ]
 

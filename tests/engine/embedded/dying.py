@@ -1,4 +1,4 @@
-"""The test's side of :mod:`tests.engine.embedded.child`: orders to it, and what its children said before they died."""
+"""The test's side of :mod:`tests.engine.embedded.child`: orders to it, and what its children last said."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Nursery:
 
     @contextmanager
     def child(self, kind: str, home: Path, **order: Any) -> Iterator[Child]:
-        """A child that does what ``KINDS`` of :mod:`tests.engine.embedded.child` says; at the end it is killed."""
+        """A child that does what ``KINDS`` of :mod:`tests.engine.embedded.child` says, until it is killed."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"kind": kind, "home": str(home), **order}) + "\n")

@@ -1,4 +1,4 @@
-"""What every engine keeps of the protocol Records when it exchanges: see :mod:`tests.engine.embedded.contract`."""
+"""What every engine keeps of Records when it exchanges: see :mod:`tests.engine.embedded.contract`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""An MCP server on the official SDK whose tool has a page: python -m tests.harness.servers.official_apps WORDS"""
+"""An MCP server on the official SDK whose tool has a page.
+
+python -m tests.harness.servers.official_apps WORDS
+"""
 
 from __future__ import annotations
 

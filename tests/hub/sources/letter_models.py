@@ -1,7 +1,7 @@
 """Fake models whose vectors count the letters of a text, and a hub's stores and embedding around them.
 
-``python -m tests.hub.sources.letter_models HOME MODEL`` embeds the notes of a home until it is killed or done. It
-prints ``step`` for each batch but the first, then ``done``.
+``python -m tests.hub.sources.letter_models HOME MODEL`` embeds the notes of a home until it is killed or
+done. It prints ``step`` for each batch but the first, then ``done``.
 """
 
 from __future__ import annotations

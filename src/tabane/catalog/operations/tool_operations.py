@@ -1,4 +1,7 @@
-"""Operations on tools: their search source, and the handlers that :mod:`tabane.catalog.operations.table` declares."""
+"""Operations on tools: their search source, and handlers.
+
+:mod:`tabane.catalog.operations.table` declares them.
+"""
 
 from __future__ import annotations
 

@@ -160,7 +160,8 @@ class Database:
         """Do ``work`` in the reading thread, in its own transaction, which sees one snapshot.
 
         ``long``: it waits for other long work, and lets short work run between its blocks. Work that may take
-        more than a few milliseconds must call :func:`~tabane.engine.embedded.read_thread.give_way` between its blocks.
+        more than a few milliseconds must call :func:`~tabane.engine.embedded.read_thread.give_way` between
+        its blocks.
         """
         if self._closed:
             raise failures.closed(self.path)

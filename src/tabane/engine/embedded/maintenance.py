@@ -25,7 +25,7 @@ _SWEPT = 2000  # strings looked at in a step
 
 
 class MaintainedTable(Protocol):
-    """The members of :class:`tabane.engine.embedded.collection_table.CollectionTable` that its maintenance uses."""
+    """What maintenance uses of :class:`~tabane.engine.embedded.collection_table.CollectionTable`."""
 
     database: Database
     truth: Truth

@@ -1,4 +1,4 @@
-"""The lanes of :mod:`tests.engine.embedded.lanes` with vectors, each made of its record: anybody can check them."""
+"""The lanes of :mod:`tests.engine.embedded.lanes` with vectors that show from which record they are made."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A hub's collection that is written to until it is killed: ``python -m tests.engine.team.milvus.child URL INDEX``.
+"""A hub's collection that is written to until it is killed.
 
-It prints the key of each record that was acknowledged.
+``python -m tests.engine.team.milvus.child URL INDEX`` prints the key of each record that was acknowledged.
 """
 
 from __future__ import annotations

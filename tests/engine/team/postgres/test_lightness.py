@@ -22,8 +22,7 @@ async def run():
     await stores.close()
 
 asyncio.run(run())
-heavy = ("psycopg", "pymilvus", "tabane.engine.team.milvus", "tabane.engine.team.postgres", "tabane.group", "tabane.hub.http.group")
-heavy += ("tabane.engine.team.chroma",)
+heavy = ("psycopg", "pymilvus", "tabane.engine.team", "tabane.group", "tabane.hub.group")
 print(sorted(name for name in sys.modules if name.startswith(heavy)))
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -97,7 +97,7 @@ class LexicalIndex:
         self._builder.take(change)
 
     def containing(self, connection: sqlite3.Connection, wanted: SubstringCondition) -> RowSet | None:
-        """See :class:`tabane.engine.embedded.substring_filter.Index`. None too while the index is being caught up."""
+        """See :class:`tabane.engine.embedded.substring_filter.Index`. None too while the index catches up."""
         if any(not is_whole(each.text) for each in wanted.excludes):
             return None
         must = AllOf(tuple(map(self._needle, wanted.includes)))

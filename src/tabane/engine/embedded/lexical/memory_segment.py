@@ -2,7 +2,8 @@
 
 They are in the database already, so nothing is lost with a memory segment: the next opening reads them from
 there. Tokens are counted by the first search that needs them; a bulk import counts none. The tokens of a
-large change were coded as numbers before it was written (:mod:`tabane.engine.embedded.lexical.record_analysis`).
+large change were coded as numbers before it was written: see
+:mod:`tabane.engine.embedded.lexical.record_analysis`.
 
 BM25 is computed as tantivy computes it, so that records outside the index get exactly the scores that they
 would get inside: Robertson and Zaragoza (2009), with idf = ln(1 + (N - n + 0.5) / (n + 0.5)), k1 = 1.2 and
