@@ -624,8 +624,8 @@ import sys
 import tabane.__main__, tabane.hub.bridge.mcp_command
 heavy = {"asyncio", "click", "msgspec", "logging", "subprocess", "dataclasses", "pathlib", "hashlib"}
 loaded = heavy & set(sys.modules)
-rooms = ("tabane.messages", "tabane.settings", "tabane.catalog", "tabane.cli")
-loaded |= {name for name in sys.modules if name.startswith(rooms)}
+rooms = ("messages", "settings", "catalog", "guard", "net", "servers", "upstreams", "cli")
+loaded |= {name for name in sys.modules if name.startswith(tuple(f"tabane.{room}" for room in rooms))}
 assert not loaded, loaded
 """
 

@@ -121,23 +121,18 @@ def test_the_keeper_imports_next_to_nothing() -> None:
         "import sys; sys.path.append(sys.argv[1]); from tabane.upstreams.processes import keeper, launch;"
         "launch.prctl(); print(*sys.modules)"
     )
-    sources = str(Path(process_table.__file__).parents[4])
+    sources = str(Path(process_table.__file__).parents[3])
     command = [sys.executable, "-I", "-S", "-c", code, sources]
     modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     ours = {name for name in modules if name.startswith("tabane")}
     assert ours == {
         "tabane",
+        "tabane.upstreams",
+        "tabane.upstreams.processes",
         *(
-            f"tabane.{name}"
-            for name in (
-                "upstreams",
-                "upstreams.processes",
-                "upstreams.processes.descriptors",
-                "upstreams.processes.keeper",
-                "upstreams.processes.launch",
-            )
+            f"tabane.upstreams.processes.{name}"
+            for name in ("descriptors", "frames", "keeper", "launch", "process_table")
         ),
-        *(f"tabane.{name}" for name in ("upstreams.processes.frames", "upstreams.processes.process_table")),
     }
     heavy = {"json", "re", "enum", "socket", "signal", "selectors", "subprocess", "typing", "collections"}
     assert not heavy & set(modules)
