@@ -2,8 +2,8 @@
 
 Entries and bytes in a minute are limited for each cause, so a flood of any kind does not push older entries
 out of the log. The cause of an entry is the server that it is about. The record names the server
-(``extra={"server": name}``), or it comes from a room of servers, and then the first argument of the entry is the
-server's name. Every other entry is counted with those of the same line of source.
+(``extra={"server": name}``), or it comes from a room of servers, and then the first argument of the entry is
+the server's name. Every other entry is counted with those of the same line of source.
 """
 
 from __future__ import annotations
