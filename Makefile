@@ -64,9 +64,9 @@ help:
 	@echo "make node         Node.js, npm servers, the Inspector and the conformance suite, into $(NODE)"
 	@echo "make milvus       a Milvus server for tests, into $(MILVUS)"
 	@echo "make chroma       a Chroma server for tests, into $(CHROMA)"
-	@echo "make bench        measure for 20 minutes, and write docs/performance.md (ARGS='--only vectors' to choose)"
+	@echo "make bench        measure for 20 minutes, and write the performance page (ARGS='--only vectors' to choose)"
 	@echo "make bench-full   the same with the parts that take long"
-	@echo "make bench-check  measure ratios, and compare them with docs/performance.md"
+	@echo "make bench-check  measure ratios, and compare them with the performance page"
 	@echo "make lock         resolve the dependencies anew"
 	@echo "make clean        back to a fresh clone"
 

@@ -65,7 +65,7 @@ class KeyHolder:
 
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     parser.add_argument("--batches", type=int, default=400, help="batches of 200 calls (400)")
     options = parser.parse_args(arguments)
     rows = asyncio.run(_measure(options.batches))

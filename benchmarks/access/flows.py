@@ -34,7 +34,7 @@ FILES = {"suites.toml": "for development", "held_out.toml": "second set"}
 
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     parser.add_argument("--batches", type=int, default=200, help="batches of 1,000 calls (200)")
     options = parser.parse_args(arguments)
     quality = [_row(name, replay(read_suites(file))) for file, name in FILES.items()]

@@ -1,7 +1,7 @@
 """Measure what a cage adds to the start of a server: with each mechanism, and without, in turns.
 
 A start is measured from the request until the program, ``cat``, has returned the first line. ``--write`` puts
-the table into docs/performance.md.
+the table into the performance page.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class ChromaMeasured:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chroma")
     parser.add_argument("--sizes", type=int, nargs="+", default=[20_000])
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     options = parser.parse_args(arguments)
     with postgres_server() as postgres, chroma_server() as chroma, tempfile.TemporaryDirectory() as folder:
         found = [asyncio.run(measured(postgres, chroma, folder, size)) for size in options.sizes]

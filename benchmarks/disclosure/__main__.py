@@ -1,4 +1,4 @@
-"""Measure disclosure as `tabane bench disclosure` does; ``--write`` puts the tables into docs/performance.md.
+"""Measure disclosure as `tabane bench disclosure` does; ``--write`` puts it into the performance page.
 
 The servers of the tasks must be on PATH, such as those in build/node/bin.
 """
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.disclosure", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     parser.add_argument(
         "--set", dest="sets", type=Path, action="append", default=[], metavar="FILE", help="a set for recall"
     )

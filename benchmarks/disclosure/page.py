@@ -26,7 +26,7 @@ class DisclosureRun:
 
 
 def page(runs: Sequence[DisclosureRun], unit: str, command: str) -> list[str]:
-    """Return the section of docs/performance.md: recall, the scripted agent, tokens of a task, notes."""
+    """Return the section of the performance page: recall, the scripted agent, tokens of a task, notes."""
     return [
         "## Disclosure: tools found and called",
         machine(command),

@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.milvus")
     parser.add_argument("--sizes", type=int, nargs="+", default=[20_000])
     parser.add_argument("--keywords", type=int, nargs="*", default=[5_000], help="sizes for keywords")
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     options = parser.parse_args(arguments)
     with postgres_server() as postgres, milvus_server() as milvus:
         postgres.stop()

@@ -106,7 +106,7 @@ class ChangingHub(HubProcess):
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    arguments.add_argument("--write", action="store_true", help="put the table into the performance page")
     arguments.add_argument("--seconds", type=float, default=SECONDS, help="of each measurement")
     arguments.add_argument("names", nargs="*", help="of misbehaviors, all where none are given")
     given = arguments.parse_args()

@@ -46,7 +46,7 @@ _BARE = "SELECT row, vec <=> %s::vector FROM bench_{size}.vector_1_1 ORDER BY 2 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.postgres")
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     parser.add_argument("--migration", action="store_true", help="measure only the migration")
     parser.add_argument("--approximate", action="store_true", help="measure only the approximate index")
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""The section of docs/performance.md that these measurements write; pure."""
+"""The section of the performance page that these measurements write; pure."""
 
 from __future__ import annotations
 
