@@ -17,7 +17,12 @@ from tests.plugins.prices import read_prices, summary
 from tests.plugins.tiers import ROOT, SYSTEMS
 
 SOURCE = ROOT / "src" / "tabane"
-MAP = ROOT / "ARCHITECTURE.md"
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+MAP = ROOT / "docs" / "development" / "map.md"
+PAGES = (ARCHITECTURE, ROOT / "docs" / "decisions.md", *sorted(MAP.parent.glob("*.md")))
+"""Pages that name files of the code."""
+
+_PATH = re.compile(r"`((?:[\w.-]+/)+(?:[\w.-]+\.(?:py|c|css|html|js|json|jsonl|md|po|txt))?|\w+\.py)`")
 MOST_LINES = 1000
 TABLES = {"settings/table.py": "an entry for each setting"}
 """Modules that may be longer, and the data that they are a table of."""
@@ -76,8 +81,8 @@ def folders(root: Path) -> set[str]:
     return {str(file.parent.relative_to(root)) for file in root.rglob("*.py")} - {"."}
 
 
-def test_the_map_lists_the_rooms() -> None:
-    table = MAP.read_text(encoding="utf-8").partition("## Rooms")[2].partition("\n## ")[0]
+def test_the_architecture_lists_the_rooms() -> None:
+    table = ARCHITECTURE.read_text(encoding="utf-8").partition("## Rooms")[2].partition("\n## ")[0]
     cells = [line.split("|")[2] for line in table.splitlines() if line.startswith("| ")]
     listed = [name.removesuffix("/") for cell in cells for name in re.findall(r"`([\w./]+)`", cell)]
     modules = {file.name for file in SOURCE.glob("*.py")} - {"__init__.py", "__main__.py"}
@@ -143,18 +148,18 @@ def test_a_circle_is_found_under_type_checking_too() -> None:
     assert set(circle(graph)) == known
 
 
-def test_every_file_that_the_map_names_is_there() -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+    named = set(_PATH.findall(page.read_text(encoding="utf-8")))
+    assert named
+    assert {name for name in named if not any((base / name).exists() for base in (SOURCE, ROOT))} == set()
+
+
+def test_the_map_names_every_folder_and_leads_to_all_behaviors() -> None:
     text = MAP.read_text(encoding="utf-8")
-    named = re.findall(r"`((?:[\w.]+/)*[\w]+(?:\.py|/))`", text)
-    missing = {name for name in named if not any((base / name).exists() for base in (SOURCE, ROOT))}
-    assert named, "ARCHITECTURE.md names no file"
-    assert missing == set()
-
-
-def test_the_map_says_where_to_find_twenty_behaviors() -> None:
-    table = MAP.read_text(encoding="utf-8").partition("## Where to find")[2].partition("\n## ")[0]
-    rows = [line for line in table.splitlines() if line.startswith("| ") and "`" in line]
-    assert len(rows) >= 20
+    assert {folder for folder in folders(SOURCE) if f"`{folder}/" not in text} == set()
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "`" in line]
+    assert len(rows) >= 200
 
 
 EDITS = (
