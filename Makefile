@@ -7,7 +7,6 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN  := $(VENV)/bin
 NODE := build/node
-PEERS := build/bench
 GATEWAYS := build/gateways
 TOKENS := build/tokens
 MILVUS := build/milvus
@@ -34,7 +33,6 @@ JS_TIKTOKEN_VERSION := 1.0.21
 ENV_READY    := $(VENV)/.ready
 PACKAGES_READY := $(VENV)/.packages
 NODE_READY   := $(NODE)/.ready
-PEERS_READY  := $(PEERS)/.ready
 GATEWAYS_READY := $(GATEWAYS)/.ready
 TOKENS_READY := $(TOKENS)/.ready-$(TIKTOKEN_VERSION)-$(JS_TIKTOKEN_VERSION)
 MILVUS_READY := $(MILVUS)/.ready-$(MILVUS_VERSION)-$(MILVUS_LITE_VERSION)
@@ -48,7 +46,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help env node milvus chroma demo test landing everything prices mutants conformance package check \
-  format bench bench-full bench-check bench-peers bench-gateways bench-tokens lock clean
+  format bench bench-full bench-check bench-gateways bench-tokens lock clean
 
 help:
 	@echo "make demo         set everything up and show the main job on real servers"
@@ -116,17 +114,6 @@ bench-full: env
 
 bench-check: env
 	@$(BIN)/python -m benchmarks.check $(ARGS)
-
-# Engines that the store is measured beside: in an environment of their own, which nothing else uses.
-bench-peers: $(PEERS_READY)
-
-$(PEERS_READY): benchmarks/search/peers.txt | $(BIN)/uv
-	@echo "bench: the engines compared into $(PEERS)"
-	@rm -rf $(PEERS)
-	@$(UV) venv --quiet --python $(BIN)/python $(PEERS)
-	@$(UV) pip install --quiet --python $(PEERS)/bin/python -r $<
-	@$(PEERS)/bin/python -c 'import chromadb, faiss, lancedb, qdrant_edge'
-	@touch $@
 
 # Other gateways, in front of the same servers: in an environment of their own.
 bench-gateways: $(GATEWAYS_READY)

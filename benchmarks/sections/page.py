@@ -25,8 +25,9 @@ it was measured, and how busy the machine was.
 
 _LOSSES = """
 Goals that are missed, and peers that are better in a comparison of this page: the best of them in each row. A
-peer may do less: numpy, faiss and tantivy alone keep nothing durable, and approximate indexes miss results,
-which their recall says.
+peer may do less: numpy and tantivy alone keep nothing durable, and approximate indexes miss results, which
+their recall says. Engines that were compared before are in
+[design decisions](../decisions.md#engines-that-tabane-is-not-built-on).
 """.strip()
 
 
