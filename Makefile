@@ -7,7 +7,6 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN  := $(VENV)/bin
 NODE := build/node
-PEERS := build/bench
 GATEWAYS := build/gateways
 TOKENS := build/tokens
 MILVUS := build/milvus
@@ -34,21 +33,20 @@ JS_TIKTOKEN_VERSION := 1.0.21
 ENV_READY    := $(VENV)/.ready
 PACKAGES_READY := $(VENV)/.packages
 NODE_READY   := $(NODE)/.ready
-PEERS_READY  := $(PEERS)/.ready
 GATEWAYS_READY := $(GATEWAYS)/.ready
 TOKENS_READY := $(TOKENS)/.ready-$(TIKTOKEN_VERSION)-$(JS_TIKTOKEN_VERSION)
 MILVUS_READY := $(MILVUS)/.ready-$(MILVUS_VERSION)-$(MILVUS_LITE_VERSION)
 CHROMA_READY := $(CHROMA)/.ready-$(CHROMA_VERSION)
 NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
 CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
-KERNEL       := src/tabane/store/vectors/_kernel
+KERNEL       := src/tabane/engine/embedded/vectors/_kernel
 
 # Thousands of processes are started by the tests. Each would compile what it imports if nothing kept it.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help env node milvus chroma demo test landing everything prices mutants conformance package check \
-  format bench bench-full bench-check bench-peers bench-gateways bench-tokens lock clean
+  format bench bench-full bench-check bench-gateways bench-tokens lock clean
 
 help:
 	@echo "make demo         set everything up and show the main job on real servers"
@@ -64,9 +62,9 @@ help:
 	@echo "make node         Node.js, npm servers, the Inspector and the conformance suite, into $(NODE)"
 	@echo "make milvus       a Milvus server for tests, into $(MILVUS)"
 	@echo "make chroma       a Chroma server for tests, into $(CHROMA)"
-	@echo "make bench        measure for 20 minutes, and write docs/performance.md (ARGS='--only vectors' to choose)"
+	@echo "make bench        measure for 20 minutes, and write the performance page (ARGS='--only vectors' to choose)"
 	@echo "make bench-full   the same with the parts that take long"
-	@echo "make bench-check  measure ratios, and compare them with docs/performance.md"
+	@echo "make bench-check  measure ratios, and compare them with the performance page"
 	@echo "make lock         resolve the dependencies anew"
 	@echo "make clean        back to a fresh clone"
 
@@ -116,17 +114,6 @@ bench-full: env
 
 bench-check: env
 	@$(BIN)/python -m benchmarks.check $(ARGS)
-
-# Engines that the store is measured beside: in an environment of their own, which nothing else uses.
-bench-peers: $(PEERS_READY)
-
-$(PEERS_READY): benchmarks/search/peers.txt | $(BIN)/uv
-	@echo "bench: the engines compared into $(PEERS)"
-	@rm -rf $(PEERS)
-	@$(UV) venv --quiet --python $(BIN)/python $(PEERS)
-	@$(UV) pip install --quiet --python $(PEERS)/bin/python -r $<
-	@$(PEERS)/bin/python -c 'import chromadb, faiss, lancedb, qdrant_edge'
-	@touch $@
 
 # Other gateways, in front of the same servers: in an environment of their own.
 bench-gateways: $(GATEWAYS_READY)

@@ -1,4 +1,4 @@
-"""Build hook: compiles message catalogues and the vector kernel, and records the commit.
+"""Build hook: compiles message catalogues and the vector kernel, adds the manual, and records the commit.
 
 Catalogues (.po) become what gettext reads (.mo). If there is a C compiler, the kernel becomes a module for
 all versions of CPython from 3.11 on. Without it, the package works the same, but slower.
@@ -16,7 +16,7 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-KERNEL = "tabane/store/vectors/_kernel"
+KERNEL = "tabane/engine/embedded/vectors/_kernel"
 _OLDEST = (3, 11)
 
 
@@ -36,6 +36,14 @@ class CompileCatalogues(BuildHookInterface):  # type: ignore[type-arg]
             self._add_kernel(build_data, in_place=version == "editable")
         if version != "editable":
             self._record_commit(build_data)
+            if self.target_name == "wheel":
+                self._add_manual(build_data)
+
+    def _add_manual(self, build_data: dict[str, Any]) -> None:
+        """Add the pages for users, so that `tabane search --in docs` has them wherever it is installed."""
+        for entry in Path(self.root, "docs").iterdir():
+            if entry.name != "development":
+                build_data["force_include"][str(entry)] = f"tabane/docs/{entry.name}"
 
     def _record_commit(self, build_data: dict[str, Any]) -> None:
         """Add a file with the commit to the package, if the checkout has one."""

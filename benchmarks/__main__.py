@@ -1,4 +1,4 @@
-"""Measure the parts of the plan one after the other, and render docs/performance.md: ``make bench``.
+"""Measure the parts of the plan one after the other, and render the performance page: ``make bench``.
 
 A part that fails keeps the section it had, and the others are run all the same; the exit status is 1 then.
 ``--full`` runs the long parts too, ``--only`` some of them. An interrupt ends the part that is running, with

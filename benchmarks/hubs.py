@@ -137,7 +137,7 @@ async def compared(sides: tuple[Side, ...], legacy: bool, requests: int, rounds:
 
 
 def page(modern: Medians, legacy: Medians) -> list[str]:
-    """Return the section of docs/performance.md."""
+    """Return the section of the performance page."""
     rows = [
         (f"{what}, {name}", f"{cost.cpu:.0f}", f"{cost.cpu / medians[ONE].cpu:.2f}", f"{cost.rate:.0f}")
         for what, medians in (("no session (2026-07-28)", modern), ("sessions (2025-11-25)", legacy))
@@ -168,6 +168,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="benchmarks.hubs")
     parser.add_argument("--requests", type=int, default=1600)
     parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     options = parser.parse_args()
     sys.exit(asyncio.run(main(options.requests, options.rounds, write=options.write)))

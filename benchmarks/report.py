@@ -1,4 +1,4 @@
-"""The report of a part of the benchmarks: its section of docs/performance.md, with tables, goals, units."""
+"""The report of a part of the benchmarks: its section of the performance page, with tables, goals, units."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = asyncio.run(measured(Path(folder), scripts))
     page = [
-        "### Scripts that try to take the hub",
+        "Scripts that try to take the hub",
         machine(COMMAND),
         goals(
             [

@@ -21,15 +21,15 @@ from tabane.access.limits import CallLimits
 from tabane.access.permissions import PermissionPatterns, PermissionRules
 from tabane.audit.log import AuditLog
 from tabane.audit.options import AuditOptions
-from tabane.gateway.confirmation import ConfirmRule
-from tabane.gateway.servers.redaction import Redactor
-from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.tool import Tool
-from tabane.hub.call_counters import CallCounters
-from tabane.hub.guarding import HubGuard
-from tabane.hub.metering import HubMeter
+from tabane.catalog.operations.confirmation import ConfirmRule
+from tabane.catalog.tools.tool import Tool
+from tabane.hub.people.guarding import HubGuard
+from tabane.hub.telemetry.call_counters import CallCounters
+from tabane.hub.telemetry.metering import HubMeter
 from tabane.operations import LOCAL, Access, Caller, CallTarget, Door, Face, OperationTable
 from tabane.operations.guarding import CallVerdict, OpenApproval
+from tabane.servers.redaction import Redactor
+from tabane.servers.server import Server
 from tabane.settings.limit_rules import DEFAULT_TIER, CallRate, LimitRules, TierLimits
 
 COMMAND = "python -m benchmarks.access.door"
@@ -65,7 +65,7 @@ class KeyHolder:
 
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     parser.add_argument("--batches", type=int, default=400, help="batches of 200 calls (400)")
     options = parser.parse_args(arguments)
     rows = asyncio.run(_measure(options.batches))

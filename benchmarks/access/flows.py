@@ -2,8 +2,8 @@
 
     python -m benchmarks.access.flows [--write]
 
-The tasks and attacks are those of tests/access/flows/quality. Their tools have no annotations, so all labels
-are guessed from names and descriptions. The sessions that read pages are those of tests/access/flows/reading.
+The tasks and attacks are those of tests/guard/flows/quality. Their tools have no annotations, so all labels
+are guessed from names and descriptions. The sessions that read pages are those of tests/guard/flows/reading.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.report import machine, publish, table
-from tests.access.flows.quality.replay import Replayed, read_suites, replay
-from tests.access.flows.reading.sessions import read_sessions, stopped
+from tests.guard.flows.quality.replay import Replayed, read_suites, replay
+from tests.guard.flows.reading.sessions import read_sessions, stopped
 
-from tabane.access.flows.flow_rule import FlowRule, trail_key
-from tabane.access.flows.label_inference import inferred_labels
-from tabane.access.flows.tool_facts import DescribedTool
-from tabane.access.flows.trails import Trails
-from tabane.hub.flows.labels import KnownTools, TargetLabels
-from tabane.hub.flows.trail_file import TrailFile
+from tabane.guard.flows.flow_rule import FlowRule, trail_key
+from tabane.guard.flows.label_inference import inferred_labels
+from tabane.guard.flows.tool_facts import DescribedTool
+from tabane.guard.flows.trails import Trails
+from tabane.hub.people.flows.labels import KnownTools, TargetLabels
+from tabane.hub.people.flows.trail_file import TrailFile
 from tabane.operations import Caller, CallTarget, Face
 
 COMMAND = "python -m benchmarks.access.flows"
@@ -34,7 +34,7 @@ FILES = {"suites.toml": "for development", "held_out.toml": "second set"}
 
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     parser.add_argument("--batches", type=int, default=200, help="batches of 1,000 calls (200)")
     options = parser.parse_args(arguments)
     quality = [_row(name, replay(read_suites(file))) for file, name in FILES.items()]

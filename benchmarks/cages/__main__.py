@@ -1,7 +1,7 @@
 """Measure what a cage adds to the start of a server: with each mechanism, and without, in turns.
 
 A start is measured from the request until the program, ``cat``, has returned the first line. ``--write`` puts
-the table into docs/performance.md.
+the table into the performance page.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Any
 from benchmarks.report import machine, publish
 from benchmarks.report import table as report_table
 
-from tabane.gateway.cages.cages import CagedStart, Cages
-from tabane.gateway.cages.mechanisms import CageMechanisms, find_mechanisms
-from tabane.gateway.processes.processes import ChildProcesses
-from tabane.gateway.servers.sandbox_keys import SandboxProfile, sandbox
-from tabane.gateway.servers.server import Server
-from tabane.hub.cages import PROXY
+from tabane.guard.cages.cages import CagedStart, Cages
+from tabane.guard.cages.mechanisms import CageMechanisms, find_mechanisms
+from tabane.hub.servers.cages import PROXY
+from tabane.servers.sandbox_keys import SandboxProfile, sandbox
+from tabane.servers.server import Server
+from tabane.upstreams.processes.processes import ChildProcesses
 
 ENV = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
 GOAL = 30.0

@@ -22,17 +22,17 @@ from tests.harness.chroma_server import PYTHON, ChromaProcess, chroma_server
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer, postgres_server
 
-from tabane.chroma.folder import ChromaFolder
-from tabane.chroma.index import ChromaIndex
-from tabane.chroma.index_url import parsed as parsed_index
-from tabane.chroma.server import ChromaServer
-from tabane.postgres.collection import PostgresCollection
-from tabane.postgres.database import PostgresDatabase
-from tabane.postgres.engine_url import parsed
-from tabane.postgres.index_follower import IndexFilling
-from tabane.postgres.index_link import IndexLink
-from tabane.postgres.index_turn import IndexTurn
-from tabane.postgres.store import PostgresStore
+from tabane.engine.team.chroma.folder import ChromaFolder
+from tabane.engine.team.chroma.index import ChromaIndex
+from tabane.engine.team.chroma.index_url import parsed as parsed_index
+from tabane.engine.team.chroma.server import ChromaServer
+from tabane.engine.team.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.engine_url import parsed
+from tabane.engine.team.postgres.index_follower import IndexFilling
+from tabane.engine.team.postgres.index_link import IndexLink
+from tabane.engine.team.postgres.index_turn import IndexTurn
+from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.engine import EngineHits, VectorQuery
 from tabane.search.filters import EVERYTHING, Filter, Range
 from tabane.search.records import EmbeddingSpace, Field, Kind, Shape
@@ -60,7 +60,7 @@ class ChromaMeasured:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chroma")
     parser.add_argument("--sizes", type=int, nargs="+", default=[20_000])
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     options = parser.parse_args(arguments)
     with postgres_server() as postgres, chroma_server() as chroma, tempfile.TemporaryDirectory() as folder:
         found = [asyncio.run(measured(postgres, chroma, folder, size)) for size in options.sizes]

@@ -17,14 +17,14 @@ from benchmarks.code_tasks.tasks import TASKS
 from benchmarks.code_tasks.world_hub import SERVERS, world_hub
 from benchmarks.report import publish
 
-from tabane.bench.tokens import token_counter
+from tabane.cli.bench.tokens import token_counter
 
 COMMAND = "python -m benchmarks.code_tasks"
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     parser.add_argument("--o200k", type=Path, metavar="FILE", help="ranks of the tokenizer o200k_base")
     parser.add_argument("--only", nargs="+", metavar="TASK", help="only these tasks")
     options = parser.parse_args(arguments)

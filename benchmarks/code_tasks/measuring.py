@@ -12,8 +12,8 @@ from benchmarks.code_tasks.task import CodeTask
 from benchmarks.code_tasks.world import World
 from benchmarks.code_tasks.world_hub import WorldHub
 
-from tabane.bench.assistant import Assistant, NoAnswer
-from tabane.bench.tokens import PromptTokens, compact
+from tabane.cli.bench.assistant import Assistant, NoAnswer
+from tabane.cli.bench.tokens import PromptTokens, compact
 
 MANY = 10
 """Calls of a task that has many."""

@@ -1,4 +1,4 @@
-"""The section of docs/performance.md about tasks with scripts."""
+"""The section of the performance page about tasks with scripts."""
 
 from __future__ import annotations
 

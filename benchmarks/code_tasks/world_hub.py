@@ -12,9 +12,9 @@ from typing import Any
 
 from benchmarks.code_tasks.world import World, served
 
-from tabane.bench.assistant import Assistant
-from tabane.bench.temporary_hub import TemporaryFolder, TemporaryHub
-from tabane.bench.workplace import found_servers
+from tabane.cli.bench.assistant import Assistant
+from tabane.cli.bench.temporary_hub import TemporaryFolder, TemporaryHub
+from tabane.cli.bench.workplace import found_servers
 
 SQLITE = "mcp-server-sqlite==2025.4.25"
 

@@ -1,1 +1,1 @@
-"""Tool disclosure: what `tabane bench disclosure` measures, as a section of docs/performance.md."""
+"""Tool disclosure: what `tabane bench disclosure` measures, as a section of the performance page."""

@@ -1,4 +1,4 @@
-"""Measure disclosure as `tabane bench disclosure` does; ``--write`` puts the tables into docs/performance.md.
+"""Measure disclosure as `tabane bench disclosure` does; ``--write`` puts it into the performance page.
 
 The servers of the tasks must be on PATH, such as those in build/node/bin.
 """
@@ -14,9 +14,9 @@ from pathlib import Path
 from benchmarks.disclosure.page import DisclosureRun, page
 from benchmarks.report import publish
 
-from tabane.bench.disclosure import TaskOptions, TaskRun, recall_of
-from tabane.bench.temporary_hub import BenchModel
-from tabane.bench.tokens import token_counter
+from tabane.cli.bench.disclosure import TaskOptions, TaskRun, recall_of
+from tabane.cli.bench.temporary_hub import BenchModel
+from tabane.cli.bench.tokens import token_counter
 from tabane.messages import Message
 
 MODELS: tuple[BenchModel, ...] = ("words", "auto")
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.disclosure", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     parser.add_argument(
         "--set", dest="sets", type=Path, action="append", default=[], metavar="FILE", help="a set for recall"
     )

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from benchmarks.report import machine, table
 
-from tabane.bench.agent_results import scripted_sums
-from tabane.bench.disclosure import TaskReport
-from tabane.bench.recall import CUTS, RecallFigures
-from tabane.bench.temporary_hub import BenchModel
+from tabane.cli.bench.agent_results import scripted_sums
+from tabane.cli.bench.disclosure import TaskReport
+from tabane.cli.bench.recall import CUTS, RecallFigures
+from tabane.cli.bench.temporary_hub import BenchModel
 
 LANGUAGES = {"en": "English", "ja": "Japanese", "all": "all"}
 MODELS = {"words": "words only", "auto": "auto"}
@@ -26,7 +26,7 @@ class DisclosureRun:
 
 
 def page(runs: Sequence[DisclosureRun], unit: str, command: str) -> list[str]:
-    """Return the section of docs/performance.md: recall, the scripted agent, tokens of a task, notes."""
+    """Return the section of the performance page: recall, the scripted agent, tokens of a task, notes."""
     return [
         "## Disclosure: tools found and called",
         machine(command),

@@ -1,4 +1,4 @@
-"""The section of docs/performance.md about documents; pure."""
+"""The section of the performance page about documents; pure."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.everything")
     parser.add_argument("--model", default="auto")
     parser.add_argument("--model-url", default="")
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     parser.add_argument("--all", action="store_true", help="list each query that was tuned on")
     options = parser.parse_args(arguments)
     answers = asyncio.run(measured(options.model, options.model_url))

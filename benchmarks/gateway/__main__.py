@@ -1,4 +1,4 @@
-"""Measure, print the tables, and with ``--write`` put them into docs/performance.md."""
+"""Measure, print the tables, and with ``--write`` put them into the performance page."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def _ratios(folder: Path, rounds: int, count: int) -> list[Goal]:
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gateway", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     parser.add_argument("--tokens", action="store_true", help="count tokens only, and print their table")
     parser.add_argument("--ratios", action="store_true", help="measure the ratios of our own hubs only")
     parser.add_argument("--rounds", type=int, default=12, help="rounds of calls, in turns (12)")

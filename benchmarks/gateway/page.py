@@ -32,7 +32,7 @@ def ratios_page(found: list[Goal], command: str) -> list[Block | str]:
 
 
 def page(figures: Figures, command: str) -> list[Block | str]:
-    """Its section of docs/performance.md: goals, tables, plots, how it was measured."""
+    """Its section of the performance page: goals, tables, plots, how it was measured."""
     return [
         TITLE,
         _head(command),

@@ -59,7 +59,7 @@ def _part(process: psutil.Process) -> str:
         return "other"
     if UPSTREAM in command:
         return "upstream"
-    return "keeper" if "tabane.gateway.processes.keeper" in command else "other"
+    return "keeper" if "tabane.upstreams.processes.keeper" in command else "other"
 
 
 def _cpu(pid: int) -> float:

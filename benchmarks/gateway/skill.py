@@ -1,7 +1,7 @@
 """Tokens of the commands as a skill, beside mode search over MCP: the same task with the same three tools.
 
 Command lines, which the model writes, and their output, which it reads, are counted, and the skill with them.
-``--o200k`` counts exactly. ``--write`` puts the table into docs/performance.md.
+``--o200k`` counts exactly. ``--write`` puts the table into the performance page.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--o200k", type=Path, help="o200k_base.js of js-tiktoken (npm); needs tiktoken (PyPI)"
     )
-    parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="put the table into the performance page")
     options = parser.parse_args(arguments)
     count = Counter(o200k(options.o200k) if options.o200k else None)
     with tempfile.TemporaryDirectory() as folder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from tabane.bench.tokens import Count, o200k
+from tabane.cli.bench.tokens import Count, o200k
 
 __all__ = ["NOTHING", "Counter", "Tokens", "o200k"]
 

@@ -61,7 +61,7 @@ class CheckoutHub(GatewayHub):
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
     parser.add_argument("checkout", type=Path, help="the other checkout, with its environment")
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     parser.add_argument("--rounds", type=int, default=9, help="rounds of calls, in turns (9)")
     given = parser.parse_args(arguments)
     other = given.checkout.resolve()

@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=list(ENGINES))
     parser.add_argument("--most", type=int, default=1_000_000)
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     options = parser.parse_args(arguments)
     ways = {"files": on_files, "postgresql": on_server}
     found = [

@@ -25,14 +25,14 @@ from benchmarks.search.engine_steps import memory
 from msgspec import structs
 from tests.harness.patience import until
 
-from tabane.postgres.database import PostgresDatabase
-from tabane.postgres.engine_url import parsed
-from tabane.postgres.store import PostgresStore
+from tabane.engine.embedded.lexical.lexical_index import open_lexical
+from tabane.engine.embedded.store import Store
+from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.engine_url import parsed
+from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.engine import Collection, LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, Filter, Range
 from tabane.search.records import Record
-from tabane.store.lexical.lexical_index import open_lexical
-from tabane.store.store import Store
 
 _TIMES = 100  # queries of a kind
 _WARM = 5  # queries of a kind before them

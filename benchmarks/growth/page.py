@@ -1,4 +1,4 @@
-"""The section of docs/performance.md about growth; pure."""
+"""The section of the performance page about growth; pure."""
 
 from __future__ import annotations
 

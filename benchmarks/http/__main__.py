@@ -1,4 +1,4 @@
-"""All of HTTP: python -m benchmarks.http [--write] puts it into docs/performance.md."""
+"""All of HTTP: python -m benchmarks.http [--write] puts it into the performance page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHORT = 3  # rounds
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.http", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     parser.add_argument("--short", action="store_true", help="measure the ratios only")
     options = parser.parse_args(arguments)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)

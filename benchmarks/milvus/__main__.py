@@ -27,15 +27,15 @@ from tests.harness.milvus_server import MilvusServer, milvus_server
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer, postgres_server
 
-from tabane.milvus.index import MilvusIndex
-from tabane.milvus.index_url import parsed as parsed_index
-from tabane.postgres.collection import PostgresCollection
-from tabane.postgres.database import PostgresDatabase
-from tabane.postgres.engine_url import parsed
-from tabane.postgres.index_follower import IndexFilling
-from tabane.postgres.index_link import IndexLink
-from tabane.postgres.index_turn import IndexTurn
-from tabane.postgres.store import PostgresStore
+from tabane.engine.team.milvus.index import MilvusIndex
+from tabane.engine.team.milvus.index_url import parsed as parsed_index
+from tabane.engine.team.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.engine_url import parsed
+from tabane.engine.team.postgres.index_follower import IndexFilling
+from tabane.engine.team.postgres.index_link import IndexLink
+from tabane.engine.team.postgres.index_turn import IndexTurn
+from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.engine import EngineHits, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal, Filter, Range
 from tabane.search.records import EmbeddingSpace, Field, Kind, Shape
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.milvus")
     parser.add_argument("--sizes", type=int, nargs="+", default=[20_000])
     parser.add_argument("--keywords", type=int, nargs="*", default=[5_000], help="sizes for keywords")
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     options = parser.parse_args(arguments)
     with postgres_server() as postgres, milvus_server() as milvus:
         postgres.stop()

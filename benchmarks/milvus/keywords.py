@@ -13,20 +13,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.report import table
+from tests.engine.team.postgres.outside_keyword_checks import SHAPE, Library
 from tests.harness.milvus_lite_server import MilvusLiteServer
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer
-from tests.postgres.outside_keyword_checks import SHAPE, Library
 
-from tabane.milvus.index import MilvusIndex
-from tabane.milvus.index_url import parsed as parsed_index
-from tabane.postgres.collection import PostgresCollection
-from tabane.postgres.database import PostgresDatabase
-from tabane.postgres.engine_url import parsed
-from tabane.postgres.index_follower import IndexFilling
-from tabane.postgres.index_link import IndexLink
-from tabane.postgres.index_turn import IndexTurn
-from tabane.postgres.store import PostgresStore
+from tabane.engine.team.milvus.index import MilvusIndex
+from tabane.engine.team.milvus.index_url import parsed as parsed_index
+from tabane.engine.team.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.engine_url import parsed
+from tabane.engine.team.postgres.index_follower import IndexFilling
+from tabane.engine.team.postgres.index_link import IndexLink
+from tabane.engine.team.postgres.index_turn import IndexTurn
+from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.engine import EngineHits, LexicalQuery
 from tabane.search.filters import EVERYTHING
 

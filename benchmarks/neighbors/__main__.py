@@ -1,7 +1,8 @@
 """Calls of three assistants next to a server that misbehaves: python -m benchmarks.neighbors [--write]
 
 Two assistants over stdio and one over HTTP call a server that answers at once. Meanwhile, a fourth one calls
-a server of tests/servers without a pause. Each misbehavior has its own baseline, measured just before.
+a server of tests/harness/servers without a pause. Each misbehavior has its own baseline, measured just
+before.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from benchmarks.http.calls import ECHO
 from benchmarks.hub import HubProcess
 from benchmarks.neighbors.neighbor import Bridged, Latency, Neighbor, Posting, measure
 from benchmarks.report import machine, publish, table
-from tests.servers import hostile_http, hostile_stdio
-from tests.servers.hostile_entry import Entry
-from tests.servers.hostile_schemas import SCHEMAS
+from tests.harness.servers import hostile_http, hostile_stdio
+from tests.harness.servers.hostile_entry import Entry
+from tests.harness.servers.hostile_schemas import SCHEMAS
 
 SECONDS = 5.0
 MOST_LOOKS = 20
@@ -105,7 +106,7 @@ class ChangingHub(HubProcess):
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    arguments.add_argument("--write", action="store_true", help="put the table into the performance page")
     arguments.add_argument("--seconds", type=float, default=SECONDS, help="of each measurement")
     arguments.add_argument("names", nargs="*", help="of misbehaviors, all where none are given")
     given = arguments.parse_args()
@@ -203,8 +204,9 @@ def page(rows: list[Row]) -> list[str]:
         "## Beside a server that misbehaves",
         machine("python -m benchmarks.neighbors"),
         "Two assistants over stdio and one over HTTP call a server that answers at once, with 2 ms between "
-        "an answer and the next call. A fourth one calls a server of `tests/servers` without a pause. Times "
-        "are of the calls of the three, in milliseconds; idle is just before, without the fourth.",
+        "an answer and the next call. A fourth one calls a server of `tests/harness/servers` without a "
+        "pause. Times are of the calls of the three, in milliseconds; idle is just before, without the "
+        "fourth.",
         table(head, [cells(row) for row in rows]),
     ]
 

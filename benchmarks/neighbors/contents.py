@@ -288,7 +288,7 @@ def cells(row: tuple[str, str, Latency, Latency, int]) -> tuple[str, ...]:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    arguments.add_argument("--write", action="store_true", help="put the table into the performance page")
     arguments.add_argument("--seconds", type=float, default=2.0, help="of each baseline")
     arguments.add_argument("--size", type=int, default=8 * MIB, help="bytes of a content")
     arguments.add_argument("--ways", default="call_tool,direct", help=", ".join(WAYS))

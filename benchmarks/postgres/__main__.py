@@ -23,10 +23,10 @@ from benchmarks.report import publish
 from benchmarks.search.generator import Entry, Generator
 from tests.harness.postgres_server import PostgresServer, postgres_server
 
-from tabane.postgres.collection import PostgresCollection
-from tabane.postgres.database import PostgresDatabase, VectorDumper, WireVector
-from tabane.postgres.engine_url import parsed
-from tabane.postgres.store import PostgresStore
+from tabane.engine.team.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.database import PostgresDatabase, VectorDumper, WireVector
+from tabane.engine.team.postgres.engine_url import parsed
+from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.engine import LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, Contains, Equal, Filter, Range
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
@@ -46,7 +46,7 @@ _BARE = "SELECT row, vec <=> %s::vector FROM bench_{size}.vector_1_1 ORDER BY 2 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.postgres")
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     parser.add_argument("--migration", action="store_true", help="measure only the migration")
     parser.add_argument("--approximate", action="store_true", help="measure only the approximate index")
     options = parser.parse_args(arguments)

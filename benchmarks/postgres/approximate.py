@@ -12,10 +12,10 @@ import numpy as np
 from benchmarks.report import machine, table
 from tests.harness.postgres_server import PostgresServer
 
-from tabane.postgres.collection import PostgresCollection
-from tabane.postgres.database import PostgresDatabase
-from tabane.postgres.engine_url import parsed
-from tabane.postgres.store import PostgresStore
+from tabane.engine.team.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.engine_url import parsed
+from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.engine import EngineHits, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal, Filter, Range
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from tests.harness.postgres_server import PostgresServer
 
-from tabane.engines.collection_copying import CollectionContents
-from tabane.hub.migration.migration import MigratedCollection, Migration
-from tabane.hub.migration.places import DatabasePlace, HomePlace
-from tabane.hub.postgres_engine import PostgresEngine
+from tabane.engine.collection_copying import CollectionContents
+from tabane.engine.embedded.collection_copies import EmbeddedTarget
+from tabane.engine.embedded.store import Store
+from tabane.hub.stores.migration.migration import MigratedCollection, Migration
+from tabane.hub.stores.migration.places import DatabasePlace, HomePlace
+from tabane.hub.stores.postgres_engine import PostgresEngine
 from tabane.search.records import Record, Shape, StoredRecord
-from tabane.store.collection_copies import EmbeddedTarget
-from tabane.store.store import Store
 
 DOMAIN = "bench"
 _TOGETHER = 2000

@@ -1,4 +1,4 @@
-"""The section of docs/performance.md about the engine on PostgreSQL; pure."""
+"""The section of the performance page about the engine on PostgreSQL; pure."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The posts are imported into a new hub as the command line does it, with the default model or the one that
 ``--model`` names. One client asks all the time meanwhile. ``--write`` replaces the section of
-docs/performance.md.
+the performance page.
 """
 
 from __future__ import annotations

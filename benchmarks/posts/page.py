@@ -1,4 +1,4 @@
-"""The section of docs/performance.md about the archive of posts; pure."""
+"""The section of the performance page about the archive of posts; pure."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _WHAT = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scanning", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the section of the performance page")
     options = parser.parse_args()
     publish("scanning", _parts(), write=options.write)
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from tabane.gateway.scanning.findings import Finding, Kind
-from tabane.gateway.scanning.scanner import DefinitionScanner
+from tabane.guard.scanner.findings import Finding, Kind
+from tabane.guard.scanner.scanner import DefinitionScanner
 
-FOLDER = Path(__file__).parent.parent.parent / "tests" / "gateway" / "scanning"
+FOLDER = Path(__file__).parent.parent.parent / "tests" / "guard" / "scanner"
 HELD_OUT, ATTACKS = FOLDER / "held_out.jsonl", FOLDER / "attacks.jsonl"
 REAL, HONEST = FOLDER / "definitions.jsonl", FOLDER / "honest.jsonl"
 COLLECTIONS = (HELD_OUT, ATTACKS, REAL, HONEST)

@@ -1,1 +1,1 @@
-"""The store under posts, documents and pages, beside engines that one could have taken instead."""
+"""The store under posts, documents and pages, beside the libraries that it is built on."""

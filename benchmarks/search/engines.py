@@ -12,9 +12,6 @@ from benchmarks.search.generator import Asked, Entry
 MODULES = {
     "tabane": "ours",
     "tantivy alone": "bare",
-    "SQLite FTS5 trigram": "fts",
-    "LanceDB": "lance",
-    "Chroma": "chroma",
 }
 MOST = 10  # hits that are asked for
 
@@ -53,6 +50,5 @@ class Engine(Protocol):
 
 
 def engine(name: str) -> Engine:
-    """The engine of that name. Raises ImportError where its packages are not installed."""
     made: Engine = importlib.import_module(f"benchmarks.search.{MODULES[name]}").Measured()
     return made

@@ -24,6 +24,9 @@ from benchmarks.search.quality import Corpus, Query, scores
 from msgspec import structs
 from numpy.typing import NDArray
 
+from tabane.engine.embedded.collection import StoredCollection
+from tabane.engine.embedded.lexical.lexical_index import open_lexical
+from tabane.engine.embedded.store import Store
 from tabane.search.embedding.embedder import BYTES, Embedder, NoModel
 from tabane.search.embedding.model_families import cosine_weight, family_of
 from tabane.search.embedding.model_files import hub_place
@@ -34,9 +37,6 @@ from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.fusion import CosineWeight, Scale, convex, reciprocal_ranks
 from tabane.search.hybrid import hybrid
 from tabane.search.records import EmbeddingSpace, Record, Shape, TextField
-from tabane.store.collection import StoredCollection
-from tabane.store.lexical.lexical_index import open_lexical
-from tabane.store.store import Store
 
 DEEPEST = 200
 SPACE = "text"

@@ -57,7 +57,7 @@ async def fill(engine: engines.Engine, folder: Path, place: Path) -> Figures:
     """Rows a second until the last is acknowledged, and until everything is as it will stay."""
     await engine.open(place)
     count, spent = 0, 0.0
-    entries = itertools.islice(_entries(folder), getattr(engine, "most", None))
+    entries = _entries(folder)
     while batch := await asyncio.to_thread(lambda: list(itertools.islice(entries, engine.batch))):
         spent += await _timed(engine.fill, batch)
         count += len(batch)

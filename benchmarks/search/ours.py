@@ -12,13 +12,13 @@ from benchmarks.search.engines import MOST
 from benchmarks.search.generator import Asked, Entry
 
 # Imported here, so that opening is measured without it; the store imports them where it needs them.
-import tabane.store.collection
-import tabane.store.collection_table  # noqa: F401
+import tabane.engine.embedded.collection
+import tabane.engine.embedded.collection_table  # noqa: F401
+from tabane.engine.embedded.lexical.lexical_index import LexicalIndex, open_lexical
+from tabane.engine.embedded.store import Store
 from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING, And, Contains, Equal, Filter, Range
 from tabane.search.records import Field, Kind, Record, Shape, TextField, Value
-from tabane.store.lexical.lexical_index import LexicalIndex, open_lexical
-from tabane.store.store import Store
 
 SHAPE = Shape(
     "posts",

@@ -1,4 +1,4 @@
-"""The section of docs/performance.md that these measurements write; pure."""
+"""The section of the performance page that these measurements write; pure."""
 
 from __future__ import annotations
 
@@ -43,17 +43,14 @@ _METHOD = """
 - Each engine fills a folder in a process of its own, and is opened and asked in another; ours is the
   async collection, on an event loop. The page cache is warm. Milliseconds are medians over 100 to 400
   questions that all differ, after 10 that do not count; an engine that takes more than {seconds:.0f} s
-  is asked fewer. Chroma was filled with 20,000 records, because it takes minutes for more.
+  is asked fewer.
 - Questions are one to three words that stand in some record. Substrings are pieces of records, so that
-  common ones come often; the answer is 10 records, of ours and of SQLite's the first in order of keys
-  among all.
-- SQLite's trigrams find no word of two characters: a question with one is a LIKE over every text.
-  Chroma ranks by vectors alone, so it has no figure for words; its vectors were made two numbers long.
-- An upsert of ours and of SQLite's is on disk (fsync) when it returns; tantivy alone commits and
-  reloads for each record. Each record was searched for at once. Not found by that search: {unfound}.
-- Rows a second are those acknowledged, in calls of 1,000 records (LanceDB 10,000, Chroma 5,000); “index
-  complete” counts until nothing is left to be done behind them. Meanwhile, for ours, another writer
-  puts one record after another into another collection of the same file.
+  common ones come often; the answer is 10 records, the first in order of keys among all.
+- An upsert of ours is on disk (fsync) when it returns; tantivy alone commits and reloads for each
+  record. Each record was searched for at once. Not found by that search: {unfound}.
+- Rows a second are those acknowledged, in calls of 1,000 records; “index complete” counts until nothing
+  is left to be done behind them. Meanwhile, for ours, another writer puts one record after another into
+  another collection of the same file.
 - Anonymous memory is that of the whole process with Python, after all questions and before the upserts.
 """.strip()
 
@@ -73,7 +70,7 @@ def page(runs: Runs, records: int, characters: float, seconds: float) -> list[Bl
     )
     filling = engines_comparison("", runs, [*totals(runs), resident])
     parts += [
-        "### Beside other engines",
+        "### Beside tantivy alone",
         "Milliseconds at the median, and how many times ours that is:",
         times,
         row_bars(

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tabane.engine.embedded.lexical.lexical_index import LexicalIndex, open_lexical
+from tabane.engine.embedded.store import Store
 from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.japanese import japanese
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.lexical.lexical_index import LexicalIndex, open_lexical
-from tabane.store.store import Store
 
 DEPTH = 10
 SHAPE = Shape("texts", (TextField("text"),))

@@ -1,1 +1,1 @@
-"""The sections of docs/performance.md as data: what is measured, where it is kept, how it is shown."""
+"""The sections of the performance page as data: what is measured, where it is kept, how it is shown."""

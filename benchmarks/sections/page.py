@@ -1,4 +1,7 @@
-"""docs/performance.md, rendered from the figures of all sections: ``python -m benchmarks.sections.page``."""
+"""The performance page, `docs/development/performance.md`, rendered from the figures of all sections.
+
+Run it: ``python -m benchmarks.sections.page``.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from benchmarks.sections.blocks import PLOTS, Table
 from benchmarks.sections.losses import linked, losses, losses_table
 from benchmarks.sections.section import FIGURES, Section, read_sections
 
-PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
+PAGE = Path(__file__).parents[2] / "docs" / "development" / "performance.md"
 
 _INTRODUCTION = """
 All figures are in `benchmarks/figures`, one file for each section, and this page is rendered from them.
@@ -22,8 +25,9 @@ it was measured, and how busy the machine was.
 
 _LOSSES = """
 Goals that are missed, and peers that are better in a comparison of this page: the best of them in each row. A
-peer may do less: numpy, faiss and tantivy alone keep nothing durable, and approximate indexes miss results,
-which their recall says.
+peer may do less: numpy and tantivy alone keep nothing durable, and approximate indexes miss results, which
+their recall says. Engines that were compared before are in
+[design decisions](../decisions.md#engines-that-tabane-is-not-built-on).
 """.strip()
 
 

@@ -12,7 +12,7 @@ from benchmarks.sections.figure import Figure
 from msgspec import Struct
 
 FIGURES = Path(__file__).parents[1] / "figures"
-"""Committed: what docs/performance.md is rendered from."""
+"""Committed: what the performance page is rendered from."""
 
 FOLDER = "BENCH_FIGURES"
 """The environment variable with another folder for the figures of a run. The page stays as it is then."""

@@ -3,7 +3,7 @@
 The machine has uv, Node.js and Python, and no cache. `tabane install` runs in a terminal with the company's
 variables. Then an assistant that has none of them starts the hub. Then everything is stopped and started
 again, with what the first start left. Needs `make node`, and the registries of npm and PyPI. ``--write`` puts
-the table into docs/performance.md.
+the table into the performance page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.report import machine, publish
 from tests.harness.company_network import CompanyProxy, company_network
 
-from tabane.bench.assistant import Assistant
+from tabane.cli.bench.assistant import Assistant
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = (str(ROOT / "build" / "node" / "bin"), str(Path(sys.executable).parent))
@@ -149,7 +149,7 @@ class ColdHome:
 
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.starts.cold", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write the table to docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the table to the performance page")
     parser.add_argument("--forget", action="store_true", help="start the hub without what was recorded")
     parser.add_argument("--limit", type=float, default=LIMIT, metavar="SECONDS")
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""Search of tools: ``python -m benchmarks.tools SET.json … [--write]``, as a section of docs/performance.md.
+"""Search of tools: ``python -m benchmarks.tools SET.json … [--write]``, as a section of the performance page.
 
 Prints recall by the models of this machine, without and with the hub's own tools, and the time of a search.
 Each set may be followed by sets of queries for the same tools: see :mod:`benchmarks.tools.recall`.
@@ -18,7 +18,7 @@ from benchmarks.report import machine, publish, table
 from benchmarks.tools import latency, recall
 from benchmarks.tools.models import ToolModels
 
-from tabane.gateway.tools.tool import Tool
+from tabane.catalog.tools.tool import Tool
 from tabane.search.embedding.embedder import Embedder
 
 TOOLS = (1_000, 10_000)
@@ -78,7 +78,7 @@ async def sections(paths: Sequence[Path], command: str) -> list[str]:
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tools")
     parser.add_argument("sets", nargs="+", type=Path)
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     options = parser.parse_args(arguments)
     command = shlex.join(["python", "-m", "benchmarks.tools", *(path.name for path in options.sets)])
     publish("tools", asyncio.run(sections(options.sets, command)), write=options.write)

@@ -134,7 +134,7 @@ async def _listed(home: GatewayHub, count: int) -> None:
 
 
 def page(found: Sequence[Searches], tools: int, servers: int) -> list[Block | str]:
-    """Return the section of docs/performance.md."""
+    """Return the section of the performance page."""
     again = next(one for one in found if one.hub == AGAIN)
     head = ("hub, ms", "first", "again", "Japanese", "CPU of the first")
     return [
@@ -153,7 +153,7 @@ async def main() -> None:
     parser.add_argument("--servers", type=int, default=20, metavar="COUNT")
     parser.add_argument("--after", type=float, default=5.0, metavar="SECONDS")
     parser.add_argument("--model", action="store_true", help="search by meaning too")
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the performance page")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         dealt = definitions(arguments.tools, arguments.servers)

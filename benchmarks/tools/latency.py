@@ -1,8 +1,8 @@
 """Time of a search for tools: python -m benchmarks.tools.latency [--tools COUNT …] [--model]
 
-The tools are those of tests/gateway/tools.json, repeated with other names, objects and servers; the queries
-are its English and Japanese ones. Vectors of tools are random: their content does not change the time. With
-``--model``, the query is embedded by the model of this machine, and its time is included.
+The tools are those of tests/catalog/tools/tools.json, repeated with other names, objects and servers; the
+queries are its English and Japanese ones. Vectors of tools are random: their content does not change the
+time. With ``--model``, the query is embedded by the model of this machine, and its time is included.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pathlib import Path
 
 from benchmarks.tools.models import ToolModels
 
-from tabane.gateway.tools.index import ToolIndex, ToolQuery
-from tabane.gateway.tools.tool import Tool
+from tabane.catalog.tools.index import ToolIndex, ToolQuery
+from tabane.catalog.tools.tool import Tool
 
-CORPUS = Path("tests/gateway/tools.json")
+CORPUS = Path("tests/catalog/tools/tools.json")
 TOPICS = [
     "invoice",
     "ticket",

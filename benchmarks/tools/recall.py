@@ -26,13 +26,13 @@ from typing import Any
 
 from benchmarks.tools.models import ToolModels
 
-from tabane.gateway.tool_meaning import sentences
-from tabane.gateway.tools.index import ToolIndex, ToolQuery
-from tabane.gateway.tools.tool import OWN, Tool
-from tabane.gateway.tools.tool_use import ties_broken
+from tabane.catalog.tool_meaning import sentences
+from tabane.catalog.tools.index import ToolIndex, ToolQuery
+from tabane.catalog.tools.tool import OWN, Tool
+from tabane.catalog.tools.tool_use import ties_broken
 from tabane.hub.clients.disclosure import own_tools
-from tabane.hub.own_tools import idle
 from tabane.hub.process.table import whole_table
+from tabane.hub.servers.own_tools import idle
 from tabane.search.embedding.embedder import Embedder
 from tabane.search.embedding.model_families import reads
 

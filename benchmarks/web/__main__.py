@@ -1,4 +1,4 @@
-"""The web page: python -m benchmarks.web [--write] puts it into docs/performance.md."""
+"""The web page: python -m benchmarks.web [--write] puts it into the performance page."""
 
 from __future__ import annotations
 

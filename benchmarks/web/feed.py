@@ -26,7 +26,7 @@ from benchmarks.report import Goal, machine, table
 
 PAGES, RATE, SECONDS = (0, 1, 50), 100, 20
 HEADS = ("open pages", "share of a core", "calls that the least informed page saw")
-CHILD = str(Path(__file__).parents[2] / "tests" / "servers" / "child.py")
+CHILD = str(Path(__file__).parents[2] / "tests" / "harness" / "servers" / "child.py")
 
 
 class FollowedCalls(NamedTuple):

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
-import pytest
 from benchmarks.search import page as store_page
 from benchmarks.search.engine_runs import (
-    EngineMissing,
-    EngineProcess,
     EngineRun,
     engine_row,
     engines_comparison,
@@ -35,12 +30,6 @@ def asked_of_vectors(ms: float, recall: float) -> EngineRun:
         for kind in ("nearest", "dates")
     }
     return EngineRun(_FILLED, {**_ASKED, "kinds": {**kinds, "hybrid": None}}, {"database": 10**6})
-
-
-def test_a_peer_that_is_not_installed_is_an_error_that_says_so() -> None:
-    process = EngineProcess("benchmarks.search.measuring", own=True)
-    with pytest.raises(EngineMissing, match=r"no_such_engine.*make bench-peers"):
-        process.run("nothing", "no_such_engine", Path())
 
 
 def test_ours_is_the_first_column_wherever_it_ran() -> None:
@@ -86,17 +75,6 @@ def test_the_section_of_the_store_compares_times_and_filling() -> None:
     assert {row.values for row in times.rows} == {(0.5, 0.25)}
     assert filling.rows[0].values == (5000.0, 5000.0)
     assert [block.name for block in blocks if isinstance(block, Plot)] == ["store-search", "store-ingest"]
-
-
-def test_a_step_of_an_engine_needs_nothing_but_the_standard_library() -> None:
-    """Raise if the modules that run in the environment of the peers import what that has not."""
-    import subprocess
-
-    code = (
-        "import sys; sys.modules.update(dict.fromkeys(('psutil', 'msgspec', 'tabane')));"
-        "import benchmarks.search.measuring"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
 
 
 def test_the_goal_of_the_first_search_is_that_after_a_restart() -> None:

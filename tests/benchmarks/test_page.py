@@ -1,4 +1,4 @@
-"""docs/performance.md as it is rendered from the figures."""
+"""docs/development/performance.md as it is rendered from the figures."""
 
 from __future__ import annotations
 

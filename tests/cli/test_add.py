@@ -14,7 +14,7 @@ import pytest
 from tests.harness.home import CHILD, Home, hub
 from tests.harness.patience import LONG, wait_until
 from tests.harness.ports import reserved_port
-from tests.servers.raw_http import legacy, serving
+from tests.harness.servers.raw_http import legacy, serving
 
 COMMAND = (sys.executable, str(CHILD))
 

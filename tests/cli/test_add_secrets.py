@@ -15,8 +15,8 @@ from tests.cli.test_secrets import KEYRING
 from tests.harness.home import CHILD, Home, hub
 from tests.harness.mcp_registry import LocalRegistry, entry, npm
 from tests.harness.patience import LONG, wait_until
+from tests.harness.servers.raw_http import legacy, serving
 from tests.harness.terminal import on_terminal
-from tests.servers.raw_http import legacy, serving
 
 COMMAND = (sys.executable, str(CHILD))
 KEY = "sk-0123456789abcdef"

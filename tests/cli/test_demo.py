@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from tabane.bench.assistant import Assistant, NoAnswer
-from tabane.bench.marked_processes import MARK, kill, marked, wait_until_gone
+from tabane.cli.bench.assistant import Assistant, NoAnswer
+from tabane.cli.bench.marked_processes import MARK, kill, marked, wait_until_gone
 from tabane.cli.demo.archive_steps import MEANING, DocumentsChapter, PostsChapter
 from tabane.cli.demo.database_steps import VARIABLE, DemoDatabase
 from tabane.cli.demo.page_steps import GUIDE, DemoSite, PagesChapter
 from tabane.cli.demo.steps import DemoPage
 from tabane.cli.demo.tool_steps import ToolsChapter
-from tabane.hub.temporary_schema import TemporarySchema
+from tabane.hub.stores.temporary_schema import TemporarySchema
 from tabane.settings import load_settings
 from tests.harness.home import Home, hub
 from tests.harness.patience import LONG

@@ -18,17 +18,17 @@ from typing import Any
 
 import pytest
 
-from tabane.gateway.launchers.npx_cache import npx_entry
-from tabane.gateway.launchers.package_run import package_run
 from tabane.hub.doctor import process
 from tabane.hub.doctor.files import LITTLE, TOO_LITTLE, room
 from tabane.hub.doctor.installation import examine
 from tabane.hub.local import lock
+from tabane.upstreams.launching.npx_cache import npx_entry
+from tabane.upstreams.launching.package_run import package_run
 from tests.cli.test_install import file_of, write
 from tests.harness.home import CHILD, Home, Outcome, hub
 from tests.harness.patience import LONG, wait_until
 from tests.harness.ports import reserved_port
-from tests.servers.raw_http import modern, serving
+from tests.harness.servers.raw_http import modern, serving
 
 
 def examined(home: Home, *flags: str, environment: Mapping[str, str] | None = None) -> Outcome:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.harness.home import Home, Outcome, hub
 from tests.harness.patience import wait_until
-from tests.servers import escapes
+from tests.harness.servers import escapes
 
 FORBIDDEN = re.compile(
     "[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]|\r(?!\n)"

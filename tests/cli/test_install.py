@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.assistants import installation
-from tabane.gateway.assistants.client import ClientFile, ServersPlace
-from tests.gateway.test_splicing import files
+from tabane.servers.assistants import installation
+from tabane.servers.assistants.client import ClientFile, ServersPlace
 from tests.harness.home import Home, hub
+from tests.servers.test_splicing import files
 
 MAC = sys.platform == "darwin"
 NAMES = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf")

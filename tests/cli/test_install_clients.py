@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tabane.gateway.assistants.entries import definition, mode_of
-from tabane.gateway.assistants.formats import at_path, format_of
-from tabane.gateway.assistants.table import CLIENTS, client_named
-from tabane.gateway.servers.foreign_keys import our_definition
+from tabane.servers.assistants.entries import definition, mode_of
+from tabane.servers.assistants.formats import at_path, format_of
+from tabane.servers.assistants.table import CLIENTS, client_named
+from tabane.servers.foreign_keys import our_definition
 from tests.harness.home import Home
 
 WRITTEN = [client.name for client in CLIENTS if client.user is not None]

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 from msgspec import Meta, Struct
 
+from tabane.catalog.operations.parameters import SearchTools, ServerLogs
 from tabane.cli.main import main
 from tabane.cli.options import given, parameter_option
-from tabane.gateway.parameters import SearchTools, ServerLogs
-from tabane.hub.search_everything import SearchEverything
+from tabane.hub.sources.search_everything import SearchEverything
 from tabane.messages import say
 from tabane.operations import input_schema
 from tests.harness.cases import cases_beside

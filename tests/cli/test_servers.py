@@ -11,7 +11,7 @@ import pytest
 
 from tests.harness.cases import cases_beside
 from tests.harness.home import Home, hub
-from tests.servers.raw_http import modern, serving
+from tests.harness.servers.raw_http import modern, serving
 
 CASES = cases_beside(__file__)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tabane.cli.definition_words import definition_remark
-from tests.gateway.definitions.redefined import Definitions, tool
+from tests.guard.definitions.redefined import Definitions, tool
 from tests.harness.home import Home, Outcome
 from tests.harness.patience import wait_until
 from tests.harness.user import User

@@ -15,13 +15,13 @@ from typing import IO, Any
 import pytest
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.cages.learning import find_tracer
-from tabane.gateway.cages.mechanisms import find_mechanisms
+from tabane.guard.cages.learning import find_tracer
+from tabane.guard.cages.mechanisms import find_mechanisms
 from tests.harness.home import Home, Outcome
 from tests.harness.patience import LONG, wait_until
 from tests.harness.user import User
 
-WRITING = str(Path(__file__).parents[1] / "servers" / "writing.py")
+WRITING = str(Path(__file__).parents[1] / "harness" / "servers" / "writing.py")
 
 
 class NotesUser(User):

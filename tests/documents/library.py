@@ -19,6 +19,9 @@ from tabane.documents.document_writer import Event
 from tabane.documents.operations import DocumentLibrary
 from tabane.documents.received_files import FileReading, ReadableFile
 from tabane.documents.table import documents_table
+from tabane.engine.embedded.collection import StoredCollection
+from tabane.engine.embedded.lexical.lexical_index import open_lexical
+from tabane.engine.embedded.store import Store
 from tabane.errors import ModelError, ModelUnavailable
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Door, Face, OperationTable
@@ -27,11 +30,8 @@ from tabane.search.embedding.embedder import Embedder, Kind, NoModel
 from tabane.search.meaning import Meaning, meaning_of
 from tabane.search.models import Reranker
 from tabane.search.vector_filling import fill
-from tabane.store.collection import StoredCollection
-from tabane.store.lexical.lexical_index import open_lexical
-from tabane.store.store import Store
 from tabane.wire import json
-from tests.store.vectors.oracle import packed
+from tests.engine.embedded.vectors.oracle import packed
 
 T = TypeVar("T")
 

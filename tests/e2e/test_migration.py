@@ -22,15 +22,15 @@ import pytest
 from msgspec import structs
 
 from tabane.documents import document
-from tabane.postgres.database import PostgresDatabase
-from tabane.postgres.engine_url import parsed
-from tabane.postgres.store import PostgresStore
+from tabane.engine.embedded.lexical.lexical_index import open_lexical
+from tabane.engine.embedded.store import Store
+from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.engine_url import parsed
+from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.engine import Collection, LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.hybrid import hybrid
 from tabane.search.records import EmbeddingSpace, Record
-from tabane.store.lexical.lexical_index import open_lexical
-from tabane.store.store import Store
 from tests.harness.home import Home
 from tests.harness.home import hub as running
 from tests.harness.patience import wait_until

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tabane.audit.group_entries import next_part
+from tabane.group.group_entries import next_part
 from tabane.group.shared_audit import LARGEST_ENTRY
 from tests.group.asking import ask, call_tool, refused
 from tests.harness.hub_group import hubs_in_group

@@ -7,7 +7,14 @@ from pathlib import Path
 
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer
-from tests.hub.letter_models import CALLER, EmbeddingHub, LetterModel, LetterModels, embedding_hub, note
+from tests.hub.sources.letter_models import (
+    CALLER,
+    EmbeddingHub,
+    LetterModel,
+    LetterModels,
+    embedding_hub,
+    note,
+)
 
 NOTES = [note(number) for number in range(300)]
 

@@ -15,7 +15,15 @@ from tests.harness.hub_group import hubs_in_group
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer
 from tests.harness.running_hub import Json, child
-from tests.hub.questions.asking import ACCEPTED, FORM_STEP, able, answered, answers_to, asking, call_of
+from tests.hub.clients.questions.asking import (
+    ACCEPTED,
+    FORM_STEP,
+    able,
+    answered,
+    answers_to,
+    asking,
+    call_of,
+)
 
 SERVERS = {"up": asking(), "c": child()}
 MARK = "0123abcd"

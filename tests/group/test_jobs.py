@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tabane.hub.job import Job
+from tabane.hub.work.job import Job
 from tabane.messages import say
 from tabane.operations import Progress
 from tabane.operations.job_turns import Turn

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tabane.catalog.tools.tool_use import ToolUse
 from tabane.errors import StoreError
-from tabane.gateway.tools.tool_use import ToolUse
-from tabane.hub.tool_use_sharing import EVERY, ToolUseSharing
+from tabane.group.tables.group_tables import GroupTables
+from tabane.group.tables.shared_tool_use import PostgresToolUse
+from tabane.hub.group.tool_use_sharing import EVERY, ToolUseSharing
 from tabane.messages import say
-from tabane.postgres.group_tables import GroupTables
-from tabane.postgres.shared_tool_use import PostgresToolUse
 from tests.group.asking import ask, call_tool
 from tests.harness.http_hub import HttpHub, http_hub
 from tests.harness.hub_group import hubs_in_group

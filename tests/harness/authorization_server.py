@@ -16,7 +16,7 @@ import httpx2
 
 from tests.harness.patience import LONG
 
-_PROGRAM = Path(__file__).parents[1] / "servers" / "authorization_server.mjs"
+_PROGRAM = Path(__file__).parents[1] / "harness" / "servers" / "authorization_server.mjs"
 CALLBACK = "http://127.0.0.1/callback"
 
 

@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.cages.cages import Cages
-from tabane.gateway.cages.limits import GroupFiles
-from tabane.gateway.cages.mechanisms import CageMechanisms, find_mechanisms
-from tabane.gateway.processes.processes import ChildExit, ChildProcesses
-from tabane.gateway.servers.sandbox_keys import sandbox
-from tabane.gateway.servers.server import Server
-from tabane.hub.cages import PROXY
+from tabane.guard.cages.cages import Cages
+from tabane.guard.cages.limits import GroupFiles
+from tabane.guard.cages.mechanisms import CageMechanisms, find_mechanisms
+from tabane.hub.servers.cages import PROXY
+from tabane.servers.sandbox_keys import sandbox
+from tabane.servers.server import Server
+from tabane.upstreams.processes.processes import ChildExit, ChildProcesses
 from tests.harness.child_processes import everything
 
-ESCAPEE = str(Path(__file__).parents[1] / "servers" / "escapee.py")
+ESCAPEE = str(Path(__file__).parents[1] / "harness" / "servers" / "escapee.py")
 
 Way = Literal["uncaged", "bubblewrap", "landlock"]
 

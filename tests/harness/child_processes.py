@@ -16,12 +16,12 @@ from typing import Any
 import psutil
 import pytest
 
-from tabane.gateway.processes import process_table
-from tabane.gateway.processes.processes import ChildProcess, ChildProcesses
+from tabane.upstreams.processes import process_table
+from tabane.upstreams.processes.processes import ChildProcess, ChildProcesses
 from tests.harness.patience import LONG
 
-CHILD = str(Path(__file__).parents[1] / "servers" / "child.py")
-HUB = str(Path(__file__).parents[1] / "servers" / "hub_of_children.py")
+CHILD = str(Path(__file__).parents[1] / "harness" / "servers" / "child.py")
+HUB = str(Path(__file__).parents[1] / "harness" / "servers" / "hub_of_children.py")
 PATH = {"PATH": os.environ["PATH"]}
 SOON = LONG
 """Seconds after which something that should have happened has not."""

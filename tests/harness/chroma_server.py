@@ -9,9 +9,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tabane.chroma.index import ChromaIndex
-from tabane.chroma.index_url import parsed
-from tabane.chroma.opening import chroma_index
+from tabane.engine.team.chroma.index import ChromaIndex
+from tabane.engine.team.chroma.index_url import parsed
+from tabane.engine.team.chroma.opening import chroma_index
 from tabane.errors import StoreError
 from tests.harness.patience import wait_until
 from tests.harness.ports import reserved_port

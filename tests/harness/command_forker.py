@@ -35,8 +35,8 @@ MOST = 1 << 20
 """Bytes of a request."""
 
 _ROOMS = (
-    *("tabane.cli", "tabane.hub.doctor", "tabane.gateway", "tabane.documents", "tabane.posts"),
-    *("tabane.store", "tabane.store.lexical", "tabane.store.vectors"),
+    *("tabane.cli", "tabane.hub.doctor", "tabane.catalog", "tabane.documents", "tabane.posts"),
+    *("tabane.engine.embedded", "tabane.engine.embedded.lexical", "tabane.engine.embedded.vectors"),
 )
 _ALSO = ("numpy", "tabane.hub.local.client", "tabane.hub.process.serve", "tantivy")
 """Packages whose modules commands and hubs import on first use, and further modules."""

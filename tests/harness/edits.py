@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tabane.gateway.cages.mechanisms import find_mechanisms
+from tabane.guard.cages.mechanisms import find_mechanisms
 from tests.harness.bridge import BridgeClient
 from tests.harness.home import Home
 from tests.harness.user import Assistant
 
-WRITING = str(Path(__file__).parents[1] / "servers" / "writing.py")
+WRITING = str(Path(__file__).parents[1] / "harness" / "servers" / "writing.py")
 
 Json = dict[str, Any]
 

@@ -19,7 +19,7 @@ from typing import Any
 from tests.harness.forked_commands import can_be_forked, run_forked
 from tests.harness.patience import LONG
 
-CHILD = Path(__file__).parents[1] / "servers" / "child.py"
+CHILD = Path(__file__).parents[1] / "harness" / "servers" / "child.py"
 LIMIT = LONG
 """Seconds for one command; they take less than one."""
 _MARKING = (("bench",), ("demo",))  # they find their hub by its environment

@@ -16,7 +16,7 @@ from tabane.hub.http.door import HttpDoor, HttpWaits
 from tabane.hub.http.identities import HttpIdentities
 from tabane.hub.hub import Hub
 from tabane.hub.process.administration import HubAdministration
-from tabane.hub.process.joining import group_of, shared_servers_of
+from tabane.hub.process.joining import group_of, routing_of, shared_servers_of
 from tabane.hub.process.table import table_of
 from tabane.operations import Caller, OperationTable
 from tabane.wire.sse import Event, EventParser
@@ -299,10 +299,11 @@ async def open_door(
     os.chmod(folder, 0o700)
     given = {"http": True, "port": 0, **settings}
     async with running_hub(folder, servers, **given) as running:
-        group = group_of(running.hub)
+        running.group = group = group_of(running.hub)
         known = identities(running.hub) if callable(identities) else identities
         links = shared_servers_of(running.hub, group)
-        door = HttpDoor(running.hub, waits or HttpWaits(), table(running.hub), known, group, links)
+        routing = routing_of(group)
+        door = HttpDoor(running.hub, waits or HttpWaits(), table(running.hub), known, routing, links)
         door.open()
         assert door.problem is None, door.problem
         if group is not None:

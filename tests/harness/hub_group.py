@@ -24,7 +24,7 @@ class GroupOfHubs:
         self.hubs, self._stacks = hubs, stacks
 
     def group(self, number: int) -> HubGroup:
-        found = self.hubs[number].door.group
+        found = self.hubs[number].running.group
         assert found is not None
         return found
 

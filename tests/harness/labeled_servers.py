@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-REPLAYED = str(Path(__file__).parents[1] / "servers" / "replayed.py")
+REPLAYED = str(Path(__file__).parents[1] / "harness" / "servers" / "replayed.py")
 
 TOOLS: dict[str, list[tuple[str, str, tuple[str, ...]]]] = {
     "mail": [

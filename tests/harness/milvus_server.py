@@ -9,9 +9,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tabane.engine.team.milvus.index import MilvusIndex
+from tabane.engine.team.milvus.index_url import parsed
 from tabane.errors import StoreError
-from tabane.milvus.index import MilvusIndex
-from tabane.milvus.index_url import parsed
 from tests.harness.milvus_starter import PORTS
 from tests.harness.patience import LONG, wait_until
 from tests.harness.ports import reserved_port

@@ -44,7 +44,7 @@ class Kind:
     def command(self, file: Path, port: int = 0) -> list[str]:
         era = "legacy" if self.era == "legacy" else "both"
         return [
-            *(sys.executable, "-m", "tests.servers.both_eras"),
+            *(sys.executable, "-m", "tests.harness.servers.both_eras"),
             *(self.name, self.transport, era, str(file), str(port)),
         ]
 

@@ -12,12 +12,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from tabane.group.membership import HubGroup
 from tabane.hub.hub import Hub
 from tabane.hub.local.handshake import Hello
 from tabane.settings import load_settings
 from tests.harness.patience import LONG
 
-CHILD = str(Path(__file__).parents[1] / "servers" / "child.py")
+CHILD = str(Path(__file__).parents[1] / "harness" / "servers" / "child.py")
 SOON = LONG
 """Seconds after which something that should have happened has not."""
 
@@ -175,6 +176,8 @@ class RunningHub:
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
+        self.group: HubGroup | None = None
+        """Its place in a group of hubs, if it is served over HTTP and the settings name one."""
         self._lines: list[SocketClient] = []
 
     async def connect(

@@ -35,7 +35,7 @@ _SDK = (
 )
 """Modules that the servers of the tests import, and those that the SDK imports when a server runs."""
 
-_FORKED = str(ROOT / "tests" / "servers" / "forked.py")
+_FORKED = str(ROOT / "tests" / "harness" / "servers" / "forked.py")
 
 
 def sdk_command(module: str, *arguments: str) -> list[str]:

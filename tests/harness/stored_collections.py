@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from tabane.documents import document
-from tabane.engines.collection_copying import batches
+from tabane.engine.collection_copying import batches
+from tabane.engine.embedded.collection_copies import EmbeddedSource
+from tabane.engine.embedded.lexical.lexical_index import open_lexical
+from tabane.engine.embedded.store import Store
 from tabane.posts import post
 from tabane.search.records import EmbeddingSpace, Record, Shape, StoredRecord
-from tabane.store.collection_copies import EmbeddedSource
-from tabane.store.lexical.lexical_index import open_lexical
-from tabane.store.store import Store
 
 DIMENSION = 8
 DOCUMENTS = replace(document.SHAPE, spaces=(EmbeddingSpace("text", DIMENSION, "letters"),))

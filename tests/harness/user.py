@@ -18,7 +18,7 @@ from tests.harness.bridge import BridgeClient
 from tests.harness.home import Home
 from tests.harness.patience import LONG, wait_until
 
-SMALL = str(Path(__file__).parents[1] / "servers" / "small.py")
+SMALL = str(Path(__file__).parents[1] / "harness" / "servers" / "small.py")
 
 
 class User(Home):

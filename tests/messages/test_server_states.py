@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tabane.cli.output import ServerState, state_word
-from tabane.gateway.upstreams.upstream_state import UpstreamState
 from tabane.messages import Lang
 from tabane.messages.server_states import SERVER_STATES, state_of_row, words_of_state
+from tabane.upstreams.upstream_state import UpstreamState
 
 ROOT = Path(__file__).parents[2]
 OLD = (

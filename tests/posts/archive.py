@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from typing import Any, TypeVar
 
+from tabane.engine.embedded.collection import StoredCollection
+from tabane.engine.embedded.lexical.lexical_index import open_lexical
+from tabane.engine.embedded.store import Store
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Door, Face, OperationTable, StreamPart
 from tabane.posts.operations import Archive
@@ -20,9 +23,6 @@ from tabane.search.chunking.chunk import Estimate
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.models import Reranker
 from tabane.search.records import EmbeddingSpace
-from tabane.store.collection import StoredCollection
-from tabane.store.lexical.lexical_index import open_lexical
-from tabane.store.store import Store
 from tabane.wire import json
 
 T = TypeVar("T")

@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from tabane.engine.embedded.collection import StoredCollection
+from tabane.engine.embedded.lexical.lexical_index import open_lexical
+from tabane.engine.embedded.store import Store
 from tabane.messages import say
 from tabane.reader.page import SHAPE
 from tabane.reader.page_cache import PageCache
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.meaning import Meaning
 from tabane.search.models import Reranker
-from tabane.store.collection import StoredCollection
-from tabane.store.lexical.lexical_index import open_lexical
-from tabane.store.store import Store
 
 
 @dataclass(frozen=True)

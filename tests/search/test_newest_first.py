@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from tabane.engine.embedded.collection import StoredCollection
+from tabane.engine.embedded.store import Store
 from tabane.errors import ModelError
 from tabane.messages import Message
 from tabane.search.embedding.embedder import Kind, Take
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import EmbeddingSpace, Record, Shape, TextField
 from tabane.search.vector_filling import NewestFirst, fill_newest
-from tabane.store.collection import StoredCollection
-from tabane.store.store import Store
 from tests.harness.patience import LONG
-from tests.hub.letter_models import LetterModel
+from tests.hub.sources.letter_models import LetterModel
 
 SHAPE = Shape("notes", (TextField("body"),))
 OLD, UNREADABLE = 50, 900

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from tabane.hub.search_everything import KINDS, SearchKind
+from tabane.hub.sources.search_everything import KINDS, SearchKind
 from tabane.operations import Caller, Face
 from tabane.wire import json
 from tests.harness.running_hub import RunningHub, child, running_hub

@@ -17,12 +17,16 @@ from tests.coverage import (
     select_tests,
 )
 
-PARSER, CACHE, HUB = "src/tabane/wire/parser.py", "src/tabane/store/cache.py", "src/tabane/hub/hub.py"
-LIMITS = "src/tabane/store/limits.py"
+PARSER, CACHE, HUB = (
+    "src/tabane/wire/parser.py",
+    "src/tabane/engine/embedded/cache.py",
+    "src/tabane/hub/hub.py",
+)
+LIMITS = "src/tabane/engine/embedded/limits.py"
 ROOMS = {
     "tests/wire/test_parser.py": frozenset((PARSER, HUB)),
-    "tests/store/test_cache.py": frozenset((CACHE, HUB)),
-    "tests/store/test_long.py": frozenset((CACHE, HUB)),
+    "tests/engine/embedded/test_cache.py": frozenset((CACHE, HUB)),
+    "tests/engine/embedded/test_long.py": frozenset((CACHE, HUB)),
     "tests/web/browser/test_home.py": frozenset((HUB,)),
 }
 HEAVY = sorted(ROOMS)
@@ -32,14 +36,14 @@ REFERENCES = find_references(
     {
         "tests/harness/site.py": "from tests.harness import pages",
         "tests/harness/pages.py": "PAGES = ROOT / 'tests' / 'pages.json'",
-        "tests/store/conftest.py": "import tests.harness.clock",
+        "tests/engine/embedded/conftest.py": "import tests.harness.clock",
         "tests/harness/clock.py": "",
         "tests/wire/test_parser.py": "def test_site():\n    from tests.harness.site import site",
         **dict.fromkeys(HEAVY[:2], ""),
     },
     (
         *("tests/harness/site.py", "tests/harness/pages.py", "tests/harness/clock.py", "tests/pages.json"),
-        *("tests/access/pages.json", "tests/store/conftest.py", *HEAVY),
+        *("tests/access/pages.json", "tests/engine/embedded/conftest.py", *HEAVY),
     ),
 )
 EVERY = 1000.0
@@ -54,17 +58,29 @@ def select(*paths: str, budget: float = EVERY, coverage: Coverage = COVERAGE) ->
     [
         (PARSER, ["tests/wire/test_parser.py"]),
         (HUB, HEAVY),
-        (LIMITS, ["tests/store/test_cache.py", "tests/store/test_long.py"]),  # it has no functions
-        ("src/tabane/store/new.py", ["tests/store/test_cache.py", "tests/store/test_long.py"]),
-        ("src/tabane/store/words/ja.po", ["tests/store/test_cache.py", "tests/store/test_long.py"]),
+        (
+            LIMITS,
+            ["tests/engine/embedded/test_cache.py", "tests/engine/embedded/test_long.py"],
+        ),  # it has no functions
+        (
+            "src/tabane/engine/embedded/new.py",
+            ["tests/engine/embedded/test_cache.py", "tests/engine/embedded/test_long.py"],
+        ),
+        (
+            "src/tabane/engine/embedded/words/ja.po",
+            ["tests/engine/embedded/test_cache.py", "tests/engine/embedded/test_long.py"],
+        ),
         ("src/tabane/web/templates/home.html", ["tests/web/browser/test_home.py"]),
-        ("tests/store/test_cache.py", ["tests/store/test_cache.py"]),
+        ("tests/engine/embedded/test_cache.py", ["tests/engine/embedded/test_cache.py"]),
         ("tests/harness/pages.py", ["tests/wire/test_parser.py"]),
         ("tests/pages.json", ["tests/wire/test_parser.py"]),
         ("tests/access/pages.json", []),  # another file is meant
         ("tests/prices.json", []),
         ("tests/web/browser/figures.json", ["tests/web/browser/test_home.py"]),  # nothing names it
-        ("tests/harness/clock.py", ["tests/store/test_cache.py", "tests/store/test_long.py"]),
+        (
+            "tests/harness/clock.py",
+            ["tests/engine/embedded/test_cache.py", "tests/engine/embedded/test_long.py"],
+        ),
         ("CHANGELOG.md", []),
     ],
 )
@@ -75,14 +91,14 @@ def test_a_changed_path_selects_what_it_concerns(path: str, expected: list[str])
 @pytest.mark.parametrize(
     ("budget", "rooms"),
     [
-        (10, ["store"]),  # fewer files meet it
-        (20, ["store", "wire"]),  # each module once, before one is met again
-        (100, ["store"] * 3 + ["wire"] * 4),  # not the dear one, which meets both
-        (170, ["hub", *["store"] * 3, *["wire"] * 4]),
+        (10, ["engine"]),  # fewer files meet it
+        (20, ["engine", "wire"]),  # each module once, before one is met again
+        (100, ["engine"] * 3 + ["wire"] * 4),  # not the dear one, which meets both
+        (170, [*["engine"] * 3, "hub", *["wire"] * 4]),
     ],
 )
 def test_the_budget_buys_what_meets_rare_modules_at_a_low_price(budget: int, rooms: list[str]) -> None:
-    tests = {f"tests/store/test_{number}.py": frozenset((CACHE,)) for number in range(3)}
+    tests = {f"tests/engine/embedded/test_{number}.py": frozenset((CACHE,)) for number in range(3)}
     tests |= {f"tests/wire/test_{number}.py": frozenset((PARSER,)) for number in range(4)}
     tests |= {f"tests/settings/test_{number}.py": frozenset((HUB,)) for number in range(9)}
     tests["tests/hub/test_dear.py"] = frozenset((CACHE, PARSER))
@@ -105,7 +121,7 @@ def test_a_file_without_a_record_meets_what_its_room_has() -> None:
 
 
 def test_a_helper_near_to_few_files_runs_them_whatever_it_costs() -> None:
-    tests = [f"tests/store/test_{number}.py" for number in range(20)]
+    tests = [f"tests/engine/embedded/test_{number}.py" for number in range(20)]
     coverage = Coverage(COVERAGE.commit, COVERAGE.modules, dict.fromkeys(tests, frozenset((HUB,))))
     references = dict.fromkeys(tests, frozenset(("tests/far.py",))) | {
         tests[3]: frozenset(("tests/near.py", "tests/far.py"))
@@ -134,7 +150,7 @@ def test_a_changed_lock_runs_everything() -> None:
 def test_the_record_is_one_line_for_each_file() -> None:
     text = COVERAGE.render()
     assert Coverage.parse(text) == COVERAGE
-    assert '"tests/store/test_cache.py": "3",\n' in text
+    assert '"tests/engine/embedded/test_cache.py": "5",\n' in text
 
 
 PROJECT = {

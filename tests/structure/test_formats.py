@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from tabane.access.flows.label_table import KnownServer
 from tabane.access.oauth.claims import TokenClaims
 from tabane.access.oauth.discovery import IssuerMetadata
 from tabane.access.oauth.jwt_format import JwtHeader
 from tabane.audit.text_scan import _SearchedValues
 from tabane.audit.verification import _SeqAndMac
-from tabane.gateway.tools.definition_repair import _Prompt, _Resource, _Template, _Tool
+from tabane.catalog.tools.definition_repair import _Prompt, _Resource, _Template, _Tool
+from tabane.guard.flows.label_table import KnownServer
 from tabane.hub.backup.manifest import _ManifestHead
-from tabane.hub.questions.parked_files import _FileHead
+from tabane.hub.clients.questions.parked_files import _FileHead
 from tabane.search.embedding.embedding_service import _EmbeddingsResponse
 from tabane.web.pages.tool_apps import AppRequest
 from tabane.web.sign_in import SignInAttempt

@@ -1,10 +1,11 @@
-"""The structure of the source: unique class names, no import circles, a small composition root, a map."""
+"""The structure of source and tests: rooms, class names, import circles, long modules, a map."""
 
 from __future__ import annotations
 
 import ast
 import json
 import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -16,9 +17,31 @@ from tests.plugins.prices import read_prices, summary
 from tests.plugins.tiers import ROOT, SYSTEMS
 
 SOURCE = ROOT / "src" / "tabane"
-MAP = ROOT / "ARCHITECTURE.md"
-MOST_LINES, MOST_IMPORTS = 260, 25
-"""Of hub.py: it composes the parts and does nothing else."""
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+MAP = ROOT / "docs" / "development" / "map.md"
+PAGES = (ARCHITECTURE, ROOT / "docs" / "decisions.md", *sorted(MAP.parent.glob("*.md")))
+"""Pages that name files of the code."""
+
+_PATH = re.compile(r"`((?:[\w.-]+/)+(?:[\w.-]+\.(?:py|c|css|html|js|json|jsonl|md|po|txt))?|\w+\.py)`")
+MOST_LINES = 1000
+TABLES = {"settings/table.py": "an entry for each setting"}
+"""Modules that may be longer, and the data that they are a table of."""
+ELSEWHERE = {
+    "benchmarks": "tests of the folder benchmarks",
+    "e2e": "whole systems, by theme",
+    "harness": "what tests of several rooms use",
+    "mutants": "make mutants",
+    "package": "make package",
+    "plugins": "plugins of pytest",
+    "structure": "this folder",
+    "guard/flows/quality": "a floor of quality",
+    "guard/flows/reading": "texts that models read",
+    "reader/quality": "a floor of quality",
+    "search/quality": "a floor of quality",
+    "upstreams/http": "modules http_*.py of the room",
+    "web/browser": "pages in a browser",
+}
+"""Folders of tests that mirror no folder of the source, with what they are for."""
 
 
 def module(file: Path) -> str:
@@ -53,14 +76,63 @@ def trees(source: Mapping[Path, ast.Module]) -> dict[str, ast.Module]:
     return {module(file): tree for file, tree in source.items()}
 
 
+def folders(root: Path) -> set[str]:
+    """Return the folders with modules below a folder, with slashes."""
+    return {str(file.parent.relative_to(root)) for file in root.rglob("*.py")} - {"."}
+
+
+def test_the_architecture_lists_the_rooms() -> None:
+    table = ARCHITECTURE.read_text(encoding="utf-8").partition("## Rooms")[2].partition("\n## ")[0]
+    cells = [line.split("|")[2] for line in table.splitlines() if line.startswith("| ")]
+    listed = [name.removesuffix("/") for cell in cells for name in re.findall(r"`([\w./]+)`", cell)]
+    modules = {file.name for file in SOURCE.glob("*.py")} - {"__init__.py", "__main__.py"}
+    assert sorted(listed) == sorted({name.partition("/")[0] for name in folders(SOURCE)} | modules)
+
+
+def test_each_folder_has_its_layer_in_a_contract() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    ordered = {
+        f"{container.replace('.', '/')}/{name.strip()}".removeprefix("tabane/")
+        for contract in settings["tool"]["importlinter"]["contracts"]
+        for container in contract.get("containers", ())
+        for layer in contract["layers"]
+        for name in layer.split("|")
+    }
+    found = {folder for folder in folders(SOURCE) if folder.count("/") < 2}
+    several = {folder for folder in found if _has_sibling(folder, found)}
+    assert sorted(several - ordered) == []
+
+
+def _has_sibling(folder: str, folders: Iterable[str]) -> bool:
+    room = folder.rpartition("/")[0]
+    return any(other != folder and other.rpartition("/")[0] == room for other in folders)
+
+
+def test_folders_of_tests_mirror_those_of_the_source() -> None:
+    there, tests = folders(SOURCE), folders(ROOT / "tests")
+    elsewhere = {name for name in tests for other in ELSEWHERE if f"{name}/".startswith(f"{other}/")}
+    assert sorted(tests - there - elsewhere) == []
+    assert [name for name in ELSEWHERE if name not in tests] == []
+
+
+def test_only_tables_of_data_have_more_than_a_thousand_lines() -> None:
+    lines = {
+        str(file.relative_to(SOURCE)): len(file.read_text(encoding="utf-8").splitlines())
+        for file in SOURCE.rglob("*.py")
+    }
+    assert {name: count for name, count in lines.items() if count > MOST_LINES and name not in TABLES} == {}
+    assert [name for name in TABLES if lines.get(name, 0) <= MOST_LINES] == []
+
+
 @pytest.mark.heavy("many cases")
-def test_a_class_name_exists_once(trees: dict[str, ast.Module]) -> None:
-    places: dict[str, list[str]] = defaultdict(list)
+def test_a_class_name_exists_once_in_a_room(trees: dict[str, ast.Module]) -> None:
+    places: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, tree in trees.items():
+        room = ".".join(name.split(".")[:2])
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
-                places[node.name].append(name)
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+                places[room, node.name].append(name)
+    assert {key: found for key, found in places.items() if len(found) > 1} == {}
 
 
 @pytest.mark.heavy("many cases")
@@ -76,26 +148,18 @@ def test_a_circle_is_found_under_type_checking_too() -> None:
     assert set(circle(graph)) == known
 
 
-def test_the_hub_only_composes(trees: dict[str, ast.Module]) -> None:
-    nodes = [node for node in ast.walk(trees["tabane.hub.hub"]) if isinstance(node, ast.ImportFrom)]
-    imports = {node.module for node in nodes if node.module and node.module.startswith("tabane")}
-    lines = (SOURCE / "hub" / "hub.py").read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= MOST_LINES
-    assert len(imports) <= MOST_IMPORTS
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+    named = set(_PATH.findall(page.read_text(encoding="utf-8")))
+    assert named
+    assert {name for name in named if not any((base / name).exists() for base in (SOURCE, ROOT))} == set()
 
 
-def test_every_file_that_the_map_names_is_there() -> None:
+def test_the_map_names_every_folder_and_leads_to_all_behaviors() -> None:
     text = MAP.read_text(encoding="utf-8")
-    named = re.findall(r"`((?:[\w.]+/)*[\w]+(?:\.py|/))`", text)
-    missing = {name for name in named if not any((base / name).exists() for base in (SOURCE, ROOT))}
-    assert named, "ARCHITECTURE.md names no file"
-    assert missing == set()
-
-
-def test_the_map_says_where_to_find_twenty_behaviors() -> None:
-    table = MAP.read_text(encoding="utf-8").partition("## Where to find")[2].partition("\n## ")[0]
-    rows = [line for line in table.splitlines() if line.startswith("| ") and "`" in line]
-    assert len(rows) >= 20
+    assert {folder for folder in folders(SOURCE) if f"`{folder}/" not in text} == set()
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "`" in line]
+    assert len(rows) >= 200
 
 
 EDITS = (

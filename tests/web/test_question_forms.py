@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tabane.web.form_values import FilledField
 from tabane.web.question_forms import answer_of, question_form, shown_link
-from tests.servers.questions import FORM
+from tests.harness.servers.questions import FORM
 
 SCHEMA = {"type": "object", "properties": FORM, "required": ["name", "tools"]}
 

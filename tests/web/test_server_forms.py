@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.servers.foreign_keys import our_definition
+from tabane.servers.foreign_keys import our_definition
 from tabane.web.pages.server_editing import meaning
 from tabane.web.pages.server_forms import (
     NotInForm,

@@ -26,7 +26,7 @@ from tabane.wire.questions import (
     urls_required,
     with_responses,
 )  # fmt: skip
-from tests.hub.questions.asking import FORM, SAMPLED, SAMPLING, URL
+from tests.hub.clients.questions.asking import FORM, SAMPLED, SAMPLING, URL
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 values = st.recursive(

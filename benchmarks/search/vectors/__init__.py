@@ -1,1 +1,1 @@
-"""Search by vectors: the store beside numpy, faiss and others, every answer held against the exact one."""
+"""Search by vectors: the store beside numpy, every answer compared with the exact one."""

@@ -2,8 +2,7 @@
 
 Three corpora: ``clustered``, 200,000 × 768 in three spaces; ``minilm``, real texts with MiniLM's vectors;
 and ``million``, a million × 384, clustered, with a section of its own. Without ``--corpus`` it is the first
-two; ``--only NAME`` chooses engines. ``make bench-peers`` installs engines that nothing else here needs into
-an environment of their own.
+two; ``--only NAME`` chooses engines.
 """
 
 from __future__ import annotations
@@ -23,11 +22,10 @@ from benchmarks.made_data import linked, made_data
 from benchmarks.report import publish
 from benchmarks.search.engine_runs import EngineProcess
 from benchmarks.search.vectors.corpus import Corpus, clustered, entries_of, write
-from benchmarks.search.vectors.engines import MODULES, MOST_OF_A_MILLION, MOST_RECORDS, NO_TEXTS
+from benchmarks.search.vectors.engines import MODULES, NO_TEXTS
 from benchmarks.search.vectors.page import Part, page
 from benchmarks.search.vectors.texts import embedded
 
-OWN = ("tabane", NO_TEXTS, "numpy, float32")  # need no others than the project's own
 MAKERS = tuple(
     Path(str(module.__file__))
     for module in (
@@ -37,6 +35,7 @@ MAKERS = tuple(
     )
 )
 MILLION = "million"
+_PROCESS = EngineProcess("benchmarks.search.vectors.measuring")
 
 
 def main(arguments: list[str]) -> None:
@@ -67,26 +66,15 @@ def main(arguments: list[str]) -> None:
     publish(section, page(parts, title, command, time.monotonic() - began), write=options.write)
 
 
-def _engines(name: str, records: int, only: Sequence[str] | None) -> list[str]:
-    return [
-        engine
-        for engine in only or MODULES
-        if records <= MOST_RECORDS.get(engine, records) and (name != MILLION or engine in MOST_OF_A_MILLION)
-    ]
-
-
 def _part(name: str, made: Path, only: Sequence[str] | None) -> Part:
-    """Measure the engines over one corpus. Raises EngineMissing."""
+    """Measure the engines over one corpus."""
     with tempfile.TemporaryDirectory(prefix="tabane-bench-") as temporary:
         folder = linked(made, Path(temporary) / "corpus")
         corpus = Corpus.open(folder)
         bare = None
         if name == "clustered" and not only:
-            bare = _process(NO_TEXTS).step(NO_TEXTS, "fill", folder)
-        runs = {
-            engine: _process(engine).run(engine, f"benchmarks.search.vectors.{MODULES[engine]}", folder)
-            for engine in _engines(name, len(corpus), only)
-        }
+            bare = _PROCESS.step(NO_TEXTS, "fill", folder)
+        runs = {engine: _PROCESS.run(engine, MODULES[engine], folder) for engine in only or MODULES}
         return Part(name, len(corpus), corpus.dimension, len(corpus.spaces), runs, bare)
 
 
@@ -101,10 +89,6 @@ def _real(folder: Path) -> None:
         raise SystemExit("minilm: the package of the model is not installed. Run: make env")
     texts, vectors = found
     write(folder, [vectors], *entries_of(len(texts)))
-
-
-def _process(name: str) -> EngineProcess:
-    return EngineProcess("benchmarks.search.vectors.measuring", name in OWN)
 
 
 if __name__ == "__main__":

@@ -11,15 +11,8 @@ from benchmarks.search.vectors.corpus import Corpus, Question
 MODULES = {
     "tabane": "ours",
     "numpy, float32": "exact",
-    "faiss, flat": "flat",
-    "faiss, binary": "binary",
-    "LanceDB": "lance",
-    "Chroma": "chroma",
-    "qdrant-edge": "qdrant",
 }
 NO_TEXTS = "tabane without texts"  # for a figure of its own
-MOST_RECORDS = {"Chroma": 20_000, "qdrant-edge": 20_000}  # they take minutes to fill with more
-MOST_OF_A_MILLION = ("tabane", "numpy, float32", "faiss, flat", "faiss, binary")
 
 
 class Engine(Protocol):
@@ -61,7 +54,6 @@ def module(name: str) -> str:
 
 
 def engine(name: str) -> Engine:
-    """The engine of that name. Raises ImportError where its packages are not installed."""
     made: Engine = importlib.import_module(f"benchmarks.search.vectors.{module(name)}").Measured()
     return made
 

@@ -1,4 +1,4 @@
-"""The section of docs/performance.md that these measurements write; pure."""
+"""The section of the performance page that these measurements write; pure."""
 
 from __future__ import annotations
 
@@ -55,10 +55,8 @@ _METHOD = """
 - Each engine fills a folder in a process of its own and is opened and asked in another; ours is the async
   collection, on an event loop. Milliseconds are medians, after the first questions, which find the files
   in no page of the process yet; “processor” is the time all threads of the process worked.
-- numpy and faiss hold no truth and write nothing durable: they are what the arithmetic alone takes. numpy
-  maps its array of float32, and uses two threads; faiss has one. faiss binary compares the 1,000 nearest by
-  codes; Chroma and qdrant-edge (int8) look along graphs, and were filled with 20,000 records at most
-  because they take minutes for more. LanceDB compares all, without an index.
+- numpy holds no truth and writes nothing durable: it is what the arithmetic alone takes. It maps its array
+  of float32, and uses two threads.
 - Hybrid is reciprocal rank fusion of 100 hits by words and 100 by vectors, asked at the same time.
 - A scan gives the similarity and key of every record as Python values; the first block is 20,000 records.
 - Ingest is in calls of 1,000 records, each acknowledged when it is on disk (fsync), with a text (which

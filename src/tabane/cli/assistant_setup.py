@@ -11,10 +11,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from tabane.errors import ConfigurationError, UnknownName
-from tabane.gateway.assistants.client import Client, ClientFile, ServersPlace, UserMachine
-from tabane.gateway.assistants.entries import Entry
-from tabane.gateway.assistants.table import CLIENTS, client_named
 from tabane.messages import say
+from tabane.servers.assistants.client import Client, ClientFile, ServersPlace, UserMachine
+from tabane.servers.assistants.entries import Entry
+from tabane.servers.assistants.table import CLIENTS, client_named
 from tabane.settings.files import home_folder
 from tabane.text.nearest_names import nearest
 
@@ -57,7 +57,7 @@ class AssistantSetup(Struct, frozen=True):
 
     def check_present(self) -> None:
         """Raise ConfigurationError if the assistant does not seem to be installed."""
-        from tabane.gateway.assistants.installation import present
+        from tabane.servers.assistants.installation import present
 
         here = machine()
         if not present(self.client, here):
@@ -91,7 +91,7 @@ def known_client(name: str) -> Client:
 
 def setups(project: Path | None = None, *, found_only: bool = True) -> Iterator[AssistantSetup]:
     """Yield the assistants that seem to be installed and have a file that can be written, or all of these."""
-    from tabane.gateway.assistants.installation import present
+    from tabane.servers.assistants.installation import present
 
     here = machine()
     for client in CLIENTS:
@@ -111,7 +111,7 @@ def entry_of(
 
     A file that is ``shared`` with others names the command only: theirs is in another folder.
     """
-    from tabane.gateway.assistants.installation import entry
+    from tabane.servers.assistants.installation import entry
 
     command = ["tabane"] if shared else launcher(os.environ)
     return entry(place, name, command, arguments(client, mode, {} if shared else os.environ))

@@ -160,7 +160,7 @@ def _patient(terminal: Terminal) -> Installation:
 
 
 def _record_environment(patient: Installation) -> None:
-    from tabane.hub.recorded_environment import record_environment
+    from tabane.hub.servers.recorded_environment import record_environment
 
     if patient.settings.home.is_dir():
         # if it cannot be written, the check of the home reports the reason

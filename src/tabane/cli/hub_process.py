@@ -13,12 +13,12 @@ import click
 
 from tabane.build import this_build
 from tabane.errors import HubError
-from tabane.gateway.processes.variable_names import ON_TERMINAL
 from tabane.hub.local import lock
 from tabane.hub.local.connector import HubConnector, HubUnreachable
 from tabane.hub.local.endpoint import Endpoint, absolute, here
 from tabane.hub.local.handshake import Hello, spoken
 from tabane.messages import Lang, say
+from tabane.upstreams.processes.variable_names import ON_TERMINAL
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient

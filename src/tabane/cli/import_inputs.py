@@ -8,11 +8,11 @@ from typing import Any
 from msgspec import Struct, field
 
 from tabane.cli.output import Terminal
-from tabane.gateway.assistants.client_inputs import ClientInput, input_variable, with_inputs
-from tabane.gateway.assistants.importing import ImportedServer
-from tabane.gateway.servers.kept_secrets import SecretNaming
-from tabane.gateway.servers.variables import escaped
 from tabane.messages import Message, say
+from tabane.servers.assistants.client_inputs import ClientInput, input_variable, with_inputs
+from tabane.servers.assistants.importing import ImportedServer
+from tabane.servers.kept_secrets import SecretNaming
+from tabane.servers.variables import escaped
 from tabane.text.secret_values import looks_secret
 
 

@@ -15,8 +15,8 @@ from tabane.cli.install_report import install_result, tell_installed, tell_unins
 from tabane.cli.options import combined, json_option, mode_option, option
 from tabane.cli.output import FAILED, Command, Terminal, described, emit, examples
 from tabane.errors import BadArguments, ConfigurationError, TabaneError
-from tabane.gateway.assistants.table import CLIENTS, client_named
 from tabane.messages import Message, say
+from tabane.servers.assistants.table import CLIENTS, client_named
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -166,7 +166,7 @@ Done = tuple[dict[str, Any], Callable[[], None]]
 def _installation(
     terminal: Terminal, setup: AssistantSetup, name: str, mode: str | None, *, force: bool, dry: bool
 ) -> Done:
-    from tabane.gateway.assistants import installation
+    from tabane.servers.assistants import installation
 
     place = setup.file.place
     wanted = entry_of(setup.client, place, name, mode, shared=setup.project is not None)
@@ -184,7 +184,7 @@ def _installation(
 
 
 def _removal(terminal: Terminal, setup: AssistantSetup, name: str, *, dry: bool) -> Done:
-    from tabane.gateway.assistants import installation
+    from tabane.servers.assistants import installation
 
     stop = setup.project or machine().home
     change = installation.uninstall(setup.file, name, stop=stop, dry=dry)
@@ -239,7 +239,7 @@ def _offered(
 
 def _has(setup: AssistantSetup, name: str) -> bool:
     """Return whether an uninstallation would change the file, or fail."""
-    from tabane.gateway.assistants import installation
+    from tabane.servers.assistants import installation
 
     try:
         return name in installation.installed(setup.file)
@@ -249,7 +249,7 @@ def _has(setup: AssistantSetup, name: str) -> bool:
 
 def _pending(setup: AssistantSetup, name: str, mode: str | None) -> bool:
     """Return whether an installation would change the file, or fail."""
-    from tabane.gateway.assistants import installation
+    from tabane.servers.assistants import installation
 
     wanted = entry_of(setup.client, setup.file.place, name, mode, shared=setup.project is not None)
     try:
@@ -260,7 +260,7 @@ def _pending(setup: AssistantSetup, name: str, mode: str | None) -> bool:
 
 def _print(terminal: Terminal, client: str | None, folder: Path | None, name: str, mode: str | None) -> None:
     """Print what to write into a client's file, in its own format."""
-    from tabane.gateway.assistants import installation
+    from tabane.servers.assistants import installation
 
     known = client_named(client) if client else None
     place = None
@@ -300,8 +300,8 @@ def _list(terminal: Terminal, folder: Path | None, name: str) -> None:
 
 
 def _rows(folder: Path | None, name: str) -> Iterator[dict[str, Any]]:
-    from tabane.gateway.assistants import installation
-    from tabane.gateway.assistants.entries import definition, mode_of
+    from tabane.servers.assistants import installation
+    from tabane.servers.assistants.entries import definition, mode_of
 
     here = machine()
     for client in CLIENTS:
@@ -348,7 +348,7 @@ def _name_one(found: Sequence[str] = ()) -> Message:
 
 def _record_environment() -> None:
     from tabane.hub.local.endpoint import home_of
-    from tabane.hub.recorded_environment import record_environment
+    from tabane.hub.servers.recorded_environment import record_environment
     from tabane.settings.files import private_folder
 
     home = home_of(os.environ)

@@ -7,8 +7,8 @@ from typing import Any
 
 from tabane.cli.assistant_setup import AssistantSetup
 from tabane.cli.output import Terminal, emit
-from tabane.gateway.assistants.installation import InstallChange
 from tabane.messages import Message, say
+from tabane.servers.assistants.installation import InstallChange
 
 
 def install_result(setup: AssistantSetup, change: InstallChange, dry: bool) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def status(terminal: Terminal, with_settings: bool) -> None:
 @click.pass_obj
 def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> None:
     from tabane.cli.log_files import follow_lines, show_server_log
-    from tabane.gateway.processes.log_files import last_lines
+    from tabane.upstreams.processes.log_files import last_lines
 
     if server:
         show_server_log(terminal, server, lines, follow=follow)

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 from tabane.cli.output import Terminal, emit
-from tabane.gateway.processes.log_files import last_lines
-from tabane.gateway.processes.stderr import file_name
 from tabane.messages import say
+from tabane.upstreams.processes.log_files import last_lines
+from tabane.upstreams.processes.stderr import file_name
 
 _CHUNK = 1 << 16
 _POLL = 0.2

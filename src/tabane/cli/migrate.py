@@ -16,7 +16,7 @@ from tabane.cli.progress import Bar
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
-    from tabane.hub.migration.migration import MigratedCollection
+    from tabane.hub.stores.migration.migration import MigratedCollection
 
 _EVERY = 10.0  # seconds between two lines of progress where no terminal is
 
@@ -44,9 +44,9 @@ _EVERY = 10.0  # seconds between two lines of progress where no terminal is
 @json_option
 @click.pass_obj
 def migrate(terminal: Terminal, source: str, target: str) -> None:
-    from tabane.hub.embedded_collections import OWN, SHAPES
-    from tabane.hub.migration.migration import Migration
-    from tabane.hub.migration.places import place_of
+    from tabane.hub.sources.embedded_collections import OWN, SHAPES
+    from tabane.hub.stores.migration.migration import Migration
+    from tabane.hub.stores.migration.places import place_of
     from tabane.settings import load_settings
 
     settings = load_settings({"config": terminal.config}, os.environ)

@@ -11,9 +11,9 @@ from tabane.cli.following import follow
 from tabane.cli.model_rows import print_models
 from tabane.cli.options import detach_option, given, hub_options, option
 from tabane.cli.output import Group, Terminal, examples
-from tabane.hub.embedding import Reembedded
 from tabane.hub.local.client import read_result
-from tabane.hub.models.operations import PulledModel, PulledModels, TestedModel, UsedModel
+from tabane.hub.sources.embedding import Reembedded
+from tabane.hub.sources.models.operations import PulledModel, PulledModels, TestedModel, UsedModel
 from tabane.messages import Message, say
 
 

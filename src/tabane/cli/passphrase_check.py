@@ -7,8 +7,8 @@ from pathlib import Path
 from tabane.access.passphrase import matches
 from tabane.cli.output import Terminal
 from tabane.errors import Forbidden, PassphraseRequired
-from tabane.hub.approvals.passphrase_file import PASSPHRASE, read_passphrase
 from tabane.hub.local import lock
+from tabane.hub.people.approvals.passphrase_file import PASSPHRASE, read_passphrase
 from tabane.messages import say
 
 

@@ -90,7 +90,7 @@ def _fitting(client: str | None, cwd: str | None) -> dict[str, Any]:
 
 
 def _flow_messages(found: dict[str, Any]) -> list[Message]:
-    from tabane.hub.flows.operations import explanation_messages
+    from tabane.hub.people.flows.operations import explanation_messages
 
     return explanation_messages(found)
 
@@ -112,7 +112,7 @@ def _show(terminal: Terminal, found: dict[str, Any], messages: list[Message]) ->
 @hub_options
 @click.pass_obj
 def labels(terminal: Terminal, name: str) -> None:
-    from tabane.hub.flows.operations import label_messages
+    from tabane.hub.people.flows.operations import label_messages
 
     found = terminal.hub().call("list_flow_labels", {"name": name})
 

@@ -15,7 +15,8 @@ from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.servers_file import files_changed, running_hub
 from tabane.cli.terminal_text import clean
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
-from tabane.gateway.projects.project_files import (
+from tabane.messages import Message, say
+from tabane.servers.projects.project_files import (
     ProjectFile,
     definitions_in,
     described,
@@ -23,9 +24,8 @@ from tabane.gateway.projects.project_files import (
     read_project_file,
     visible,
 )
-from tabane.gateway.projects.project_folders import PROJECT_FILES, project_of
-from tabane.gateway.projects.project_trust import ProjectTrust, TrustedFile
-from tabane.messages import Message, say
+from tabane.servers.projects.project_folders import PROJECT_FILES, project_of
+from tabane.servers.projects.project_trust import ProjectTrust, TrustedFile
 from tabane.settings import load_settings
 from tabane.settings.files import home_folder
 

@@ -11,16 +11,16 @@ from msgspec import Struct, structs
 
 from tabane.cli.output import Terminal, text
 from tabane.errors import BadArguments
-from tabane.gateway.registry.declared_inputs import DeclaredInput, InputTemplate
-from tabane.gateway.registry.entries import RegistryServer
-from tabane.gateway.registry.runs import RegistryRun, command_of, variable_for
-from tabane.gateway.servers.plain_secrets import without_secrets
 from tabane.messages import Message, say
+from tabane.servers.plain_secrets import without_secrets
+from tabane.servers.registry.declared_inputs import DeclaredInput, InputTemplate
+from tabane.servers.registry.entries import RegistryServer
+from tabane.servers.registry.runs import RegistryRun, command_of, variable_for
 from tabane.settings import Settings
 from tabane.text.nearest_names import nearest
 
 if TYPE_CHECKING:
-    from tabane.gateway.registry.finding import Registry
+    from tabane.servers.registry.finding import Registry
 
 Found = TypeVar("Found")
 
@@ -35,7 +35,7 @@ def ask_registry(
     # on first use: other commands of servers need no event loop
     import asyncio
 
-    from tabane.gateway.registry.finding import open_registry
+    from tabane.servers.registry.finding import open_registry
 
     async def asked() -> Found:
         async with open_registry(settings.registry_url, os.environ, settings.home) as registry:

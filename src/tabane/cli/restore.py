@@ -181,9 +181,9 @@ def _kept_places(endpoint: Endpoint, done: RestoredBackup) -> Iterator[str]:
 
 def _missing(terminal: Terminal, done: RestoredBackup) -> tuple[dict[str, tuple[str, ...]], list[Message]]:
     """Return the secrets that nobody sets here, and other problems."""
-    from tabane.gateway.servers.configuration import read_configuration, written_definitions
-    from tabane.gateway.servers.variables import keyring_lookup, load_variables
     from tabane.hub.backup.restored_problems import missing_secrets, server_problems, setting_problems
+    from tabane.servers.configuration import read_configuration, written_definitions
+    from tabane.servers.variables import keyring_lookup, load_variables
     from tabane.settings import load_settings
 
     try:

@@ -9,11 +9,11 @@ from typing import Any
 from tabane.cli.options import option
 from tabane.cli.output import Terminal
 from tabane.cli.servers_file import ServersFile
-from tabane.gateway.servers.configuration import written_definitions
-from tabane.gateway.servers.kept_secrets import SecretMoves, SecretNaming, referred_names
-from tabane.gateway.servers.secret_store import SecretStore
-from tabane.gateway.servers.variables import escaped
 from tabane.messages import Message, say
+from tabane.servers.configuration import written_definitions
+from tabane.servers.kept_secrets import SecretMoves, SecretNaming, referred_names
+from tabane.servers.secret_store import SecretStore
+from tabane.servers.variables import escaped
 from tabane.settings import Settings
 
 plain_option = option(

@@ -17,10 +17,10 @@ from tabane.cli.secret_offers import place_name, store_of
 from tabane.cli.secrets_adopt import adopt
 from tabane.cli.servers_file import ServersFile, file_option, files_changed
 from tabane.errors import BadArguments, UnknownName
-from tabane.gateway.servers.configuration import written_definitions
-from tabane.gateway.servers.secret_store import LONGEST, SecretStore, check_name
-from tabane.gateway.servers.variables import PLAIN, names_in, names_needed
 from tabane.messages import say
+from tabane.servers.configuration import written_definitions
+from tabane.servers.secret_store import LONGEST, SecretStore, check_name
+from tabane.servers.variables import PLAIN, names_in, names_needed
 from tabane.settings import load_settings
 from tabane.text.nearest_names import nearest
 

@@ -12,10 +12,10 @@ from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.secret_offers import naming_of, report_kept, store_of
 from tabane.cli.servers_file import ServersFile, file_option, files_changed, server_names
 from tabane.errors import UnknownName
-from tabane.gateway.servers.configuration import written_definitions
-from tabane.gateway.servers.editing import change_servers
-from tabane.gateway.servers.kept_secrets import SecretMoves, keeping, moves_of
 from tabane.messages import say
+from tabane.servers.configuration import written_definitions
+from tabane.servers.editing import change_servers
+from tabane.servers.kept_secrets import SecretMoves, keeping, moves_of
 from tabane.text.nearest_names import nearest
 
 

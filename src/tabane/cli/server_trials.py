@@ -17,8 +17,8 @@ from tabane.cli.output import INTERRUPTED, Terminal, lang
 from tabane.cli.secret_offers import with_values
 from tabane.cli.servers_file import ServersFile
 from tabane.errors import TabaneError
-from tabane.gateway.servers.variables import each_text
 from tabane.messages import say
+from tabane.servers.variables import each_text
 
 FIRST_ANSWER = 4.0
 """Seconds after which a program gets what is known of servers that were just added."""
@@ -43,7 +43,7 @@ def tried(
     if place.hub:
         found: dict[str, Any] = place.hub.call("try_server", params)
         return found
-    from tabane.hub.trial import TryServer, try_alone
+    from tabane.hub.servers.trial import TryServer, try_alone
     from tabane.operations import Caller, Face
 
     caller = Caller("local", Face.CLI, "", lang(), "tabane", os.getcwd())

@@ -23,9 +23,9 @@ from tabane.cli.servers_login import login, logout
 from tabane.cli.servers_override import override
 from tabane.cli.servers_sandbox import sandbox, sandbox_words
 from tabane.cli.servers_scan import scan
-from tabane.gateway.servers.editing import enable_server, remove_server
 from tabane.messages import Message, say
 from tabane.messages.server_states import words_of_state
+from tabane.servers.editing import enable_server, remove_server
 
 
 @click.group("servers", cls=Group, help=say("List, add, change and control MCP servers."))

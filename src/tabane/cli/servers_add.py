@@ -16,9 +16,9 @@ from tabane.cli.secret_offers import accepted, naming_of, plain_option, report_k
 from tabane.cli.server_trials import tried, warn_of_findings
 from tabane.cli.servers_file import ServersFile, file_option, files_changed
 from tabane.errors import BadArguments, TabaneError
-from tabane.gateway.servers.editing import add_server, check_addable
-from tabane.gateway.servers.kept_secrets import SecretNaming, keeping, moves_of
 from tabane.messages import say
+from tabane.servers.editing import add_server, check_addable
+from tabane.servers.kept_secrets import SecretNaming, keeping, moves_of
 
 if TYPE_CHECKING:
     from tabane.messages import Message

@@ -15,19 +15,19 @@ from msgspec import Struct
 from tabane.cli.options import combined, keep, option
 from tabane.cli.output import Shown, Terminal, lang
 from tabane.errors import CallerError, ConfigurationError, HubError, UnknownName
-from tabane.gateway.servers.configuration import (
+from tabane.hub.local import lock
+from tabane.messages import say
+from tabane.servers.configuration import (
     ServersConfiguration,
     read_configuration,
     why_disabled,
     written_definitions,
 )
-from tabane.gateway.servers.foreign_keys import our_definition
-from tabane.gateway.servers.masking import masked, masked_text
-from tabane.gateway.servers.redaction import Redactor
-from tabane.gateway.servers.server import Server
-from tabane.gateway.servers.variables import Variables, keyring_lookup, load_variables
-from tabane.hub.local import lock
-from tabane.messages import say
+from tabane.servers.foreign_keys import our_definition
+from tabane.servers.masking import masked, masked_text
+from tabane.servers.redaction import Redactor
+from tabane.servers.server import Server
+from tabane.servers.variables import Variables, keyring_lookup, load_variables
 from tabane.settings import Settings, load_settings
 from tabane.text.nearest_names import nearest
 

@@ -14,8 +14,8 @@ from tabane.messages import Message, say
 from tabane.settings import load_settings
 
 if TYPE_CHECKING:
-    from tabane.gateway.registry.entries import RegistryServer
-    from tabane.gateway.registry.finding import FoundServers, Registry
+    from tabane.servers.registry.entries import RegistryServer
+    from tabane.servers.registry.finding import FoundServers, Registry
 
 
 @click.command(

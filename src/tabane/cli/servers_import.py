@@ -29,8 +29,9 @@ from tabane.cli.secret_offers import (
 from tabane.cli.server_trials import AddedServers, start_added
 from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, files_changed
 from tabane.errors import BadArguments, ConfigurationError
-from tabane.gateway.assistants.client_inputs import input_ids, with_inputs
-from tabane.gateway.assistants.importing import (
+from tabane.messages import Message, say
+from tabane.servers.assistants.client_inputs import input_ids, with_inputs
+from tabane.servers.assistants.importing import (
     ImportedServer,
     ImportSource,
     ServerImportPlan,
@@ -38,11 +39,10 @@ from tabane.gateway.assistants.importing import (
     source_of,
     sources,
 )
-from tabane.gateway.assistants.table import CLIENTS
-from tabane.gateway.servers.configuration import configuration_of, why_disabled, written_definitions
-from tabane.gateway.servers.editing import add_servers, check_addable
-from tabane.gateway.servers.kept_secrets import SecretMoves, keeping, moves_of
-from tabane.messages import Message, say
+from tabane.servers.assistants.table import CLIENTS
+from tabane.servers.configuration import configuration_of, why_disabled, written_definitions
+from tabane.servers.editing import add_servers, check_addable
+from tabane.servers.kept_secrets import SecretMoves, keeping, moves_of
 
 _NAMES = [client.name for client in CLIENTS]
 

@@ -14,10 +14,10 @@ from tabane.cli.output import Command, Terminal, examples
 from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.servers_file import ServersFile, file_option, files_changed, server_names
 from tabane.errors import TabaneError
-from tabane.gateway.servers.editing import change_server
-from tabane.gateway.servers.masking import masked
-from tabane.gateway.servers.override_edits import OverrideEdit
 from tabane.messages import say
+from tabane.servers.editing import change_server
+from tabane.servers.masking import masked
+from tabane.servers.override_edits import OverrideEdit
 
 
 @click.command(

@@ -15,9 +15,9 @@ from tabane.cli.output import Command, Terminal, examples
 from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.servers_file import ServersFile, file_option, files_changed, server_names
 from tabane.errors import BadArguments
-from tabane.gateway.servers.editing import change_server
-from tabane.gateway.servers.sandbox_keys import PRESETS
 from tabane.messages import Message, say
+from tabane.servers.editing import change_server
+from tabane.servers.sandbox_keys import PRESETS
 
 SECONDS = 3_600
 """Seconds for which a server is watched at most, if the user names none."""
@@ -90,7 +90,7 @@ def sandbox(
 
 def _accept_links(terminal: Terminal, name: str, file: str | None) -> None:
     """Let the hub record where the paths of the sandbox lead now."""
-    from tabane.hub.cages import cages_of  # most commands need no cages
+    from tabane.hub.servers.cages import cages_of  # most commands need no cages
 
     settings = ServersFile.found(terminal, file).settings
     check_passphrase(terminal, settings.home)

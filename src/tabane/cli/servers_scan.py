@@ -54,8 +54,8 @@ def _of_hub(terminal: Terminal, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _of_file(path: Path) -> dict[str, Any]:
-    from tabane.gateway.scan_operations import report_of_file
-    from tabane.gateway.scanning.listing_scan import MOST_FILE
+    from tabane.catalog.operations.scan_operations import report_of_file
+    from tabane.guard.scanner.listing_scan import MOST_FILE
 
     if path.stat().st_size > MOST_FILE:
         raise BadArguments(say("The file is larger than {most} MiB.", most=MOST_FILE >> 20), "file")

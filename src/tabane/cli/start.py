@@ -21,7 +21,7 @@ from tabane.posts import COLLECTION
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
-    from tabane.hub.models.model_report import MissingModel
+    from tabane.hub.sources.models.model_report import MissingModel
     from tabane.settings import Settings
     from tabane.settings.option import SettingOption
 
@@ -228,7 +228,7 @@ def _tell_of_version(terminal: Terminal, report: dict[str, Any]) -> None:
 def _missing_models(client: HubClient) -> list[MissingModel]:
     """Return the models that posts were embedded with, and that cannot be used."""
     from tabane.hub.local.client import read_result
-    from tabane.hub.models.model_report import MissingModel
+    from tabane.hub.sources.models.model_report import MissingModel
 
     found = read_result(client.call("model_status").get("missing", []), list[MissingModel])
     return [row for row in found if row.collection == COLLECTION]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tabane.catalog.operations.parameters import SearchTools
 from tabane.cli.approval_prompt import approved_call
 from tabane.cli.arguments import read_object, read_pairs
 from tabane.cli.completion import COMPLETION_LIMIT
@@ -17,10 +18,9 @@ from tabane.cli.options import given, hub_options, option, parameter_option
 from tabane.cli.output import FAILED, Group, Terminal, emit, examples, text
 from tabane.cli.servers_file import running_hub, server_names
 from tabane.errors import TabaneError
-from tabane.gateway.parameters import SearchTools
-from tabane.gateway.servers.configuration import written_definitions
 from tabane.messages import Message, say
 from tabane.search.snippets import first_sentence
+from tabane.servers.configuration import written_definitions
 from tabane.settings import load_settings
 from tabane.wire.json import decode
 
@@ -46,7 +46,7 @@ def _listed(hub: HubClient) -> list[str]:
 
 
 def _remembered(terminal: Terminal) -> list[str]:
-    from tabane.gateway.tools.listings import remembered_names
+    from tabane.catalog.tools.listings import remembered_names
 
     settings = load_settings({}, os.environ)
     return remembered_names(settings.home / "catalogue.db", written_definitions(settings.servers))

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import structs
 
-from tabane.access.flows.labels import UNTRUSTED
 from tabane.documents import document_answers
 from tabane.documents import parameters as given
 from tabane.documents.document import Document, Draft
@@ -36,6 +35,7 @@ from tabane.operations.parameter_errors import decoder_message
 from tabane.search.engine import Collection
 from tabane.search.models import Models
 from tabane.search.pipeline import QueryVectors
+from tabane.servers.labels import UNTRUSTED
 
 log = logging.getLogger(__name__)
 

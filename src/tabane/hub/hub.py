@@ -7,21 +7,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tabane.gateway.processes.processes import ChildProcesses
-from tabane.hub.access import HubAccess
-from tabane.hub.archive import PostArchive, given_archive
-from tabane.hub.audit import HubAudit
 from tabane.hub.clients.methods import client_methods
 from tabane.hub.clients.sessions import ClientSessions
-from tabane.hub.documents import DocumentStore
-from tabane.hub.embedding import CollectionEmbedder
-from tabane.hub.flows.hub_flows import HubFlows
-from tabane.hub.guards import HubGuards
-from tabane.hub.jobs import Jobs
-from tabane.hub.models import HubModels
-from tabane.hub.named_stores import embedded, stores_of
-from tabane.hub.reader import PageReader
-from tabane.hub.servers import (
+from tabane.hub.people.access import HubAccess
+from tabane.hub.people.flows.hub_flows import HubFlows
+from tabane.hub.people.guards import HubGuards
+from tabane.hub.servers.servers import (
     HOME_FILES,
     FileFollower,
     hub_environment,
@@ -30,10 +21,19 @@ from tabane.hub.servers import (
     read_servers,
     secret_of,
 )
-from tabane.hub.tools import HubTools, count_servers, gateway_of, kept_results
+from tabane.hub.servers.tools import HubTools, count_servers, gateway_of, kept_results
+from tabane.hub.sources.archive import PostArchive, given_archive
+from tabane.hub.sources.documents import DocumentStore
+from tabane.hub.sources.embedding import CollectionEmbedder
+from tabane.hub.sources.models import HubModels
+from tabane.hub.sources.named_stores import embedded, stores_of
+from tabane.hub.sources.reader import PageReader
+from tabane.hub.telemetry.audit import HubAudit
+from tabane.hub.work.jobs import Jobs
 from tabane.messages import Lang, language
 from tabane.operations import Door, Operation, OperationTable, of_source
 from tabane.settings import Settings
+from tabane.upstreams.processes.processes import ChildProcesses
 from tabane.wire.channel import LineBatch
 
 
@@ -193,9 +193,9 @@ class Hub:
     # -- composition -----------------------------------------------------------------------------
 
     def _operations(self) -> list[Operation]:
-        from tabane.hub.manual import ManualSource, documentation_table
-        from tabane.hub.search_everything import EverythingSearch
-        from tabane.hub.server_setup import ServerSetup
+        from tabane.hub.servers.server_setup import ServerSetup
+        from tabane.hub.sources.manual import ManualSource, documentation_table
+        from tabane.hub.sources.search_everything import EverythingSearch
 
         return [
             *self.tools.table(self.long_results),

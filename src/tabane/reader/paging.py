@@ -31,7 +31,7 @@ _RULE = re.compile(r"[ \t>]*\|[ \t:|-]*-[ \t:|-]*\|?[ \t]*$")
 def tokens(text: str) -> int:
     """Estimate the tokens of a text: one for four ASCII characters, or for one of any other script.
 
-    The estimate of gateway/paging.py, bytes / 4, is a third too low for Japanese, where pages are long.
+    The estimate of catalog/result_parts.py, bytes / 4, is a third too low for Japanese, where pages are long.
     """
     ascii_count = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
     return (ascii_count + 3) // 4 + len(text) - ascii_count

@@ -271,7 +271,7 @@ class SearchableVectors(Protocol):
     """Finds records by their vectors. Scores are exact.
 
     A nearer record is missed only where thousands are about as near, as among random vectors. Recall is in
-    docs/performance.md.
+    docs/development/performance.md.
 
     A record is found by the spaces in which it has a vector. Without any in the requested spaces, it is not
     found.

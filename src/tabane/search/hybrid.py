@@ -34,7 +34,7 @@ scaled: by the weighted mean of both scores, each scaled between its meaningful 
 how much of the query the best text covers (:class:`~tabane.search.fusion.CosineWeight`). partial: by the same
 mean, or by the scaled score of the words if that is higher: for collections in which not every record has a
 vector. From 1 to 80 % of vectors it is never below words by more than .003, and mostly above, while scaled is
-up to .08 and ranks up to .66 below (benchmarks/search/coverage.py). rrf: by ranks. convex: by the scores,
+up to .08 and ranks up to .66 below (docs/decisions.md). rrf: by ranks. convex: by the scores,
 each ranking scaled between its own worst and best. Measured on English and Japanese sets (nDCG@10,
 benchmarks/search/hybrid.py), scaled is never below words, and near the better of both rankings. The others
 are far worse if one ranking is much worse than the other.

@@ -22,7 +22,7 @@ from tabane.documents.files.file_sources import DocumentFolder, PassOptions
 from tabane.documents.files.readable_files import FileTextReader, ReadableFiles, ReadableRoots
 from tabane.documents.table import files_table
 from tabane.errors import BadArguments, ModelError, ReadError
-from tabane.hub.jobs import Jobs
+from tabane.hub.work.jobs import Jobs
 from tabane.messages import Message, say
 from tabane.operations import Door, OperationTable
 from tabane.wire import json

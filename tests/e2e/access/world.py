@@ -17,8 +17,8 @@ from urllib.parse import quote
 from tests.e2e.access.policies import Policy
 from tests.harness.http_hub import HttpHub, http_hub
 from tests.harness.running_hub import Json, SocketClient
-from tests.servers import recorder
-from tests.servers.recorder import word
+from tests.harness.servers import recorder
+from tests.harness.servers.recorder import word
 
 RECORDER = recorder.__file__
 TOOLS = ("get_ticket", "get_tickets", "drop_ticket!", "announce!")

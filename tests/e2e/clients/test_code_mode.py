@@ -16,8 +16,8 @@ from tabane.operations import Caller, Face
 from tests.harness.labeled_servers import replayed
 from tests.harness.patience import until
 from tests.harness.running_hub import Json, RunningHub, SocketClient, child, running_hub, text
-from tests.hub.approvals.confirmed import FORMS
-from tests.hub.questions.asking import able, answers_to
+from tests.hub.clients.questions.asking import able, answers_to
+from tests.hub.people.approvals.confirmed import FORMS
 
 ECHO = "from tools import up\n"
 COUNT = ECHO + "await up.count()"

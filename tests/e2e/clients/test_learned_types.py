@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from tabane.hub.result_types import TYPE_FILE as FILE
+from tabane.hub.servers.result_types import TYPE_FILE as FILE
 from tabane.operations import Caller, Face
 from tabane.operations.access import LocalAccess
 from tests.harness.patience import until

@@ -13,9 +13,9 @@ from typing import Any, get_args
 import pytest
 from msgspec import Raw
 
+from tabane.catalog.long_results import KeptLimits, LongResults
+from tabane.catalog.operations.parameters import ReadMore
 from tabane.errors import CallerError
-from tabane.gateway.long_results import KeptLimits, LongResults
-from tabane.gateway.parameters import ReadMore
 from tabane.operations import Caller, Face
 from tests.harness.patience import until
 from tests.harness.running_hub import Client, Json, SocketClient, child, running_hub, text

@@ -13,13 +13,13 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tabane.gateway.server_operations import server_row
+from tabane.catalog.operations.server_operations import server_row
 from tests.conftest import ROOT, absent
 from tests.harness.http_hub import HttpHub, http_hub
 from tests.harness.patience import LONG
 from tests.harness.running_hub import running_hub
 
-SERVER = {"command": sys.executable, "args": ["-m", "tests.servers.odd"], "cwd": str(ROOT)}
+SERVER = {"command": sys.executable, "args": ["-m", "tests.harness.servers.odd"], "cwd": str(ROOT)}
 LISTS = ("tools", "prompts", "resources", "resourceTemplates")
 
 
@@ -43,7 +43,7 @@ async def in_node(served: HttpHub, node_tools: Path) -> list[dict[str, Any]]:
     modules = node_tools.parent / "node_modules"
     if not (modules / "@modelcontextprotocol" / "sdk").exists():
         absent("@modelcontextprotocol/sdk (make node)")
-    script = ROOT / "tests" / "servers" / "listing_clients.mjs"
+    script = ROOT / "tests" / "harness" / "servers" / "listing_clients.mjs"
     process = await asyncio.create_subprocess_exec(
         *(str(node_tools / "node"), str(script), served.mcp_url, served.door.token or "", str(modules)),
         stdout=asyncio.subprocess.PIPE,

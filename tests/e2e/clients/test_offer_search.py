@@ -12,7 +12,7 @@ import pytest
 
 from tabane.operations import Caller, Face
 from tests.harness.running_hub import RunningHub, child, running_hub, text
-from tests.servers import library
+from tests.harness.servers import library
 
 SERVERS: dict[str, Any] = {
     "lib": {"command": sys.executable, "args": [str(Path(library.__file__))]},

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.projects.project_files import project_files
-from tabane.gateway.projects.project_trust import ProjectTrust
 from tabane.hub.clients import client_questions
+from tabane.servers.projects.project_files import project_files
+from tabane.servers.projects.project_trust import ProjectTrust
 from tests.harness.patience import LONG, until
 from tests.harness.running_hub import Json, RunningHub, SocketClient, child, configured, running_hub, text
 

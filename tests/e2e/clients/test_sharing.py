@@ -13,7 +13,7 @@ from msgspec import structs
 from tests.harness.patience import until
 from tests.harness.running_hub import Json, RunningHub, SocketClient, child, running_hub, text
 
-BROWSER = str(Path(__file__).parents[2] / "servers" / "browser.py")
+BROWSER = str(Path(__file__).parents[2] / "harness" / "servers" / "browser.py")
 
 
 def browser(**keys: Any) -> Json:

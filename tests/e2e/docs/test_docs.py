@@ -15,8 +15,8 @@ import click
 import pytest
 
 from tabane.cli.main import main
-from tabane.gateway.servers.configuration import read_configuration
-from tabane.gateway.servers.variables import Variables
+from tabane.servers.configuration import read_configuration
+from tabane.servers.variables import Variables
 from tests.e2e.docs.pages import PAGES, ROOT, Block, blocks, commands, links
 from tests.harness.patience import LONG
 

@@ -1,4 +1,4 @@
-"""The token counts in the documents are those of docs/performance.md, which are measured."""
+"""The token counts in the documents are those of docs/development/performance.md, which are measured."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROWS = r"\| (list of 115|a task that uses|アシスタントの(文脈|コン�
 
 def rows() -> dict[str, list[int]]:
     """Return the table of tokens: o200k_base and bytes/4 by row name."""
-    page = (ROOT / "docs" / "performance.md").read_text("utf-8")
+    page = (ROOT / "docs" / "development" / "performance.md").read_text("utf-8")
     section = page.partition("### Tokens")[2].partition("###")[0]
     found = re.findall(r"^\| (.+?) +\| +([\d,]+) \| +([\d,]+) \|$", section, re.MULTILINE)
     return {what: [int(number.replace(",", "")) for number in numbers] for what, *numbers in found}
@@ -39,7 +39,7 @@ def test_the_readme_has_the_figures_of_the_performance_page(name: str) -> None:
 
 
 def test_the_goals_name_the_same_figures_and_are_met() -> None:
-    page = (ROOT / "docs" / "performance.md").read_text("utf-8")
+    page = (ROOT / "docs" / "development" / "performance.md").read_text("utf-8")
     (shown,) = re.findall(r"\| tokens of a task with three tools.*?\| +([\d,]+) \| +≤ 1,500 \| +met \|", page)
     assert int(shown.replace(",", "")) == rows()[TASK][0] <= 1500
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.upstreams_http.test_failures import why_not
 from tests.harness.running_hub import running_hub, text
-from tests.servers.raw_http import Handler, Raw, Request, Wire, legacy, raw
+from tests.harness.servers.raw_http import Handler, Raw, Request, Wire, legacy, raw
+from tests.net.test_failures import why_not
 
 
 def forgetting(status: int, body: bytes) -> Handler:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tabane.gateway.server_operations import server_row
+from tabane.catalog.operations.server_operations import server_row
 from tests.harness.patience import LONG, until
 from tests.harness.running_hub import Json, RunningHub, SocketClient, child, running_hub, text
 
-BULKY = str(Path(__file__).parents[2] / "servers" / "bulky.py")
+BULKY = str(Path(__file__).parents[2] / "harness" / "servers" / "bulky.py")
 ODD = {"surrogate": "\ufffd", "stray": "\ufffd\ufffd"}
 
 

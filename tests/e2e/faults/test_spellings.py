@@ -15,7 +15,7 @@ from tests.harness.running_hub import Client, Json, SocketClient, running_hub, t
 
 
 def spelling(*ways: str) -> Json:
-    arguments = ["-m", "tests.servers.spelling", *ways]
+    arguments = ["-m", "tests.harness.servers.spelling", *ways]
     return {"command": sys.executable, "args": arguments, "cwd": str(ROOT), "timeout": 20}
 
 

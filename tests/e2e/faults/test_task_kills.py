@@ -26,7 +26,7 @@ META = {
 @contextmanager
 def remote(folder: Path) -> Iterator[str]:
     """The URL of a server with tasks, a process that is not the hub's."""
-    command = [sys.executable, "-m", "tests.servers.tasks", "http", str(folder / "marks")]
+    command = [sys.executable, "-m", "tests.harness.servers.tasks", "http", str(folder / "marks")]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         assert process.stdout is not None
@@ -73,7 +73,11 @@ class ModernClient:
 def test_tasks_after_the_hub_was_killed(tmp_path: Path) -> None:
     with remote(tmp_path) as url, closing(User(tmp_path / "user")) as user:
         user.environment |= {"TABANE_TASK_AFTER": "0.2", "TABANE_MODE": "full"}
-        here = {"command": sys.executable, "args": ["-m", "tests.servers.tasks", "stdio"], "cwd": str(ROOT)}
+        here = {
+            "command": sys.executable,
+            "args": ["-m", "tests.harness.servers.tasks", "stdio"],
+            "cwd": str(ROOT),
+        }
         user.write_servers({"far": {"type": "http", "url": url}, "near": here})
         client = ModernClient(user.client())
         go = tmp_path / "go"

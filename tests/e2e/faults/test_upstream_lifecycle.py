@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tabane.gateway.server_operations import server_row
+from tabane.catalog.operations.server_operations import server_row
 from tabane.operations import Caller, Face
 from tabane.wire import json as wire
 from tests.harness.patience import LONG, pass_time, until

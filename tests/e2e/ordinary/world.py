@@ -25,7 +25,7 @@ from tests.harness.patience import LONG, wait_until
 from tests.harness.user import Assistant, assistant
 
 FOLDER = Path(__file__).parent
-REPLAYED = FOLDER.parents[1] / "servers" / "replayed.py"
+REPLAYED = FOLDER.parents[1] / "harness" / "servers" / "replayed.py"
 NEVER = (
     "Traceback (most recent call last)",
     "KeyError",

@@ -17,8 +17,8 @@ from tests.harness.bridge import BridgeClient, request
 from tests.harness.home import Home, hub
 from tests.harness.patience import LONG
 from tests.harness.ports import reserved_port
+from tests.harness.servers.twilog import twilog_server
 from tests.harness.user import Assistant, assistant
-from tests.servers.twilog import twilog_server
 
 
 def home_in(folder: Path) -> Home:

@@ -15,7 +15,7 @@ from tabane.wire.era import META_CAPABILITIES
 from tests.harness.patience import until
 from tests.harness.running_hub import Json, RunningHub, SocketClient, running_hub, text
 
-APPS = str(Path(__file__).parents[2] / "servers" / "apps.py")
+APPS = str(Path(__file__).parents[2] / "harness" / "servers" / "apps.py")
 SHARED = "ui://shared/page.html"
 UI = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
 VERSIONS = pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])

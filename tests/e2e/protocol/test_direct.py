@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from tabane.access.permissions import rules_of
+from tabane.catalog.visibility import method_target
 from tabane.errors import Forbidden
-from tabane.gateway.visibility import method_target
 from tests.harness.http_hub import http_hub, modern, request
 from tests.harness.identities import GivenAccess, GivenKeys, identities
 from tests.harness.patience import LONG, until
 from tests.harness.running_hub import Client, Json, SocketClient, child, configured, running_hub, text
-from tests.servers.raw_http import Raw, Request, Wire, raw
-from tests.servers.raw_http import modern as answer_modern
+from tests.harness.servers.raw_http import Raw, Request, Wire, raw
+from tests.harness.servers.raw_http import modern as answer_modern
 
 EACH = list(itertools.product(("2025-06-18", "2025-11-25", "2026-07-28"), ("legacy", "modern")))
 each = pytest.mark.parametrize(("version", "era"), EACH)

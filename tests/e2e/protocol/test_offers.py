@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from msgspec import Raw, structs
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.offers.resources import ResourceSource
+from tabane.catalog.offers.watches import MOST_OF_SESSION
 from tabane.errors import TabaneError, UnknownName, UpstreamError, UpstreamUnavailable
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.offers.resources import ResourceSource
-from tabane.gateway.offers.watches import MOST_OF_SESSION
-from tabane.gateway.upstreams.call import Call, UpstreamReply
-from tabane.gateway.upstreams.modern_subscriptions import ModernSubscriber
 from tabane.operations import Caller, Face
+from tabane.upstreams.call import Call, UpstreamReply
+from tabane.upstreams.modern_subscriptions import ModernSubscriber
 from tests.harness.patience import until
 from tests.harness.running_hub import Json, RunningHub, child, configured, running_hub
 

@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from tabane.access.permissions import rules_of
-from tabane.gateway.offers.skills import Skill
+from tabane.catalog.offers.skills import Skill
 from tabane.operations import Access, Caller, CallTarget, Face
 from tests.harness.http_hub import http_hub, modern, request
 from tests.harness.identities import GivenAccess, GivenKeys, identities

@@ -15,7 +15,7 @@ from tests.harness.running_hub import Json, RunningHub, SocketClient, child, run
 from tests.harness.sdk_forks import sdk_command
 
 ROOT = Path(__file__).parents[3]
-LEGACY = str(ROOT / "tests" / "servers" / "legacy_tasks.py")
+LEGACY = str(ROOT / "tests" / "harness" / "servers" / "legacy_tasks.py")
 TASKS = "io.modelcontextprotocol/tasks"
 WITH_TASKS: Json = {
     "_meta": {
@@ -27,7 +27,7 @@ OVER = ("completed", "failed", "cancelled")
 
 def modern(folder: Path) -> Json:
     """A server on the official SDK with the extension."""
-    command, *arguments = sdk_command("tests.servers.tasks", "stdio", str(folder / "marks"))
+    command, *arguments = sdk_command("tests.harness.servers.tasks", "stdio", str(folder / "marks"))
     return {"command": command, "args": arguments, "cwd": str(ROOT)}
 
 
@@ -392,7 +392,7 @@ async def test_a_question_during_a_task_of_the_hub_is_its_input(tmp_path: Path) 
         found = next(iter(here.hub.tools.tasks.tasks))
         from msgspec import Raw
 
-        from tabane.gateway.upstreams.call import ServerRequest, UpstreamReply
+        from tabane.upstreams.call import ServerRequest, UpstreamReply
 
         answers: list[UpstreamReply] = []
         found.put(

@@ -7,7 +7,7 @@ from benchmarks.code_tasks.measuring import CodeTaskRunner
 from benchmarks.code_tasks.tasks import TASKS
 from benchmarks.code_tasks.world_hub import world_hub
 
-from tabane.bench.tokens import PromptTokens
+from tabane.cli.bench.tokens import PromptTokens
 from tests.conftest import absent
 
 SERVERS = ("git", "time")

@@ -11,10 +11,10 @@ import pytest
 from tests.e2e.upgrades.earlier import Earlier, Installed, earlier
 from tests.harness.bridge import INITIALIZE, request
 from tests.harness.patience import wait_until
+from tests.harness.servers.raw_http import serving
 from tests.harness.user import User
-from tests.hub.questions.asking import ACCEPTED, FORM_STEP, answered, answers_to, call_of
-from tests.hub.questions.test_restarts import AskingSite
-from tests.servers.raw_http import serving
+from tests.hub.clients.questions.asking import ACCEPTED, FORM_STEP, answered, answers_to, call_of
+from tests.hub.clients.questions.test_restarts import AskingSite
 
 LIMIT = 120.0
 OLDEST = "0.13.0"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tabane.gateway.servers.commented_json import read_document
 from tabane.hub.backup.secret_references import servers_without_secrets, settings_without_secrets
+from tabane.servers.commented_json import read_document
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

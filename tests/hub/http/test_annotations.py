@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tabane.errors import TabaneError
-from tabane.hub.flows import TRAIL_FILE as TRAILS
+from tabane.hub.people.flows import TRAIL_FILE as TRAILS
 from tabane.hub.process.table import whole_table
 from tabane.operations import Caller, Face, Operation, OperationTable, Privilege
 from tests.harness.archive import write_archive

@@ -104,7 +104,7 @@ def test_what_serves_is_loaded_with_the_first_connection(user: User) -> None:
     assert user.run("start").status == 0
     hub = psutil.Process(user.holder.pid)
     assert not any("httptools" in found.path for found in hub.memory_maps())
-    assert user.json("status")["memory_mb"] <= 45  # docs/performance.md has the figure
+    assert user.json("status")["memory_mb"] <= 45  # the performance page has the figure
     Caller(user).call("small__echo")
     assert any("httptools" in found.path for found in hub.memory_maps())
 

@@ -16,7 +16,7 @@ from tests.harness.patience import pass_time, until
 from tests.harness.running_hub import child
 
 SERVERS = {"c": child()}
-SMALL = str(Path(__file__).parents[2] / "servers" / "small.py")
+SMALL = str(Path(__file__).parents[2] / "harness" / "servers" / "small.py")
 TOKEN = {"_meta": {"progressToken": "t"}}
 
 

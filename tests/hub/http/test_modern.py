@@ -12,7 +12,7 @@ from tests.harness.http_hub import call, http_hub, http_peer, modern, request, t
 from tests.harness.patience import until
 from tests.harness.running_hub import ENVELOPE, Json, child
 
-MIRRORED = str(Path(__file__).parents[2] / "servers" / "mirrored.py")
+MIRRORED = str(Path(__file__).parents[2] / "harness" / "servers" / "mirrored.py")
 SERVERS = {"c": child("--era", "dual")}
 
 

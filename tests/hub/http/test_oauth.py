@@ -17,7 +17,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAu
 from pydantic import AnyUrl
 
 from tabane.hub.http.identities import HttpIdentities
-from tabane.hub.oauth import HubOAuth
+from tabane.hub.people.oauth import HubOAuth
 from tests.harness.authorization_server import RealAuthorizationServer, authorization_server
 from tests.harness.http_hub import HttpHub, http_hub, modern, request
 from tests.harness.patience import LONG

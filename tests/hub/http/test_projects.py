@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.projects.project_files import project_files
-from tabane.gateway.projects.project_trust import ProjectTrust
 from tabane.hub.clients import client_questions
 from tabane.hub.http.identities import HttpIdentities
 from tabane.operations import Access, CallTarget
+from tabane.servers.projects.project_files import project_files
+from tabane.servers.projects.project_trust import ProjectTrust
 from tests.harness.http_hub import HttpClient, HttpHub, call, http_hub, modern, request
 from tests.harness.patience import LONG
 from tests.harness.running_hub import Json, child, configured

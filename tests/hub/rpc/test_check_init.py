@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tabane.hub.jobs import Jobs
 from tabane.hub.process.administration import HubAdministration
 from tabane.hub.rpc.permission import LOOPBACK, LoopbackAccess
+from tabane.hub.work.jobs import Jobs
 from tabane.messages import Message
 from tabane.operations import Caller, Door, Face, OperationTable, Progress
 from tests.harness.patience import until

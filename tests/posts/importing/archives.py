@@ -14,14 +14,14 @@ from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tabane.engine.embedded.collection import StoredCollection
+from tabane.engine.embedded.store import Store
 from tabane.messages import Message
 from tabane.posts.importing.import_report import PostsImportReport
 from tabane.posts.importing.importer import import_posts
 from tabane.posts.importing.plan import PostSources, plan
 from tabane.posts.post import SHAPE, SPACES, Post, post_of
 from tabane.search.filters import EVERYTHING
-from tabane.store.collection import StoredCollection
-from tabane.store.store import Store
 
 FIRST = 1_500_000_000_000_000_000
 MODEL = "cl-nagoya/ruri-v3-30m"

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from tabane.access import key_store
-from tabane.access.flows import labels
 from tabane.audit import index, usage_rollups
+from tabane.catalog.tools import index_file, listings
 from tabane.code.result_types import shapes
-from tabane.engines import text_spaces
-from tabane.gateway.definitions import pin_file
-from tabane.gateway.tools import index_file, listings
+from tabane.engine import text_spaces
+from tabane.engine.embedded import migrations
+from tabane.engine.embedded.vectors import space_files, vector_rows
+from tabane.guard.definitions import pin_file
 from tabane.hub.backup import home_content, manifest
+from tabane.hub.clients.questions import parked_files
 from tabane.hub.local import handshake, launch, lock
 from tabane.hub.process import home_version
-from tabane.hub.questions import parked_files
-from tabane.hub.tasks import task_file
+from tabane.hub.work.tasks import task_file
 from tabane.operations.caller import Face, Privilege
-from tabane.store import migrations
-from tabane.store.vectors import space_files, vector_rows
+from tabane.servers import labels
 from tabane.wire.era import Era
 
 

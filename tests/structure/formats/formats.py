@@ -13,9 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tabane.access.approvals.approval import Approval, ApprovalBinding, ApprovalReason
 from tabane.access.passphrase import PassphraseRecord
-from tabane.access.profile_changes import ProfileChange, ProfileTable
 from tabane.audit.entry import AuditEntry
 from tabane.audit.index_requests import (
     CatchUp,
@@ -30,6 +28,9 @@ from tabane.audit.index_requests import (
     UsageQuery,
 )
 from tabane.audit.queries import EntryPlace, UsagePlace
+from tabane.catalog.results.result_query import QueryAnswer, ResultQuery
+from tabane.catalog.tool_pages import ToolPlace
+from tabane.catalog.tools.argument_errors import ValidationRequest, ValidationResult
 from tabane.code.host_messages import (
     Begin,
     Dump,
@@ -52,31 +53,39 @@ from tabane.documents.document_reader import PartCursor
 from tabane.documents.files.file_operations import _WatchedFolders
 from tabane.documents.files.file_sources import DocumentFolder, FileSource
 from tabane.documents.folders import _FolderCursor
-from tabane.engines.record_cursors import RecordsCursor
-from tabane.engines.replica_mark import ReplicaMark
-from tabane.engines.replica_spaces import SpaceStep
-from tabane.gateway.definitions.findings import KeptFinding
-from tabane.gateway.definitions.pins import PinState
-from tabane.gateway.logins.kept_login import KeptClient, KeptLogin, KeptTokens
-from tabane.gateway.logins.login_file import _LoginDocument
-from tabane.gateway.results.result_query import QueryAnswer, ResultQuery
-from tabane.gateway.scanning.findings import Finding
-from tabane.gateway.scanning.scan_requests import ScanRequest
-from tabane.gateway.tool_pages import ToolPlace
-from tabane.gateway.tools.argument_errors import ValidationRequest, ValidationResult
-from tabane.gateway.upstreams.call import SessionPosition
+from tabane.engine.embedded.clean_points import FileState, LogEnd
+from tabane.engine.embedded.lexical.analysis_requests import AnalysisRequest
+from tabane.engine.embedded.lexical.tantivy_index import IndexWatermark
+from tabane.engine.embedded.vectors.search_requests import (
+    MappedArray,
+    SentMatches,
+    SentMoment,
+    SentQuestion,
+    SentSpace,
+)
+from tabane.engine.embedded.vectors.space_files import SpaceFilesState
+from tabane.engine.embedded.vectors.vector_rows import OwnersStamp, _OwnersHeader
+from tabane.engine.record_cursors import RecordsCursor
+from tabane.engine.replica_mark import ReplicaMark
+from tabane.engine.replica_spaces import SpaceStep
 from tabane.group.link_frames import LinkHead
+from tabane.group.profile_changes import ProfileChange, ProfileTable
 from tabane.group.signatures import ForwardedRequest
+from tabane.guard.approvals.approval import Approval, ApprovalBinding, ApprovalReason
+from tabane.guard.definitions.findings import KeptFinding
+from tabane.guard.definitions.pins import PinState
+from tabane.guard.scanner.findings import Finding
+from tabane.guard.scanner.scan_requests import ScanRequest
 from tabane.hub.backup.manifest import BackupManifest, BackupMember
 from tabane.hub.backup.restore_journal import FileExchange, RestoreJournal
-from tabane.hub.flows.trail_file import TrailLine
+from tabane.hub.clients.questions.parked_files import StoredCall, StoredQuestion
 from tabane.hub.local.handshake import Hello, Welcome
 from tabane.hub.local.launch import LaunchOutcome
 from tabane.hub.local.lock import LockHolder
-from tabane.hub.models.model_records import ModelRecord, _ModelRecordsFile
+from tabane.hub.people.flows.trail_file import TrailLine
 from tabane.hub.process.home_version import HomeStamp
-from tabane.hub.questions.parked_files import StoredCall, StoredQuestion
-from tabane.hub.tasks.task import KeptTask
+from tabane.hub.sources.models.model_records import ModelRecord, _ModelRecordsFile
+from tabane.hub.work.tasks.task import KeptTask
 from tabane.operations import CallTarget
 from tabane.posts.browsing import CountedPlace
 from tabane.posts.post import _PostPayload
@@ -102,18 +111,9 @@ from tabane.search.embedding.process_requests import (
 from tabane.search.embedding.recipe import Recipe
 from tabane.search.engine import Combination
 from tabane.search.records import EmbeddingSpace, Field, Kind, Shape, TextField
-from tabane.store.clean_points import FileState, LogEnd
-from tabane.store.lexical.analysis_requests import AnalysisRequest
-from tabane.store.lexical.tantivy_index import IndexWatermark
-from tabane.store.vectors.search_requests import (
-    MappedArray,
-    SentMatches,
-    SentMoment,
-    SentQuestion,
-    SentSpace,
-)
-from tabane.store.vectors.space_files import SpaceFilesState
-from tabane.store.vectors.vector_rows import OwnersStamp, _OwnersHeader
+from tabane.upstreams.call import SessionPosition
+from tabane.upstreams.logins.kept_login import KeptClient, KeptLogin, KeptTokens
+from tabane.upstreams.logins.login_file import _LoginDocument
 from tabane.web.markdown_worker import MarkdownRequest, MarkdownResult, OutlineEntry
 from tabane.web.sessions import WebSession
 from tabane.workers.frames import AnswerKind, SentMessage, WorkerRefusal

@@ -11,12 +11,14 @@ import msgspec
 from tabane.access.key_secrets import hash_of
 from tabane.audit.chain import MacChain
 from tabane.audit.queries import EntryPlace, UsagePlace, _entries, _groups
+from tabane.catalog import tool_pages
 from tabane.code.result_types.kept_shapes import KeptType, line_of
 from tabane.code.result_types.shapes import Property, ResultShape
 from tabane.code.snapshots import PausedRun, ScriptSnapshot, packed, signed_by
 from tabane.documents import document_reader, folders
 from tabane.documents.document import SHAPE as DOCUMENTS
-from tabane.engines import record_cursors
+from tabane.engine import record_cursors
+from tabane.engine.embedded.truth import shape_blob
 from tabane.errors import (
     TabaneError,
     UpstreamDied,
@@ -25,25 +27,23 @@ from tabane.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from tabane.gateway import tool_pages
-from tabane.gateway.definitions.definition import definition_digest
-from tabane.gateway.projects.project_files import ProjectFile
-from tabane.gateway.projects.project_trust import ProjectTrust
-from tabane.gateway.servers.redaction import fingerprint
 from tabane.group.link_frames import LinkFrames, LinkHead
 from tabane.group.signatures import ForwardedRequest, session_digest, signed
-from tabane.hub.http.link_failures import failure_line
+from tabane.guard.definitions.definition import definition_digest
+from tabane.hub.clients.questions.handles import CallBinding, CallHandle, HandleSigner
+from tabane.hub.group.link_failures import failure_line
 from tabane.hub.local import handshake
-from tabane.hub.manual import SHAPE as MANUAL
-from tabane.hub.questions.handles import CallBinding, CallHandle, HandleSigner
-from tabane.hub.recorded_environment import record_environment
+from tabane.hub.servers.recorded_environment import record_environment
+from tabane.hub.sources.manual import SHAPE as MANUAL
 from tabane.messages import Message
 from tabane.posts import browsing
 from tabane.posts.post import SHAPE as POSTS
 from tabane.reader import paging
 from tabane.reader.page import SHAPE as PAGES
 from tabane.search.embedding.recipe import Recipe
-from tabane.store.truth import shape_blob
+from tabane.servers.projects.project_files import ProjectFile
+from tabane.servers.projects.project_trust import ProjectTrust
+from tabane.servers.redaction import fingerprint
 from tabane.wire.argument_digest import argument_digest
 from tabane.wire.cursors import list_cursor
 from tabane.workers import frames

@@ -7,10 +7,10 @@ from contextlib import closing
 
 from msgspec import Raw
 
-from tabane.gateway.servers.configuration import read_configuration
-from tabane.gateway.servers.server import Server
-from tabane.gateway.servers.variables import Variables
-from tabane.gateway.tools.listings import ListingsFile, listing_of
+from tabane.catalog.tools.listings import ListingsFile, listing_of
+from tabane.servers.configuration import read_configuration
+from tabane.servers.server import Server
+from tabane.servers.variables import Variables
 from tabane.wire.era import Era
 from tests.web.browser.hub import WebHome
 

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.conftest import ROOT, absent
 from tests.web.browser.hub import PATIENCE, WebHome
 
-SERVERS = Path(__file__).parents[2] / "servers"
+SERVERS = Path(__file__).parents[2] / "harness" / "servers"
 MODULES = ROOT / "build" / "node" / "node_modules"
 FIELDS = '<h1></h1><p id="input"></p><p id="result"></p><p id="refreshed"></p><p id="resource"></p>'
 

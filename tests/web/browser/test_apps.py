@@ -14,7 +14,7 @@ from playwright.sync_api import FrameLocator, Page, expect
 from tests.web.browser.axe import Axe
 from tests.web.browser.hub import WebBrowsers, WebHome
 
-APPS = str(Path(__file__).parents[2] / "servers" / "apps.py")
+APPS = str(Path(__file__).parents[2] / "harness" / "servers" / "apps.py")
 FRAME = "[data-app-frame] iframe"
 
 REPORT = """<!doctype html><h1>evil</h1><script>

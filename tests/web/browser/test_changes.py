@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.gateway.definitions.redefined import Definitions, tool
+from tests.guard.definitions.redefined import Definitions, tool
 from tests.harness.patience import wait_until
 from tests.web.browser.axe import Axe
 from tests.web.browser.hub import WIDTHS, Language, Theme, WebBrowsers, WebHome, show

@@ -16,7 +16,7 @@ from playwright.sync_api import Page, expect
 from tests.harness.bridge import INITIALIZE, BridgeClient
 from tests.harness.patience import LONG, wait_until
 from tests.harness.running_hub import child
-from tests.servers.questions import FORM
+from tests.harness.servers.questions import FORM
 from tests.web.browser.axe import Axe
 from tests.web.browser.hub import WIDTHS, Language, Theme, WebBrowsers, WebHome, show
 

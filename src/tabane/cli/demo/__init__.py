@@ -19,8 +19,8 @@ from typing import Any
 import click
 
 from tabane import __version__
-from tabane.bench.assistant import Assistant, NoAnswer
-from tabane.bench.marked_processes import MARK, kill, marked, wait_until_gone
+from tabane.cli.bench.assistant import Assistant, NoAnswer
+from tabane.cli.bench.marked_processes import MARK, kill, marked, wait_until_gone
 from tabane.cli.demo.archive_steps import DocumentsChapter, PostsChapter
 from tabane.cli.demo.database_steps import VARIABLE, DemoDatabase
 from tabane.cli.demo.page_steps import DemoSite, PagesChapter
@@ -79,7 +79,7 @@ def demo(terminal: Terminal, keep: bool, engine: str | None) -> None:
 
 def _database(page: DemoPage, engine: str) -> DemoDatabase:
     """Return the database, with the password from the user's own settings. Raises ConfigurationError."""
-    from tabane.hub.temporary_schema import TemporarySchema
+    from tabane.hub.stores.temporary_schema import TemporarySchema
     from tabane.settings import load_settings
 
     return DemoDatabase(page, TemporarySchema(engine, load_settings({}, os.environ), os.environ))

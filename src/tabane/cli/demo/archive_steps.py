@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tabane.bench.assistant import Assistant, AssistantReply, NoAnswer
+from tabane.cli.bench.assistant import Assistant, AssistantReply, NoAnswer
 from tabane.cli.demo.steps import DemoPage, RunCommand, awaited, lacking, model_there, step
 from tabane.messages import Message, say
 

@@ -6,7 +6,7 @@ import time
 
 from tabane.cli.demo.steps import DemoPage
 from tabane.errors import TabaneError
-from tabane.hub.temporary_schema import TemporarySchema
+from tabane.hub.stores.temporary_schema import TemporarySchema
 from tabane.messages import say
 
 VARIABLE = "DEMO_ENGINE"

@@ -9,7 +9,7 @@ from socketserver import ThreadingTCPServer
 from types import TracebackType
 from typing import Any
 
-from tabane.bench.assistant import Assistant, AssistantReply, NoAnswer
+from tabane.cli.bench.assistant import Assistant, AssistantReply, NoAnswer
 from tabane.cli.demo.steps import DemoPage, lacking, step
 from tabane.messages import Message, say
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tabane.bench.marked_processes import MARK
+from tabane.cli.bench.marked_processes import MARK
 from tabane.messages import Message, say
 
 COMMITS = ("Plant the first seeds", "Water the garden")

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tabane.bench.assistant import AssistantReply, NoAnswer
+from tabane.cli.bench.assistant import AssistantReply, NoAnswer
 from tabane.cli.output import clear_line, emit
 from tabane.cli.terminal_text import StyledText, cells, clean, fitted
 from tabane.messages import Lang, Message, say

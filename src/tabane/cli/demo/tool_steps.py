@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tabane.bench.assistant import Assistant, AssistantReply, NoAnswer
+from tabane.cli.bench.assistant import Assistant, AssistantReply, NoAnswer
 from tabane.cli.demo.sample_servers import COMMITS
 from tabane.cli.demo.steps import DemoPage, StepFunction, duration, lacking, step
 from tabane.messages import Message, say

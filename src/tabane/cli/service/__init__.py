@@ -14,7 +14,7 @@ from tabane.cli.output import FAILED, Group, TableState, Terminal, emit, example
 from tabane.cli.service.definitions import MARK, kept_variables
 from tabane.cli.service.managers import ServiceManager, Systemd, service_manager
 from tabane.errors import ConfigurationError
-from tabane.hub.recorded_environment import record_environment
+from tabane.hub.servers.recorded_environment import record_environment
 from tabane.messages import say
 from tabane.settings.files import home_folder, write_private
 

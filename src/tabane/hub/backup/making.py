@@ -19,13 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from tabane.engine.embedded.snapshot import Source, copy, frozen
 from tabane.errors import CallerError, ConfigurationError, StoreFull
-from tabane.gateway.logins.login_file import LOGINS_FILE, file_of_backup
-from tabane.gateway.servers.commented_json import JsonSyntaxError
-from tabane.gateway.servers.configuration import open_document
-from tabane.gateway.servers.redaction import Redactor
-from tabane.gateway.servers.secret_store import SecretStore
-from tabane.gateway.servers.secrets_file import decoded_secrets, parse_secrets, with_secret
 from tabane.hub.backup import manifest as manifests
 from tabane.hub.backup.archive_format import PIECE, ArchiveWriter, checksum
 from tabane.hub.backup.home_content import (
@@ -41,8 +36,13 @@ from tabane.hub.backup.home_content import (
 from tabane.hub.backup.manifest import HOME, SERVERS, SETTINGS, BackupManifest, BackupMember
 from tabane.hub.backup.secret_references import servers_without_secrets, settings_without_secrets
 from tabane.messages import say
+from tabane.servers.commented_json import JsonSyntaxError
+from tabane.servers.configuration import open_document
+from tabane.servers.redaction import Redactor
+from tabane.servers.secret_store import SecretStore
+from tabane.servers.secrets_file import decoded_secrets, parse_secrets, with_secret
 from tabane.settings.files import LIMIT, read_private, read_trusted
-from tabane.store.snapshot import Source, copy, frozen
+from tabane.upstreams.logins.login_file import LOGINS_FILE, file_of_backup
 
 _STAGING = ".backup-"  # beginning of the name of a folder with copies, in the home
 _RESERVE = 64 << 20  # bytes of the disk that are left to the hub

@@ -7,10 +7,10 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tabane.gateway.servers.configuration import ServersConfiguration
-from tabane.gateway.servers.server import Server
-from tabane.gateway.servers.variables import Variables, names_in, names_needed
 from tabane.messages import Message, say
+from tabane.servers.configuration import ServersConfiguration
+from tabane.servers.server import Server
+from tabane.servers.variables import Variables, names_in, names_needed
 from tabane.settings import OPTIONS, Settings
 
 

@@ -8,13 +8,13 @@ import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tabane.gateway.servers.commented_json import blank_comments, read_document
-from tabane.gateway.servers.configuration import TABLES
-from tabane.gateway.servers.json_edits import NotAnObject, UnsafeJsonEdit, has_comments, with_member
-from tabane.gateway.servers.masking import masked_text
-from tabane.gateway.servers.redaction import Redactor, is_secret_name
-from tabane.gateway.servers.secrets_file import NAME
-from tabane.gateway.servers.variables import names_in
+from tabane.servers.commented_json import blank_comments, read_document
+from tabane.servers.configuration import TABLES
+from tabane.servers.json_edits import NotAnObject, UnsafeJsonEdit, has_comments, with_member
+from tabane.servers.masking import masked_text
+from tabane.servers.redaction import Redactor, is_secret_name
+from tabane.servers.secrets_file import NAME
+from tabane.servers.variables import names_in
 from tabane.settings.editing import UnsafeTomlEdit, without_value
 from tabane.text.secret_names import SecretNames
 from tabane.text.secret_patterns import HIDDEN, hide_secrets

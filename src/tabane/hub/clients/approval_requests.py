@@ -12,13 +12,11 @@ from typing import Protocol
 
 from msgspec import Raw
 
-from tabane.access.approvals.approval import Approval
-from tabane.access.approvals.approvals import LIFE, refusal
 from tabane.errors import ApprovalRefused, ApprovalRequired, TabaneError
-from tabane.gateway.upstreams.call import UpstreamReply
-from tabane.hub.approvals.desk import ApprovalDesk
-from tabane.hub.approvals.guarded_approval import approval_required
+from tabane.guard.approvals.approval import Approval
+from tabane.guard.approvals.approvals import LIFE, refusal
 from tabane.hub.clients.client_questions import CannotAsk
+from tabane.hub.clients.questions.handles import APPROVAL, RepeatedAnswer
 from tabane.hub.clients.repeatable_requests import (
     MOST_ROUNDS,
     SIGN,
@@ -26,9 +24,11 @@ from tabane.hub.clients.repeatable_requests import (
     RepeatableRequests,
     action_of,
 )
-from tabane.hub.questions.handles import APPROVAL, RepeatedAnswer
+from tabane.hub.people.approvals.desk import ApprovalDesk
+from tabane.hub.people.approvals.guarded_approval import approval_required
 from tabane.messages import say
 from tabane.operations import Caller
+from tabane.upstreams.call import UpstreamReply
 from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.json import Members

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from msgspec import Raw
 
-from tabane.gateway.tools.tool import Tool, ToolCallRequest
-from tabane.gateway.upstreams.call import UpstreamReply
+from tabane.catalog.tools.tool import Tool, ToolCallRequest
 from tabane.hub.clients.rounds import asks_for_input
 from tabane.hub.clients.session import Session
+from tabane.upstreams.call import UpstreamReply
 from tabane.wire import json
 from tabane.wire.json import InvalidJson
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from tabane.errors import TabaneError
-from tabane.gateway.upstreams.adopted_call import CallHolder
-from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
-from tabane.gateway.upstreams.server_requests import COMPLETE
 from tabane.hub.clients.client_questions import ClientQuestions, SessionClient
+from tabane.hub.clients.questions.handles import CallBinding, digest_of
+from tabane.hub.clients.questions.parking import ParkedCall, ParkedCalls
 from tabane.hub.clients.rounds import AskedInRounds, asks_for_input
-from tabane.hub.questions.handles import CallBinding, digest_of
-from tabane.hub.questions.parking import ParkedCall, ParkedCalls
 from tabane.operations import LOCAL, UNMETERED, OpenCall, ended
+from tabane.upstreams.adopted_call import CallHolder
+from tabane.upstreams.call import Call, ServerRequest, UpstreamReply
+from tabane.upstreams.server_requests import COMPLETE
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
@@ -32,7 +32,7 @@ from tabane.wire.questions import (
 )
 
 if TYPE_CHECKING:
-    from tabane.gateway.upstreams.upstream import Upstream
+    from tabane.upstreams.upstream import Upstream
     from tabane.wire.headers import HeaderMirror
 
 

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 
 from msgspec import UNSET, Raw, structs
 
-from tabane.gateway.upstreams.call import ServerRequest, UpstreamReply
-from tabane.gateway.upstreams.server_requests import LIMIT
 from tabane.hub.clients.project_access import moved
-from tabane.hub.questions.open_questions import OpenQuestion
-from tabane.hub.questions.questions import HubQuestions
+from tabane.hub.clients.questions.open_questions import OpenQuestion
+from tabane.hub.clients.questions.questions import HubQuestions
 from tabane.operations import Caller
+from tabane.upstreams.call import ServerRequest, UpstreamReply
+from tabane.upstreams.server_requests import LIMIT
 from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members

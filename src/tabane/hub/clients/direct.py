@@ -9,17 +9,17 @@ from typing import Any
 
 from msgspec import Raw
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.tools.definition_repair import legacy_definition
+from tabane.catalog.tools.own_names import own_definition
+from tabane.catalog.tools.tool import Tool
+from tabane.catalog.visibility import may_find, method_target, prompt_target, resource_target
 from tabane.errors import TabaneError
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.tools.definition_repair import legacy_definition
-from tabane.gateway.tools.own_names import own_definition
-from tabane.gateway.tools.tool import Tool
-from tabane.gateway.upstreams.handshake import Peer
-from tabane.gateway.visibility import may_find, method_target, prompt_target, resource_target
 from tabane.hub.clients.lists import PAGE, TOOLS_LIST, after_of, listed, page_of
 from tabane.hub.clients.session import Handler, Session
 from tabane.hub.clients.tool_calls import ToolCalls
 from tabane.operations import Caller, Door, ended
+from tabane.upstreams.handshake import Peer
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal

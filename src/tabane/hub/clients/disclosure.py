@@ -14,15 +14,15 @@ from typing import Any
 
 from msgspec import structs
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.tools.catalog import definition_for
+from tabane.catalog.tools.tool import OWN, Tool, read_tool
+from tabane.catalog.visibility import visible_tools
 from tabane.code.table import RUN
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.catalog import definition_for
-from tabane.gateway.tools.tool import OWN, Tool, read_tool
-from tabane.gateway.visibility import visible_tools
 from tabane.hub.clients.project_access import view_of
 from tabane.operations import Access, Face, Operation, OperationTable, input_schema
 from tabane.search.snippets import one_line
+from tabane.servers.server import Server
 from tabane.settings import Mode
 from tabane.text.cutting import shortened
 from tabane.wire import json
@@ -193,7 +193,7 @@ class Disclosure:
 
     def _visible(self, mode: Mode, access: Access, apps: bool, legacy: bool) -> list[tuple[str, bytes]]:
         """Return name and definition of each tool of the list that this access may call."""
-        from tabane.gateway.tools.disclosure import light_definition
+        from tabane.catalog.tools.disclosure import light_definition
 
         catalogue, shown = self._gateway.catalogue, definition_for(legacy=legacy)
         if mode in FIXED:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
+from tabane.catalog import gateway as gateways
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.offers.resources import ResourceItem
+from tabane.catalog.visibility import may_find, prompt_target, resource_target
 from tabane.errors import StoreError
-from tabane.gateway import gateway as gateways
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.offers.resources import ResourceItem
-from tabane.gateway.visibility import may_find, prompt_target, resource_target
 from tabane.hub.clients.app_hosts import shows_apps
 from tabane.hub.clients.disclosure import FIXED, Disclosure
 from tabane.hub.clients.open_tool_call import BYTES_OF_TOKEN

@@ -14,13 +14,12 @@ from typing import Any
 
 from msgspec import Raw
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.visibility import START_LOGIN
 from tabane.errors import LoginRequired, TabaneError
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.logins.logins import ServerLogins
-from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.server_requests import COMPLETE
-from tabane.gateway.visibility import START_LOGIN
 from tabane.hub.clients.client_questions import CannotAsk
+from tabane.hub.clients.questions.handles import LOGIN
+from tabane.hub.clients.questions.questions import HubQuestions
 from tabane.hub.clients.repeatable_requests import (
     MOST_ROUNDS,
     SIGN,
@@ -28,10 +27,11 @@ from tabane.hub.clients.repeatable_requests import (
     RepeatableRequests,
     action_of,
 )
-from tabane.hub.questions.handles import LOGIN
-from tabane.hub.questions.questions import HubQuestions
 from tabane.messages import Message, say
 from tabane.operations import LOCAL
+from tabane.servers.server import Server
+from tabane.upstreams.logins.logins import ServerLogins
+from tabane.upstreams.server_requests import COMPLETE
 from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.questions import Question

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Raw, structs
 
 from tabane.build import this_build
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.long_results import LongResults
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.long_results import LongResults
 from tabane.hub.clients.direct import DirectRequests
 from tabane.hub.clients.disclosure import FIXED, Disclosure
 from tabane.hub.clients.lists import ListRequests
@@ -22,7 +22,7 @@ from tabane.hub.clients.task_calls import TaskParts
 from tabane.hub.clients.task_requests import TaskRequests
 from tabane.hub.clients.tool_calls import ToolCalls
 from tabane.hub.clients.unknown_methods import PassedMessages
-from tabane.hub.scripts import HubScripts
+from tabane.hub.work.scripts import HubScripts
 from tabane.operations import LOCAL, Door
 from tabane.wire import era as eras
 from tabane.wire import json

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 from msgspec.structs import replace
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.offers.resources import ResourceSource
+from tabane.catalog.visibility import may_find, prompt_target, resource_target
 from tabane.errors import TabaneError
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.offers.resources import ResourceSource
-from tabane.gateway.upstreams.call import UpstreamReply
-from tabane.gateway.visibility import may_find, prompt_target, resource_target
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.tool_calls import LARGE, answer_line, failure_of, note_question, question_of, shown
 from tabane.operations import CallTarget, Door, OpenCall, ended
 from tabane.operations.metering import failure_reason
+from tabane.upstreams.call import UpstreamReply
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
@@ -295,7 +295,7 @@ def _not_found(session: Session, uri: str) -> ProtocolRefusal:
 
 def _renamed(result: Raw, source: ResourceSource) -> Raw:
     """Return what was read under the URI in the request: two servers have the same URI."""
-    from tabane.gateway.tools.kept_addresses import shown_uri
+    from tabane.catalog.tools.kept_addresses import shown_uri
 
     try:
         members = json.fields(result)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Raw, Struct
 
-from tabane.gateway.tools.tool import Tool, ToolCallRequest, says_failed
+from tabane.catalog.tools.tool import Tool, ToolCallRequest, says_failed
 from tabane.hub.clients.session import Session
 from tabane.operations import OpenCall, Outcome
 from tabane.wire.json import Members

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from urllib.parse import unquote, urlsplit
 
-from tabane.gateway.servers.server import Server
 from tabane.operations import LOCAL, Access, Caller, CallTarget
+from tabane.servers.server import Server
 
 Servers = Callable[[], Mapping[str, Server]]
 """Returns the configured servers by name: another mapping after each change."""

@@ -12,12 +12,12 @@ from typing import Any
 from msgspec import Struct
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.projects.client_projects import ClientProjects
-from tabane.gateway.projects.project_folders import TRUST_FILE, project_of
-from tabane.gateway.servers.server import Server
 from tabane.hub.clients.project_access import folders_of, is_inside
 from tabane.messages import Message, say
 from tabane.operations import Caller
+from tabane.servers.projects.client_projects import ClientProjects
+from tabane.servers.projects.project_folders import TRUST_FILE, project_of
+from tabane.servers.server import Server
 from tabane.settings import Settings
 
 MOST_OFFERS = 16
@@ -121,7 +121,7 @@ class ProjectOffers:
         home = self._settings().home
         if not (home / TRUST_FILE).exists():
             return self._offered(folders)
-        from tabane.gateway.projects.project_trust import ProjectTrust  # most hubs have no project
+        from tabane.servers.projects.project_trust import ProjectTrust  # most hubs have no project
 
         trusted: list[str] = []
         with suppress(ConfigurationError):
@@ -133,8 +133,8 @@ class ProjectOffers:
 
     def _offer(self, folder: str) -> ProjectOffer | None:
         """Return what a folder offers; None if there is nothing that is not trusted."""
-        from tabane.gateway.projects.project_files import definitions_in, project_files
-        from tabane.gateway.projects.project_trust import ProjectTrust
+        from tabane.servers.projects.project_files import definitions_in, project_files
+        from tabane.servers.projects.project_trust import ProjectTrust
 
         try:
             trusted = {each.path: each.digest for each in ProjectTrust(self._settings().home).files()}

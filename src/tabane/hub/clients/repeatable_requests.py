@@ -12,14 +12,14 @@ from typing import Any, Protocol
 
 from msgspec import Raw, Struct
 
+from tabane.catalog.tools.tool import tool_failure
 from tabane.errors import TabaneError
-from tabane.gateway.tools.tool import tool_failure
-from tabane.gateway.upstreams.call import UpstreamReply
 from tabane.hub.clients.client_questions import CannotAsk, ClientQuestions, SessionClient
 from tabane.hub.clients.outlet import Outlet
-from tabane.hub.questions.handles import CallBinding, RepeatedAnswer, digest_of
-from tabane.hub.questions.parking import ParkedCalls
+from tabane.hub.clients.questions.handles import CallBinding, RepeatedAnswer, digest_of
+from tabane.hub.clients.questions.parking import ParkedCalls
 from tabane.messages import Message
+from tabane.upstreams.call import UpstreamReply
 from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson, Members

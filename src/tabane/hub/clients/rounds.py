@@ -12,11 +12,11 @@ from functools import partial
 from msgspec import Raw
 
 from tabane.errors import CallerError, TabaneError, UpstreamError
-from tabane.gateway.upstreams.call import UpstreamReply
-from tabane.gateway.upstreams.message_reading import error_of
-from tabane.gateway.upstreams.server_requests import LIMIT
 from tabane.hub.clients.client_questions import CannotAsk, ClientQuestions
 from tabane.messages import say
+from tabane.upstreams.call import UpstreamReply
+from tabane.upstreams.message_reading import error_of
+from tabane.upstreams.server_requests import LIMIT
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
+from tabane.catalog.long_results import LongResults
+from tabane.catalog.result_parts import SHORT
 from tabane.code.table import RUN
 from tabane.errors import CallerError
-from tabane.gateway.long_results import LongResults
-from tabane.gateway.result_parts import SHORT
+from tabane.hub.clients.questions.handles import APPROVAL, RepeatedAnswer
 from tabane.hub.clients.repeatable_requests import RepeatableRequest
 from tabane.hub.clients.session import Session
-from tabane.hub.questions.handles import APPROVAL, RepeatedAnswer
-from tabane.hub.scripts import HubScripts, ScriptPaused
+from tabane.hub.work.scripts import HubScripts, ScriptPaused
 from tabane.messages import say
 from tabane.operations import Caller, Door
 from tabane.settings import Settings
@@ -29,7 +29,7 @@ from tabane.wire.json import Members
 if TYPE_CHECKING:
     from tabane.code.scripts import ScriptReport
     from tabane.code.snapshots import ScriptSnapshot
-    from tabane.gateway.upstreams.call import ServerRequest
+    from tabane.upstreams.call import ServerRequest
 
 
 class ScriptRequest:

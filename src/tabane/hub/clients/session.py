@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import UNSET, Raw, structs
 
+from tabane.catalog.gateway import Gateway
 from tabane.errors import (
     ApprovalRefused,
     ApprovalRequired,
@@ -24,21 +25,20 @@ from tabane.errors import (
     TabaneError,
     upgraded,
 )
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.upstreams.call import ServerRequest
 from tabane.hub.clients.calls import MOST_UNREAD, ClientCalls
 from tabane.hub.clients.client_questions import ClientQuestions
 from tabane.hub.clients.disclosure import FIXED
 from tabane.hub.clients.login_requests import LoginRequests
 from tabane.hub.clients.outlet import Outlet
 from tabane.hub.clients.project_access import works_in
+from tabane.hub.clients.questions.questions import HubQuestions
 from tabane.hub.clients.repeatable_requests import REPEATABLE, RepeatableRequests
 from tabane.hub.clients.roots import answer_with_roots, follow_roots, waits_for_roots
 from tabane.hub.clients.subscriptions import LISTS, ClientSubscriptions
-from tabane.hub.questions.questions import HubQuestions
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.settings import Mode
+from tabane.upstreams.call import ServerRequest
 from tabane.wire import era as eras
 from tabane.wire import json, rpc
 from tabane.wire.era import Era, ProtocolRefusal

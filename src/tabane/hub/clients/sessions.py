@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, get_args
 
 from msgspec import Raw
 
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.long_results import LongResults
-from tabane.gateway.servers.server import Server
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.long_results import LongResults
 from tabane.hub.clients.outlet import ROOM, Outlet, too_large, undelivered
 from tabane.hub.clients.project_access import ProjectAccess
 from tabane.hub.clients.project_offers import PresentProjects, ProjectOffers
+from tabane.hub.clients.questions.questions import HubQuestions
 from tabane.hub.clients.server_access import ServerAccess
 from tabane.hub.clients.session import ClientMethods, Session
 from tabane.hub.local.handshake import BEGUN, DRAIN, HELD, Hello
-from tabane.hub.questions.questions import HubQuestions
 from tabane.messages import language
 from tabane.operations import LOCAL, Access, Caller, Face
+from tabane.servers.server import Server
 from tabane.settings import Mode, Settings
 from tabane.wire.channel import LineBatch, LineChannel
 from tabane.wire.era import Era

@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 from msgspec import Raw, Struct
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.offers.resources import ResourceSource
+from tabane.catalog.offers.skills import Skill, folder_of, read_skill, with_shown_resources
+from tabane.catalog.visibility import resource_target
 from tabane.errors import UpstreamError
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.offers.resources import ResourceSource
-from tabane.gateway.offers.skills import Skill, folder_of, read_skill, with_shown_resources
-from tabane.gateway.upstreams.call import UpstreamReply
-from tabane.gateway.visibility import resource_target
 from tabane.hub.clients.lists import after_of, listed
 from tabane.hub.clients.session import Handler, Session
 from tabane.messages import say
 from tabane.operations import Door, OpenCall, Outcome, ended
+from tabane.upstreams.call import UpstreamReply
 from tabane.wire import cursors, json
 from tabane.wire import era as eras
 from tabane.wire.era import Era, ProtocolRefusal

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from msgspec import Raw, Struct
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.visibility import may_find
 from tabane.errors import HubError, TabaneError
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.visibility import may_find
 from tabane.hub.clients import document_resources
 from tabane.hub.clients.client_questions import SessionClient
 from tabane.messages import say

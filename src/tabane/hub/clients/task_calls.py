@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, Struct
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.tools.tool import Tool, ToolCallRequest
 from tabane.errors import CallerError, TabaneError, UpstreamError
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.tools.tool import Tool, ToolCallRequest
-from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
-from tabane.gateway.upstreams.handshake import CLIENT
 from tabane.hub.clients.open_tool_call import OpenToolCall
 from tabane.hub.clients.session import Session
-from tabane.hub.tasks.following import TaskFollower
-from tabane.hub.tasks.running import RunningCalls
-from tabane.hub.tasks.task import Task
-from tabane.hub.tasks.tasks import HubTasks, completed
+from tabane.hub.work.tasks.following import TaskFollower
+from tabane.hub.work.tasks.running import RunningCalls
+from tabane.hub.work.tasks.task import Task
+from tabane.hub.work.tasks.tasks import HubTasks, completed
 from tabane.messages import say
 from tabane.settings import Settings
+from tabane.upstreams.call import Call, ServerRequest, UpstreamReply
+from tabane.upstreams.handshake import CLIENT
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era
@@ -47,7 +47,7 @@ from tabane.wire.tasks import (
 )
 
 if TYPE_CHECKING:
-    from tabane.gateway.upstreams.upstream import Upstream
+    from tabane.upstreams.upstream import Upstream
 
 
 EXTENSION = "tasks"

@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, structs
 
-from tabane.code.table import RUN
-from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, UnknownName, upgraded
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.long_results import LongResults
-from tabane.gateway.result_parts import SHORT
-from tabane.gateway.time_slices import Pause, no_pause, thread_slices
-from tabane.gateway.tools.app_metadata import shown_result
-from tabane.gateway.tools.tool import (
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.long_results import LongResults
+from tabane.catalog.result_parts import SHORT
+from tabane.catalog.tools.app_metadata import shown_result
+from tabane.catalog.tools.tool import (
     OWN,
     Tool,
     ToolCallRequest,
@@ -31,27 +28,30 @@ from tabane.gateway.tools.tool import (
     tool_failure,
     upstream_failure,
 )
-from tabane.gateway.upstreams.call import UpstreamReply
+from tabane.code.table import RUN
+from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, UnknownName, upgraded
 from tabane.hub.clients.approved_rounds import ApprovedRounds
 from tabane.hub.clients.disclosure import DISCLOSING
 from tabane.hub.clients.open_tool_call import OpenToolCall
 from tabane.hub.clients.script_requests import ScriptRequests
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.task_calls import TaskCalls, TaskParts
-from tabane.hub.scripts import HubScripts
+from tabane.hub.work.scripts import HubScripts
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Door, Face, Operation, ended
 from tabane.operations.guarded_call import GuardedCall
 from tabane.operations.metering import FailureReason, failure_reason
+from tabane.upstreams.call import UpstreamReply
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.tasks import may_be_task
+from tabane.workers.time_slices import Pause, no_pause, thread_slices
 
 if TYPE_CHECKING:
-    from tabane.gateway.tool_search import ToolSearchResult
-    from tabane.gateway.upstreams.upstream import Upstream
+    from tabane.catalog.tool_search import ToolSearchResult
+    from tabane.upstreams.upstream import Upstream
 
 
 log = logging.getLogger(__name__)
@@ -390,8 +390,8 @@ class ToolCalls:
         self, session: Session, request_id: Raw, caller: Caller, name: str, arguments: Raw, meta: Members
     ) -> bytes:
         """Call a built-in tool, and return its result as a client sees it. Raises TabaneError."""
-        from tabane.gateway.offers.found_offer import offered_line
-        from tabane.gateway.tools.disclosure import unlisted_lines
+        from tabane.catalog.offers.found_offer import offered_line
+        from tabane.catalog.tools.disclosure import unlisted_lines
 
         operation, key = self._door.table.get(name), bytes(request_id).decode()
         values: list[Any] = []

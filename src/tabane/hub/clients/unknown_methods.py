@@ -14,13 +14,13 @@ from functools import partial
 
 from msgspec import Raw
 
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.visibility import may_find, method_target
 from tabane.errors import TabaneError
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.upstreams.call import UpstreamReply
-from tabane.gateway.visibility import may_find, method_target
 from tabane.hub.clients.session import Handler, Session
 from tabane.hub.clients.tool_calls import LARGE, answer_line, note_question, question_of
 from tabane.operations import Door, OpenCall, ended
+from tabane.upstreams.call import UpstreamReply
 from tabane.wire import json
 from tabane.wire.json import Members
 

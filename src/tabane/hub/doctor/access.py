@@ -12,10 +12,10 @@ from tabane.access.oauth.fetching import AuthorizationServerHttp, FetchFailed
 from tabane.access.profile_file import read_profiles
 from tabane.errors import TabaneError
 from tabane.extras import extra_command
-from tabane.hub.collector import NoTracing, check_installed
 from tabane.hub.doctor.files import closing
 from tabane.hub.doctor.installation import DoctorFinding, Installation, fault, note, ok, warning
-from tabane.hub.oauth import client_secret
+from tabane.hub.people.oauth import client_secret
+from tabane.hub.telemetry.collector import NoTracing, check_installed
 from tabane.messages import say
 from tabane.settings.listening import is_this_machine
 

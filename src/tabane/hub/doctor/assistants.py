@@ -8,9 +8,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tabane.gateway.assistants.client import UserMachine
-from tabane.gateway.assistants.entries import mode_of
-from tabane.gateway.assistants.importing import (
+from tabane.hub.doctor.installation import DoctorFinding, Installation, fault, note, ok, warning
+from tabane.hub.local.endpoint import here
+from tabane.messages import Message, say
+from tabane.servers.assistants.client import UserMachine
+from tabane.servers.assistants.entries import mode_of
+from tabane.servers.assistants.importing import (
     ImportCandidate,
     ImportSource,
     adopted,
@@ -18,11 +21,8 @@ from tabane.gateway.assistants.importing import (
     joined,
     sources,
 )
-from tabane.gateway.assistants.table import CLIENTS, client_named
-from tabane.gateway.servers.foreign_keys import our_definition
-from tabane.hub.doctor.installation import DoctorFinding, Installation, fault, note, ok, warning
-from tabane.hub.local.endpoint import here
-from tabane.messages import Message, say
+from tabane.servers.assistants.table import CLIENTS, client_named
+from tabane.servers.foreign_keys import our_definition
 from tabane.settings.files import home_folder
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tabane.hub.cages import cages_of
 from tabane.hub.doctor.installation import DoctorFinding, Installation, fault, note, ok
+from tabane.hub.servers.cages import cages_of
 from tabane.messages import say
 
 

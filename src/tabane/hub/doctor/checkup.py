@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tabane.errors import TabaneError
-from tabane.gateway.launchers.network_probe import is_online
 from tabane.hub.doctor import (
     access,
     assistants,
@@ -22,6 +21,7 @@ from tabane.hub.doctor import (
 )
 from tabane.hub.doctor.installation import DoctorFinding, Installation, fault
 from tabane.messages import Message, say
+from tabane.upstreams.launching.network_probe import is_online
 
 Check = Callable[[Installation], Iterable[DoctorFinding]]
 

@@ -8,11 +8,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tabane.errors import TabaneError
-from tabane.gateway.processes.child_environment import child_environment
-from tabane.gateway.servers.configuration import why_disabled
-from tabane.gateway.servers.plain_secrets import plain_secrets
-from tabane.gateway.servers.server import Server, exposes_secrets
-from tabane.gateway.servers.variables import PLAIN
 from tabane.hub.doctor.files import closing
 from tabane.hub.doctor.installation import (
     DoctorFinding,
@@ -25,6 +20,11 @@ from tabane.hub.doctor.installation import (
     warning,
 )
 from tabane.messages import Message, say
+from tabane.servers.configuration import why_disabled
+from tabane.servers.plain_secrets import plain_secrets
+from tabane.servers.server import Server, exposes_secrets
+from tabane.servers.variables import PLAIN
+from tabane.upstreams.processes.child_environment import child_environment
 
 _INSTALLERS = {
     "npx": say("Install Node.js: https://nodejs.org"),

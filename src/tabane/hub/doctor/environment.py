@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator, Sequence
 
 from tabane.errors import TabaneError
-from tabane.gateway.processes.child_environment import environment_names
-from tabane.gateway.processes.variable_names import BASIC, CERTIFICATES, ON_TERMINAL
-from tabane.gateway.servers.variables import load_variables
 from tabane.hub.doctor.installation import DoctorFinding, Fix, Installation, note, ok, warning
-from tabane.hub.recorded_environment import forget_recorded, recorded_environment
-from tabane.hub.servers import secret_of
+from tabane.hub.servers.recorded_environment import forget_recorded, recorded_environment
+from tabane.hub.servers.servers import secret_of
 from tabane.messages import Message, say
+from tabane.servers.variables import load_variables
+from tabane.upstreams.processes.child_environment import environment_names
+from tabane.upstreams.processes.variable_names import BASIC, CERTIFICATES, ON_TERMINAL
 
 MOST_NAMES = 40
 """Names in one finding. There are more only in an environment that nobody wrote by hand."""

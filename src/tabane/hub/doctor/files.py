@@ -12,15 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tabane.gateway.servers.variables import Variables
-from tabane.gateway.tools.listings import ListingsFile
-from tabane.hub import named_stores
+from tabane.catalog.tools.listings import ListingsFile
 from tabane.hub.doctor.installation import DoctorFinding, Fix, Installation, fault, note, ok, warning
 from tabane.hub.local import lock
-from tabane.hub.models import HubModels
-from tabane.hub.stores import FOLDER
+from tabane.hub.sources import named_stores
+from tabane.hub.sources.models import HubModels
+from tabane.hub.stores.stores import FOLDER
 from tabane.messages import Message, language, say
 from tabane.search.embedding.embedder import VectorCache
+from tabane.servers.variables import Variables
 
 LITTLE, TOO_LITTLE = 500 << 20, 50 << 20
 """Free bytes on the disk of the home: below the first there is a warning, below the second a fault."""
@@ -170,7 +170,7 @@ def _whole(path: Path) -> bool:
 def _stale(installation: Installation, path: Path) -> list[str]:
     if not path.exists() or not _whole(path) or installation.configuration is None:
         return []
-    from tabane.gateway.projects.project_servers import with_projects  # only if there is a cache
+    from tabane.servers.projects.project_servers import with_projects  # only if there is a cache
 
     every = with_projects(installation.configuration, installation.settings.home, Variables({}))
     known = {server.name for server in every.servers}

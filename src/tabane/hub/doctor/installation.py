@@ -12,17 +12,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tabane.errors import HubError, TabaneError
-from tabane.gateway.servers.configuration import (
-    ServersConfiguration,
-    read_configuration,
-    written_definitions,
-)
-from tabane.gateway.servers.server import Server
 from tabane.hub.local.client import CONNECT_LIMIT, HubClient
 from tabane.hub.local.endpoint import Endpoint, home_of
-from tabane.hub.recorded_environment import with_recorded
-from tabane.hub.servers import secret_of, variables_of, with_inherited
+from tabane.hub.servers.recorded_environment import with_recorded
+from tabane.hub.servers.servers import secret_of, with_inherited
 from tabane.messages import Message
+from tabane.servers.configuration import ServersConfiguration, read_configuration, written_definitions
+from tabane.servers.server import Server
+from tabane.servers.variables import variables_of
 from tabane.settings import Settings, load_settings
 from tabane.settings.files import config_folder
 from tabane.settings.option import expanded

@@ -15,22 +15,23 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tabane.errors import TabaneError, UpstreamError
-from tabane.gateway.launchers.failure_causes import cause_in
-from tabane.gateway.launchers.network_probe import NetworkProbe, found_hosts
-from tabane.gateway.launchers.npx_cache import in_use, npx_entry, remove
-from tabane.gateway.launchers.package_run import package_run
-from tabane.gateway.processes.child_environment import child_environment
-from tabane.gateway.processes.processes import ChildProcesses
-from tabane.gateway.servers.server import Server, is_loopback
-from tabane.gateway.upstreams.connector import Connector
-from tabane.gateway.upstreams.upstream_state import UpstreamState
-from tabane.hub.cages import cages_of
 from tabane.hub.doctor.configuration import has_command
 from tabane.hub.doctor.installation import DoctorFinding, Installation, Row, fault, note, ok, warning
 from tabane.hub.local.endpoint import here
-from tabane.hub.servers import limits_of
-from tabane.hub.trial import try_server
+from tabane.hub.servers.cages import cages_of
+from tabane.hub.servers.servers import limits_of
+from tabane.hub.servers.trial import try_server
 from tabane.messages import Message, say
+from tabane.net.target import is_loopback
+from tabane.servers.server import Server
+from tabane.upstreams.connector import Connector
+from tabane.upstreams.launching.failure_causes import cause_in
+from tabane.upstreams.launching.network_probe import NetworkProbe, found_hosts
+from tabane.upstreams.launching.npx_cache import in_use, npx_entry, remove
+from tabane.upstreams.launching.package_run import package_run
+from tabane.upstreams.processes.child_environment import child_environment
+from tabane.upstreams.processes.processes import ChildProcesses
+from tabane.upstreams.upstream_state import UpstreamState
 from tabane.wire.channel import LineBatch
 
 LOGIN_REQUIRED = UpstreamState.LOGIN.value

@@ -37,7 +37,7 @@ from tabane.wire.http import AcceptedTypes, accepted, era_of, is_json, legacy_ve
 from tabane.wire.json import InvalidJson, JsonRpcFrame
 
 if TYPE_CHECKING:
-    from tabane.hub.http.group_routing import GroupRouting
+    from tabane.hub.http.routing import RequestRouting
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class HttpApp:
         draining: Callable[[], bool],
         touch: Callable[[], None],
         finish_login: FinishLogin,
-        group: GroupRouting | None = None,
+        group: RequestRouting | None = None,
     ) -> None:
         self._finish_login, self._group = finish_login, group
         self._settings, self._gate, self._draining, self._touch = settings, gate, draining, touch

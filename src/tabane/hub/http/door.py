@@ -16,14 +16,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from tabane.catalog.gateway import Gateway
 from tabane.errors import ConfigurationError, HubError, TabaneError, upgraded
-from tabane.gateway.gateway import Gateway
-from tabane.hub.audit import HubAudit
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.identities import HttpIdentities
 from tabane.hub.http.port_occupant import refusal
-from tabane.hub.jobs import Jobs
 from tabane.hub.rpc.permission import load_token, token_file
+from tabane.hub.telemetry.audit import HubAudit
+from tabane.hub.work.jobs import Jobs
 from tabane.messages import Message, say
 from tabane.operations import Door, OperationTable
 from tabane.settings import Settings
@@ -32,8 +32,8 @@ from tabane.web.paths import SIGN_IN
 from tabane.web.sign_in_links import SignInLinks
 
 if TYPE_CHECKING:
-    from tabane.group.membership import HubGroup
     from tabane.hub.http.request import HttpRequest
+    from tabane.hub.http.routing import RoutingMaker
     from tabane.hub.http.sources import ExposedPeer
     from tabane.hub.http.tls import TlsFiles
 
@@ -155,11 +155,11 @@ class HttpDoor:
         waits: HttpWaits = HttpWaits(),  # noqa: B008  (it is frozen)
         table: OperationTable | None = None,
         identities: HttpIdentities | None = None,
-        group: HubGroup | None = None,
+        routing: RoutingMaker | None = None,
         server_links: ServerLinks | None = None,
     ) -> None:
-        self.group = group
-        """The hubs that serve the same clients; None if this hub serves alone."""
+        self.routing = routing
+        """Makes what passes requests on to other hubs; None if this hub serves alone."""
         self.hub, self.loop, self.waits = hub, hub.loop, waits
         self.server_links = server_links
         self.identities = identities or HttpIdentities()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from tabane.gateway.logins.callback_page import CallbackPage, page_language
 from tabane.hub.http.request import HttpReply, HttpRequest
 from tabane.messages import Lang
+from tabane.upstreams.logins.callback_page import CallbackPage, page_language
 
 LOGIN_RETURN = "/oauth/callback"
 """Open to everybody: a return is known by its state, which only that browser has, and is used once."""

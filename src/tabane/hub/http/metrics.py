@@ -9,17 +9,24 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tabane.build import this_build
-from tabane.gateway.gateway import Gateway
-from tabane.gateway.server_operations import state_of
-from tabane.gateway.upstreams.upstream import Upstream
-from tabane.gateway.upstreams.upstream_state import UpstreamState
-from tabane.hub.call_counters import AuditCounts, CallCounters
-from tabane.hub.http.call_metrics import audit_families, call_families
-from tabane.hub.http.exposition import Labels, MetricFamily, MetricKind, MetricSample, exposition, single
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.operations.server_operations import state_of
 from tabane.hub.http.modern import SingleRequests
 from tabane.hub.http.programs import HttpPrograms
 from tabane.hub.http.request import HttpRequest
 from tabane.hub.http.sessions import HttpSessions
+from tabane.hub.telemetry.call_counters import AuditCounts, CallCounters
+from tabane.hub.telemetry.call_metrics import audit_families, call_families
+from tabane.hub.telemetry.exposition import (
+    Labels,
+    MetricFamily,
+    MetricKind,
+    MetricSample,
+    exposition,
+    single,
+)
+from tabane.upstreams.upstream import Upstream
+from tabane.upstreams.upstream_state import UpstreamState
 
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, cast, get_args
 
 from msgspec import structs
 
-from tabane.gateway.gateway import Gateway
+from tabane.catalog.gateway import Gateway
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.authentication import has_ended
 from tabane.hub.http.gate import SUBPROTOCOL, HttpGate, token_in
@@ -22,8 +22,8 @@ from tabane.hub.http.request import (
     traced,
 )
 from tabane.hub.http.websocket import Receiver, WebSocket, WebSocketOutlet
-from tabane.hub.jobs import Jobs
 from tabane.hub.rpc.dispatcher import MOST_ANSWER, ClientGone, Dispatcher
+from tabane.hub.work.jobs import Jobs
 from tabane.operations import Caller, Door
 from tabane.settings import Mode, Settings
 from tabane.wire import rpc, websocket

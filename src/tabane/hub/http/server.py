@@ -26,7 +26,7 @@ from tabane.hub.http.web_pages import WebPages
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.hub.http.group_routing import GroupRouting
+    from tabane.hub.http.routing import RequestRouting
 
 SPARE = 256
 """Connections beyond one for each session: requests beside its stream, health checks, the metrics."""
@@ -123,13 +123,11 @@ class HttpServer:
         self._look = self.loop.call_later(self.waits.look, self._looked)
         self._revoked = self.loop.call_later(self.waits.revoked, self._end_revoked)
 
-    def _made_routing(self) -> GroupRouting | None:
+    def _made_routing(self) -> RequestRouting | None:
         """Return what passes requests on to other hubs; None if this hub serves alone."""
-        if self._door.group is None:
+        if self._door.routing is None:
             return None
-        from tabane.hub.http.group_routing import GroupRouting  # only needed in a group of hubs
-
-        routing = GroupRouting(self._door.group, self._gate, self._sessions)
+        routing = self._door.routing(self._gate, self._sessions)
         self._modern.marked = routing.marked
         return routing
 

@@ -8,7 +8,7 @@ import ssl
 from pathlib import Path
 
 from tabane.errors import ConfigurationError
-from tabane.hub.servers import FileFollower
+from tabane.hub.servers.servers import FileFollower
 from tabane.messages import Message, say
 from tabane.settings import Settings
 from tabane.settings.files import read_private, read_trusted

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from tabane.build import on_disk, this_build
 from tabane.errors import ConfigurationError, HubError, UnknownName
-from tabane.gateway.servers.redaction import Redactor
 from tabane.hub.clients.session import Session
 from tabane.hub.hub import Hub
 from tabane.hub.local import hang_dumps
@@ -28,12 +27,13 @@ from tabane.hub.process import MODEL_FILE
 from tabane.hub.process.administration import HubAdministration, settings_report
 from tabane.hub.process.disk_room import DiskRoom
 from tabane.hub.process.home_version import write_stamp
-from tabane.hub.process.joining import UNTIL_KNOWN, group_of, shared_servers_of
+from tabane.hub.process.joining import UNTIL_KNOWN, group_of, routing_of, shared_servers_of
 from tabane.hub.process.logs import HubLogs
 from tabane.hub.process.table import table_of
 from tabane.hub.process.watchdog import Watchdog
 from tabane.messages import Message, language, say
 from tabane.operations import LOCAL, Caller, Face
+from tabane.servers.redaction import Redactor
 from tabane.settings import Settings
 from tabane.settings.files import private_folder
 
@@ -445,7 +445,11 @@ class Daemon:
         identities = self._identities.over_http()
         links = shared_servers_of(self.hub, self.group)
         door = HttpDoor(
-            self.hub, table=self._door.table, identities=identities, group=self.group, server_links=links
+            self.hub,
+            table=self._door.table,
+            identities=identities,
+            routing=routing_of(self.group),
+            server_links=links,
         )
         door.open()
         unbound = door.problem if door.refused_port is not None else None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from tabane.errors import TabaneError
-from tabane.hub.access import HubAccess
 from tabane.hub.clients.project_access import ProjectAccess
 from tabane.hub.http.identities import HttpIdentities, only_local
 from tabane.hub.hub import Hub
-from tabane.hub.oauth import HubOAuth
+from tabane.hub.people.access import HubAccess
+from tabane.hub.people.oauth import HubOAuth
 from tabane.operations import Access
 
 

@@ -13,10 +13,14 @@ from tabane.hub.hub import Hub
 if TYPE_CHECKING:
     from tabane.group.membership import HubGroup
     from tabane.group.state import GroupState
-    from tabane.hub.group_jobs import GroupJobs
-    from tabane.hub.http.shared_servers import SharedServers
-    from tabane.hub.tool_use_sharing import ToolUseSharing
-    from tabane.postgres.shared_approvals import PostgresApprovals
+    from tabane.hub.group.group_jobs import GroupJobs
+    from tabane.hub.group.group_routing import GroupRouting
+    from tabane.hub.group.shared_servers import SharedServers
+    from tabane.hub.group.tool_use_sharing import ToolUseSharing
+    from tabane.hub.http.gate import HttpGate
+    from tabane.hub.http.routing import RoutingMaker
+    from tabane.hub.http.sessions import HttpSessions
+    from tabane.hub.people.approvals.shared_approvals import PostgresApprovals
 
 Step = Callable[[], Awaitable[None]]
 
@@ -40,17 +44,17 @@ def group_of(hub: Hub) -> HubGroup | None:
 
     async def open_state() -> GroupState:
         database = await hub.stores.database()
-        from tabane.hub.group_jobs import GroupJobs
-        from tabane.hub.tool_use_sharing import ToolUseSharing
-        from tabane.postgres.group_tables import GroupTables
-        from tabane.postgres.shared_approvals import PostgresApprovals
-        from tabane.postgres.shared_audit import PostgresAudit
-        from tabane.postgres.shared_jobs import PostgresJobs
-        from tabane.postgres.shared_keys import PostgresKeys
-        from tabane.postgres.shared_profiles import PostgresProfiles
-        from tabane.postgres.shared_tokens import PostgresTokens
-        from tabane.postgres.shared_tool_use import PostgresToolUse
-        from tabane.postgres.shared_usage import PostgresUsage
+        from tabane.group.tables.group_tables import GroupTables
+        from tabane.group.tables.shared_audit import PostgresAudit
+        from tabane.group.tables.shared_jobs import PostgresJobs
+        from tabane.group.tables.shared_keys import PostgresKeys
+        from tabane.group.tables.shared_profiles import PostgresProfiles
+        from tabane.group.tables.shared_tokens import PostgresTokens
+        from tabane.group.tables.shared_tool_use import PostgresToolUse
+        from tabane.group.tables.shared_usage import PostgresUsage
+        from tabane.hub.group.group_jobs import GroupJobs
+        from tabane.hub.group.tool_use_sharing import ToolUseSharing
+        from tabane.hub.people.approvals.shared_approvals import PostgresApprovals
 
         tables = GroupTables(database)
         hub.access.share(PostgresKeys(tables), PostgresTokens(tables), PostgresProfiles(tables))
@@ -67,11 +71,24 @@ def group_of(hub: Hub) -> HubGroup | None:
     return group
 
 
+def routing_of(group: HubGroup | None) -> RoutingMaker | None:
+    """Return what makes the routing of requests to the other hubs; None without a group."""
+    if group is None:
+        return None
+
+    def made(gate: HttpGate, sessions: HttpSessions) -> GroupRouting:
+        from tabane.hub.group.group_routing import GroupRouting  # with the first connection over HTTP
+
+        return GroupRouting(group, gate, sessions)
+
+    return made
+
+
 def shared_servers_of(hub: Hub, group: HubGroup | None) -> SharedServers | None:
     """Let the hub connect to servers where its group runs them; None if it is in no group."""
     if group is None:
         return None
-    from tabane.hub.http.shared_servers import SharedServers  # only needed in a group of hubs
+    from tabane.hub.group.shared_servers import SharedServers  # only needed in a group of hubs
 
     return SharedServers(group, hub.gateway, hub.settings.max_line)
 

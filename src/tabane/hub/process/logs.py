@@ -2,8 +2,8 @@
 
 Entries and bytes in a minute are limited for each cause, so a flood of any kind does not push older entries
 out of the log. The cause of an entry is the server that it is about. The record names the server
-(``extra={"server": name}``), or it comes from the gateway, and then the first argument of the entry is the
-server's name. Every other entry is counted with those of the same line of source.
+(``extra={"server": name}``), or it comes from a room of servers, and then the first argument of the entry is
+the server's name. Every other entry is counted with those of the same line of source.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from tabane.gateway.processes.log_files import RotatingFile
-from tabane.gateway.servers.redaction import Redactor
+from tabane.servers.redaction import Redactor
+from tabane.upstreams.processes.log_files import RotatingFile
 
 _PIPE = 4096
 """Bytes that a writable pipe takes without waiting (PIPE_BUF)."""
@@ -80,7 +80,8 @@ OF_PLACE = LogLimit(300, 256 << 10)
 MOST_CAUSES = 1024
 """Causes that are counted separately; further ones share one count."""
 
-_GATEWAY = "tabane.gateway."
+_SERVERS = ("tabane.servers.", "tabane.net.", "tabane.upstreams.", "tabane.guard.", "tabane.catalog.")
+"""Beginnings of the names of loggers whose first argument is the name of a server."""
 
 
 class LogCause(NamedTuple):
@@ -143,7 +144,7 @@ class LogBudget:
 def cause_of(record: logging.LogRecord) -> LogCause:
     """Return the server that an entry is about, or the line of source that wrote it."""
     server = getattr(record, "server", None)
-    if not isinstance(server, str) and record.name.startswith(_GATEWAY):
+    if not isinstance(server, str) and record.name.startswith(_SERVERS):
         server = record.args[0] if isinstance(record.args, tuple) and record.args else None
     if isinstance(server, str) and server:
         return LogCause(server[:100])

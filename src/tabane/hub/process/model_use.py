@@ -11,12 +11,12 @@ from typing import Annotated, Any, Protocol
 from msgspec import Meta, Struct
 
 from tabane.errors import ConfigurationError, HubError
-from tabane.hub.embedding import CollectionEmbedder
-from tabane.hub.jobs import Jobs
-from tabane.hub.models import HubModels
-from tabane.hub.models.operations import UsedModel
 from tabane.hub.process import MODEL_FILE
 from tabane.hub.process.settings_operations import ChangeSetting, SettingsOperations
+from tabane.hub.sources.embedding import CollectionEmbedder
+from tabane.hub.sources.models import HubModels
+from tabane.hub.sources.models.operations import UsedModel
+from tabane.hub.work.jobs import Jobs
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress
 from tabane.settings import Settings

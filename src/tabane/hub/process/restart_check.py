@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from tabane.errors import CallerError, HubError
 from tabane.hub.local import lock as locks
 from tabane.hub.process.home_version import refuse_downgrade
-from tabane.hub.servers import hub_environment, read_servers
+from tabane.hub.servers.servers import hub_environment, read_servers
 from tabane.messages import say
 from tabane.settings import OPTIONS, Settings, load_settings
 

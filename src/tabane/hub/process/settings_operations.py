@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from tabane.access.parameters import Patterns
 from tabane.errors import BadArguments, ConfigurationError, TabaneError, UnknownName
-from tabane.hub.servers import FIXED
+from tabane.hub.servers.servers import FIXED
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.settings import OPTIONS, SettingOption, Settings, load_settings
@@ -317,7 +317,7 @@ def _removal(path: tuple[str, ...]) -> Edit:
 
 def _write(settings: Settings, environment: Mapping[str, str], edit: Edit, by_hand: Message) -> bool:
     """Change the file while nobody else does. Return whether it changed. Raises TabaneError."""
-    from tabane.gateway.servers.editing import folder_lock
+    from tabane.servers.editing import folder_lock
 
     path = Path(os.path.realpath(settings.config))
     try:

@@ -25,7 +25,7 @@ class MeasuredQuality:
     ``jaquad``: nDCG@10 of 500 questions on 3,000 paragraphs of Japanese Wikipedia (JaQuAD).
     ``paraphrases``: the share of English questions without a word of their answer for which the right note
     was first, and among five. ``tools``: the same for 2,487 questions and the descriptions of 199 tools
-    (MetaTool). All are printed by ``python -m benchmarks.search.models``, and are in docs/performance.md.
+    (MetaTool). All are printed by ``python -m benchmarks.search.models``, and are on the performance page.
     """
 
     jaquad: float | None = None

@@ -25,15 +25,15 @@ from tabane.hub.local.endpoint import Endpoint
 from tabane.hub.local.handshake import Hello
 from tests.harness.bridge import INITIALIZE, BridgeClient, Lines
 from tests.harness.patience import wait_until
+from tests.harness.servers.hostile_entry import Entry
+from tests.harness.servers.hostile_schemas import SCHEMAS
 from tests.harness.user import User
-from tests.servers.hostile_entry import Entry
-from tests.servers.hostile_schemas import SCHEMAS
 
 LIMIT = 120.0
 """Seconds after which something that should have happened counts as not happening."""
 
 Json = dict[str, Any]
-SERVERS = Path(__file__).parents[3] / "servers"
+SERVERS = Path(__file__).parents[3] / "harness" / "servers"
 SETTINGS = {
     "TABANE_HTTP": "true",
     "TABANE_PORT": "0",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.faults.hostile.assistants import SharedHub, misbehave, over_http
-from tests.servers.hostile_entry import Entry
-from tests.servers.hostile_http import ENTRIES
+from tests.harness.servers.hostile_entry import Entry
+from tests.harness.servers.hostile_http import ENTRIES
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: entry.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.faults.hostile.assistants import SharedHub, misbehave, stdio
-from tests.servers.hostile_stdio import ENTRIES
+from tests.harness.servers.hostile_stdio import ENTRIES
 
 STORMS = ("a_storm_of_elicitations", "lines_of_rubbish", "answers_that_nobody_asked_for")
 

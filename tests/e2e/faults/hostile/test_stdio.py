@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.faults.hostile.assistants import SharedHub, misbehave, stdio
-from tests.servers.hostile_entry import Entry
-from tests.servers.hostile_stdio import ENTRIES
+from tests.harness.servers.hostile_entry import Entry
+from tests.harness.servers.hostile_stdio import ENTRIES
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: entry.name)

@@ -95,7 +95,7 @@ async def serving(target: Target, folder: Path) -> AsyncIterator[str]:
 
 def upstream(era: Era, *options: str) -> list[str]:
     """The command of the conforming server."""
-    return [sys.executable, "-m", "tests.servers.conformance.server", "--era", era, *options]
+    return [sys.executable, "-m", "tests.harness.servers.conformance.server", "--era", era, *options]
 
 
 @asynccontextmanager

@@ -31,7 +31,7 @@ async def test_the_scenarios_of_tasks_pass_through_the_hub(tmp_path: Path) -> No
     """The last but one wants an error where the hub would wait for the task, so the hub does not."""
     if missing := suite.absent():
         absent(missing)
-    arguments = ["-m", "tests.servers.tasks", "stdio"]
+    arguments = ["-m", "tests.harness.servers.tasks", "stdio"]
     configured = {"command": sys.executable, "args": arguments, "cwd": str(ROOT)}
     folder = tmp_path / "hub"
     folder.mkdir()

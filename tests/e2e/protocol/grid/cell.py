@@ -12,7 +12,7 @@ from mcp import Client
 from pydantic import BaseModel
 
 from tests.harness.official_client import KINDS, MODES, Era, GridHub, Kind, over_http, over_stdio
-from tests.servers.both_eras import Upstream
+from tests.harness.servers.both_eras import Upstream
 
 Way = Literal["stdio", "http"]
 

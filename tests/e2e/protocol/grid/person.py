@@ -18,7 +18,7 @@ from mcp_types import (
 from pydantic import FileUrl
 
 from tests.e2e.protocol.grid.cell import plain
-from tests.servers.questions import FILLED
+from tests.harness.servers.questions import FILLED
 
 Action = Literal["accept", "decline", "cancel"]
 

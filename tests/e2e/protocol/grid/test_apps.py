@@ -17,7 +17,7 @@ from tests.conftest import ROOT
 from tests.harness.home import Home, hub
 from tests.harness.official_client import MODES, text
 from tests.harness.patience import until
-from tests.servers.official_apps import PAGE
+from tests.harness.servers.official_apps import PAGE
 
 Era = Literal["legacy", "modern"]
 WORDS = {"north": "northern time", "south": "southern time"}
@@ -27,7 +27,7 @@ def servers() -> dict[str, Any]:
     return {
         name: {
             "command": sys.executable,
-            "args": ["-m", "tests.servers.official_apps", words],
+            "args": ["-m", "tests.harness.servers.official_apps", words],
             "cwd": str(ROOT),
             "share": "client",
         }

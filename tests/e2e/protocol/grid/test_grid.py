@@ -28,7 +28,7 @@ from pydantic import FileUrl
 from tests.e2e.protocol.grid.cell import CELLS, Cell, pages, plain
 from tests.harness.official_client import KINDS, GridHub, Json, text
 from tests.harness.patience import until
-from tests.servers.both_eras import BULK
+from tests.harness.servers.both_eras import BULK
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 each_cell = pytest.mark.parametrize("cell", CELLS, ids=str)

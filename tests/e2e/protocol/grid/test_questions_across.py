@@ -16,7 +16,7 @@ from mcp import Client, MCPError
 from tests.e2e.protocol.grid.cell import CELLS, Cell, plain
 from tests.e2e.protocol.grid.person import Action, Person, comparable
 from tests.harness.official_client import GridHub, text
-from tests.servers.questions import LINK, ROUNDS
+from tests.harness.servers.questions import LINK, ROUNDS
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 each_cell = pytest.mark.parametrize("cell", CELLS, ids=str)

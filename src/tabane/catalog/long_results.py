@@ -1,0 +1,351 @@
+"""Long results, kept until they are read or expire: the tool read_more reads on, and queries them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, get_args
+
+from msgspec import Raw, Struct, field, structs
+
+from tabane.catalog.result_parts import (
+    LongResult,
+    PartStart,
+    ResultPart,
+    first_result,
+    further_result,
+    part_at,
+    read_long,
+    start_label,
+)
+from tabane.catalog.result_parts import omits_structure as leaves_structure_out
+from tabane.catalog.results.kept_document import KeptDocument
+from tabane.catalog.results.result_query import Aggregate, QueryAnswer, ResultQuery
+from tabane.errors import CallerError, HubError
+from tabane.messages import Lang, say
+from tabane.operations import Caller, CallTarget
+from tabane.wire import json
+from tabane.workers.time_slices import thread_slices
+
+if TYPE_CHECKING:
+    from tabane.catalog.operations.parameters import ReadMore
+
+
+MOST = 256
+"""Results that are kept; the oldest are dropped."""
+
+MIB = 1 << 20
+
+_AGGREGATES = ", ".join(get_args(Aggregate))
+
+
+class KeptLimits(Struct, frozen=True):
+    """How much is kept: seconds after the last read, results, and bytes in memory and on disk."""
+
+    life: float = 600.0
+    most: int = MOST
+    most_bytes: int = 64 * MIB
+    most_on_disk: int = 512 * MIB
+
+
+class ResultQueries(Protocol):
+    """Queries documents beside the event loop."""
+
+    async def ask(self, query: ResultQuery, key: str) -> QueryAnswer: ...
+
+    async def close(self) -> None: ...
+
+
+class _KeptResult(Struct):
+    """A long result, its owner, and the starts of parts that were given or may be asked for next.
+
+    ``origins`` are the tools that it comes from.
+    """
+
+    session: str
+    holder: str
+    document: KeptDocument
+    until: float
+    origins: tuple[CallTarget, ...] = ()
+    begins: list[PartStart] = field(default_factory=list)
+
+
+class LongResults:
+    """Gives long results in parts, and answers queries on them. A handle belongs to one session and one part.
+
+    ``limits`` are those in force. At a limit, the oldest result is dropped of the session that has most.
+    ``folder`` is where large results are kept, None for memory only. ``queries`` is None where nothing is
+    queried.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        limits: Callable[[], KeptLimits] = KeptLimits,
+        *,
+        folder: Path | None = None,
+        queries: ResultQueries | None = None,
+    ) -> None:
+        self._loop, self._limits, self._folder, self._queries = loop, limits, folder, queries
+        self.prefix = ""
+        """Begins each handle. In a group of hubs, it names the hub."""
+        self.on_read: Callable[[Caller, CallTarget], None] = lambda caller, origin: None
+        """Called for each tool that a result comes from, before something of the result is given."""
+        self._kept: dict[str, _KeptResult] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def first_part(
+        self, caller: Caller, result: Raw, tokens: int, origins: tuple[CallTarget, ...] = ()
+    ) -> Raw:
+        """Return a result unchanged, or its first part if its text exceeds the budget.
+
+        ``origins`` are the tools that it comes from.
+        """
+        long = read_long(result, tokens)
+        if long is None:
+            return result
+        part = part_at(long, PartStart())
+        document = KeptDocument(long, None)
+        return Raw(first_result(long, part, *self._keep_first(caller, long, document, part, origins)))
+
+    async def first_part_of_large(
+        self,
+        caller: Caller,
+        result: Raw,
+        tokens: int,
+        origins: tuple[CallTarget, ...] = (),
+        *,
+        value: bytes | None = None,
+    ) -> Raw:
+        """Do the same, with the expensive part in a thread.
+
+        ``value`` is the value of the result as JSON, if its text contains more than that.
+        """
+        pause = thread_slices()
+        long = await asyncio.to_thread(read_long, result, tokens, pause)
+        if long is None:
+            return result
+        part = await asyncio.to_thread(part_at, long, PartStart(), pause)
+        document = await asyncio.to_thread(KeptDocument, long, self._folder, value, pause)
+        ending = self._keep_first(caller, long, document, part, origins)
+        return Raw(await asyncio.to_thread(first_result, long, part, *ending))
+
+    async def read(self, caller: Caller, params: ReadMore) -> Raw:
+        """Return the part for a handle, or what a query finds, as the result of a tool.
+
+        Raises CallerError if there is none, WorkerError, and HubError if it cannot be read from the disk.
+        """
+        try:
+            return await self._read(caller, params)
+        except OSError as error:
+            raise HubError(
+                say("The result cannot be read from the disk: {reason}", reason=str(error))
+            ) from None
+
+    async def _read(self, caller: Caller, params: ReadMore) -> Raw:
+        key, _, number = params.handle.strip().partition(".")
+        kept = self._kept.get(key)
+        if kept is None or not _owns(caller, kept) or kept.until <= self._loop.time():
+            raise CallerError(
+                say(
+                    "The handle {handle} is not valid. A handle works only for the client that received it, "
+                    "and for a while after the last read (setting result_lifetime). Call the tool again.",
+                    handle=params.handle,
+                )
+            )
+        kept.until = self._loop.time() + self._limits().life
+        for origin in kept.origins:
+            self.on_read(structs.replace(caller, approval=""), origin)
+        if params.queries:
+            return await self._queried(caller, kept, params)
+        if params.whole:
+            return Raw(await asyncio.to_thread(kept.document.whole))
+        if not number.isdecimal() or not 2 <= int(number) <= len(kept.begins) + 1:
+            raise CallerError(say(
+
+                    "The handle {handle} does not belong to a part. Use the handle at the end of the "
+                    "previous part.",
+                handle=params.handle))  # fmt: skip
+        pause = thread_slices()
+        long = await asyncio.to_thread(kept.document.long, pause)
+        part = await asyncio.to_thread(part_at, long, kept.begins[int(number) - 2], pause)
+        return Raw(self._further(kept, long, part, key, int(number), caller.lang))
+
+    def leave(self, session: str) -> None:
+        """Drop what was kept for a client that has gone."""
+        for key in [key for key, kept in self._kept.items() if kept.session == session]:
+            del self._kept[key]
+
+    async def close(self) -> None:
+        """Drop everything, and end the processes of queries."""
+        self._kept.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._queries is not None:
+            await self._queries.close()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    # -- queries -----------------------------------------------------------------------------------------
+
+    async def _queried(self, caller: Caller, kept: _KeptResult, params: ReadMore) -> Raw:
+        if self._queries is None:
+            raise CallerError(say("This hub cannot query results. Read the next part instead."))
+        document = kept.document
+        query = ResultQuery(
+            await asyncio.to_thread(document.read),
+            document.of_json,
+            _valid(params.select),
+            _valid(params.lines),
+            _valid(params.regex),
+            params.context,
+            params.aggregate,
+        )
+        found = await self._queries.ask(query, caller.session)
+        if found.failure is not None:
+            raise CallerError(found.failure)
+        if params.whole:
+            return Raw(await asyncio.to_thread(_as_value, found))
+        result = await asyncio.to_thread(_as_text, found, caller.lang)
+        return await self.first_part_of_large(caller, result, document.tokens, kept.origins)
+
+    # -- what is kept ------------------------------------------------------------------------------------
+
+    def _keep_first(
+        self,
+        caller: Caller,
+        long: LongResult,
+        document: KeptDocument,
+        part: ResultPart,
+        origins: tuple[CallTarget, ...],
+    ) -> tuple[str, dict[str, Any]]:
+        """Keep a result; return the ending of its first part."""
+        key = self.prefix + os.urandom(9).hex()
+        now, life = self._loop.time(), self._limits().life
+        holder = caller.access.holder
+        self._kept[key] = _KeptResult(caller.session, holder, document, now + life, origins, [part.end])
+        self._make_room(now)
+        if self._timer is None:
+            self._timer = self._loop.call_later(life, self._expire)
+        note, meta = _ending(long, part, f"{key}.2", 1, caller.lang)
+        return f"{note[:-1]} {_how_to_query(document, key, caller)}]", meta
+
+    def _further(
+        self, kept: _KeptResult, long: LongResult, part: ResultPart, key: str, number: int, lang: Lang
+    ) -> bytes:
+        if not part.last and len(kept.begins) < number:
+            kept.begins.append(part.end)
+        note, meta = _ending(long, part, f"{key}.{number + 1}", number, lang)
+        return further_result(long, part, note, meta)
+
+    def _make_room(self, now: float) -> None:
+        for key in [key for key, kept in self._kept.items() if kept.until <= now]:
+            del self._kept[key]
+        limits = self._limits()
+        self._drop_above(limits.most, lambda document: 1)
+        self._drop_above(limits.most_bytes, lambda document: document.in_memory)
+        self._drop_above(limits.most_on_disk, lambda document: document.on_disk)
+
+    def _drop_above(self, most: int, size: Callable[[KeptDocument], int]) -> None:
+        """Drop the oldest result of the session that has most, until no more than ``most`` is kept.
+
+        The newest stays, whatever its size: its client has just got a handle for the rest.
+        """
+        total = sum(size(kept.document) for kept in self._kept.values())
+        while total > most:
+            used: Counter[str] = Counter()
+            for kept in self._kept.values():
+                used[kept.session] += size(kept.document)
+            others = [key for key in list(self._kept)[:-1] if size(self._kept[key].document)]
+            if not others:
+                return
+            oldest = max(others, key=lambda key: used[self._kept[key].session])
+            total -= size(self._kept.pop(oldest).document)
+
+    def _expire(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        self._make_room(now)
+        if self._kept:
+            first = min(kept.until for kept in self._kept.values())
+            self._timer = self._loop.call_later(max(first - now, 0.0), self._expire)
+
+
+def _owns(caller: Caller, kept: _KeptResult) -> bool:
+    return kept.session == caller.session and kept.holder == caller.access.holder
+
+
+def _valid(text: str | None) -> str | None:
+    """Return a text that can be encoded: a client may send half a surrogate pair."""
+    return None if text is None else text.encode("utf-8", "replace").decode()
+
+
+def _as_text(found: QueryAnswer, lang: Lang) -> Raw:
+    content = [found.found.decode("utf-8", "replace")] + ([found.note.render(lang)] if found.note else [])
+    blocks = [{"type": "text", "text": text} for text in content if text]
+    return Raw(json.encode({"content": blocks, "isError": False}))
+
+
+def _as_value(found: QueryAnswer) -> bytes:
+    """Return what a query found as the result of a tool that a script calls."""
+    if found.of_json:
+        return b'{"content":[],"structuredContent":' + found.found + b"}"
+    text = found.found.decode("utf-8", "replace")
+    return json.encode({"content": [{"type": "text", "text": text}]})
+
+
+def _how_to_query(document: KeptDocument, key: str, caller: Caller) -> str:
+    """Return what a result contains, and how to query it: also in a script if it is that of one."""
+    outline = document.outline
+    example = {"handle": key, "select": outline.select} if document.of_json else {"handle": key, "regex": "…"}
+    written = json.encode(example).decode("utf-8", "replace")
+    if document.of_json:
+        text = say(
+            "All of it: {shape}. To query it by JMESPath: read_more {example}, also with aggregate: {all}.",
+            shape=outline.shape,
+            example=written,
+            all=_AGGREGATES,
+        )
+    else:
+        text = say(
+            'All of it: {shape}. To query it: read_more {example}, or lines: "120-180", also with '
+            "aggregate: {all}.",
+            shape=outline.shape,
+            example=written,
+            all=_AGGREGATES,
+        )
+    in_script = say('In a script: from tools import open_result; await open_result("{handle}")', handle=key)
+    words = [text, in_script] if caller.script else [text]
+    return " ".join(each.render(caller.lang) for each in words)
+
+
+def _ending(
+    long: LongResult, part: ResultPart, handle: str, number: int, lang: Lang
+) -> tuple[str, dict[str, Any]]:
+    """Return how to continue: as text at the end of a part, and for programs in its ``_meta``."""
+    meta: dict[str, Any] = {"part": number, "bytes": part.end.given, "of": long.size}
+    dropped = number == 1 and leaves_structure_out(long)
+    if dropped:
+        meta["omitted"] = ["structuredContent"]
+    if part.last:
+        last = say("This is the last of {count} {count:part|parts} of the result.", count=number)
+        return f"[{last.render(lang)}]", meta
+    meta["next"] = handle
+    position = {"given": f"{part.end.given:,}", "size": f"{long.size:,}"}
+    if place := start_label(long, part.end):
+        text = say(
+            "{given} of {size} {size:byte is|bytes are} shown. The rest starts at {place}.",
+            place=place,
+            **position,
+        )
+    else:
+        text = say("{given} of {size} {size:byte is|bytes are} shown.", **position)
+    how = say('Next part: read_more {{"handle": "{handle}"}}', handle=handle)
+    words = [text.render(lang), how.render(lang)]
+    if dropped:
+        words.insert(1, say("structuredContent is left out.").render(lang))
+    return f"[{' '.join(words)}]", meta

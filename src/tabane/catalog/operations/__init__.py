@@ -1,0 +1,1 @@
+"""Operations on servers and on what they offer."""

@@ -1,0 +1,170 @@
+"""Operations that read a resource and get a prompt, for models that only call tools."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from msgspec import Raw
+
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.offers.resources import ResourceSource
+from tabane.catalog.operations.parameters import GetPrompt, ReadResource
+from tabane.catalog.operations.tool_operations import Admit, FirstParts
+from tabane.catalog.visibility import prompt_target, resource_target
+from tabane.errors import CallerError, TabaneError, UnknownName, UpstreamError
+from tabane.messages import say
+from tabane.operations import Caller, CallTarget, OpenCall, ended
+from tabane.upstreams.call import Call, UpstreamReply
+from tabane.wire import era as eras
+from tabane.wire import json
+from tabane.wire.json import Members
+
+RESULT_TOKENS = 25_000
+"""Tokens of a result above which it is returned in parts, unless its server has another limit."""
+
+
+class OfferOperations:
+    """Reads resources and gets prompts. ``admit`` admits each as a call; ``parts`` splits long results."""
+
+    def __init__(self, gateway: Gateway, admit: Admit, parts: FirstParts) -> None:
+        self._gateway, self._admit, self._parts = gateway, admit, parts
+
+    async def read_resource(self, caller: Caller, params: ReadResource) -> Raw:
+        """Return a resource as a tool's result. If no server lists its URI, several are asked in turn."""
+        sources = await self._gateway.sources(caller, params.uri)
+        if not sources:
+            what = say(
+                "There is no resource {uri}. Find resources with search_tools, kind resources.",
+                uri=params.uri,
+            )
+            raise CallerError(what)
+        for source in sources[:-1]:
+            try:
+                return await self._read(caller, source)
+            except UpstreamError:
+                continue  # it does not have it
+        return await self._read(caller, sources[-1])
+
+    async def _read(self, caller: Caller, source: ResourceSource) -> Raw:
+        target = resource_target(source.server, source.uri)
+        given = {"uri": Raw(json.quote(source.uri))}
+        result = await self._ask(caller, source.server, b"resources/read", given, target)
+        return await self._given(caller, target, await asyncio.to_thread(_contents, result))
+
+    async def get_prompt(self, caller: Caller, params: GetPrompt) -> Raw:
+        """Return the messages of a prompt as the result of a tool."""
+        try:
+            prompt = await self._gateway.find_prompt(caller, params.name)
+        except UnknownName as unknown:  # of what is asked for, not of the operation
+            raise CallerError(unknown.message) from None
+        given = {
+            "name": Raw(json.quote(prompt.name)),
+            "arguments": Raw(json.encode(params.arguments)),
+        }
+        target = prompt_target(prompt)
+        result = await self._ask(caller, prompt.server, b"prompts/get", given, target)
+        return await self._given(caller, target, await asyncio.to_thread(_messages, result))
+
+    async def _given(self, caller: Caller, target: CallTarget, content: list[Any]) -> Raw:
+        configured = self._gateway.servers.get(target.server)
+        tokens = (configured.max_result_tokens if configured else None) or RESULT_TOKENS
+        result = Raw(await asyncio.to_thread(json.encode, {"content": content, "isError": False}))
+        return await self._parts.first_part_of_large(caller, result, tokens, (target,))
+
+    async def _ask(
+        self, caller: Caller, server: str, method: bytes, params: Members, target: CallTarget
+    ) -> Raw:
+        """Ask a server, and return its result. Raises TabaneError. Canceling this cancels the request."""
+        opened = self._admit(caller, target, bytes(params.get("arguments", b"{}")))
+        async with ended(opened):
+            if opened.waits is not None:
+                await opened.waits
+            reply = await self._reply(caller, server, method, params, opened)
+            result = _checked(reply, target.name)
+            if (recorded := opened.end("ok", len(bytes(result)))) is not None:
+                await recorded
+        return result
+
+    async def _reply(
+        self, caller: Caller, server: str, method: bytes, params: Members, opened: OpenCall
+    ) -> UpstreamReply:
+        answer: asyncio.Future[UpstreamReply] = asyncio.get_running_loop().create_future()
+
+        def settle(reply: UpstreamReply) -> None:
+            if not answer.done():
+                answer.set_result(reply)
+
+        call = Call(
+            method,
+            params,
+            opened.meta or {},
+            settle,
+            timeout=self._gateway.server(server).timeout,
+            holder=caller.access.holder,
+            safe=True,
+            marks=opened.marks,
+        )
+        upstream = self._gateway.instance_for(caller, server)
+        upstream.submit(call)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            upstream.cancel(call, "the caller gave up")
+            raise
+
+
+def _checked(reply: UpstreamReply, name: str) -> Raw:
+    if reply.failure is not None:
+        raise reply.failure
+    if reply.result is None:
+        raise UpstreamError(
+            say("{name} answered with an error: {error}", name=name, error=_error_text(reply))
+        )
+    if eras.result_type(reply.result) not in (None, "complete"):
+        raise CallerError(say("{name} asks a question, which cannot be answered here.", name=name))
+    return reply.result
+
+
+def _error_text(reply: UpstreamReply) -> str:
+    try:
+        body = json.decode(reply.error) if reply.error is not None else None
+    except json.InvalidJson:
+        return "unreadable"
+    return f"{body.get('message')} ({body.get('code')})" if isinstance(body, dict) else str(body)
+
+
+def _members(result: Raw, key: str) -> list[Any]:
+    try:
+        found = json.decode(result)
+    except json.InvalidJson:
+        raise TabaneError(say("The server sent an answer that cannot be read.")) from None
+    listed = found.get(key) if isinstance(found, dict) else None
+    return listed if isinstance(listed, list) else []
+
+
+def _contents(result: Raw) -> list[Any]:
+    """Return the contents of a resource as the content of a result: text, images, and whole resources."""
+    return [_content(each) for each in _members(result, "contents") if isinstance(each, dict)]
+
+
+def _content(given: dict[str, Any]) -> dict[str, Any]:
+    media = given.get("mimeType")
+    if isinstance(given.get("text"), str):
+        return {"type": "text", "text": given["text"]}
+    if isinstance(given.get("blob"), str) and isinstance(media, str) and media.startswith("image/"):
+        return {"type": "image", "data": given["blob"], "mimeType": media}
+    return {"type": "resource", "resource": given}
+
+
+def _messages(result: Raw) -> list[Any]:
+    """Return the messages of a prompt as content. Text says who speaks."""
+    found: list[Any] = []
+    for message in _members(result, "messages"):
+        content = message.get("content") if isinstance(message, dict) else None
+        for block in content if isinstance(content, list) else [content]:
+            if isinstance(block, dict) and block.get("type") == "text":
+                found.append({"type": "text", "text": f"{message.get('role')}: {block.get('text')}"})
+            elif isinstance(block, dict):
+                found.append(block)
+    return found

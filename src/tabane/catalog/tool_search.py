@@ -1,0 +1,316 @@
+"""Search of tools: their search source, and the operation over it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace as replace_fields
+
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.lookup import UnlistedServers
+from tabane.catalog.operations.parameters import SearchTools
+from tabane.catalog.tools.catalog import pinned
+from tabane.catalog.tools.tool import Tool
+from tabane.catalog.visibility import visible_names, visible_tools
+from tabane.messages import Lang, Message, say
+from tabane.operations import Caller, Face
+from tabane.search.source import HitCard, Reference, SearchAnswer, SearchHit, SearchRequest
+
+if TYPE_CHECKING:
+    from tabane.catalog.tools.queries import ToolHit, ToolQuery
+
+
+Found = SearchHit[Tool]
+
+_STARTING = say("Semantic search is starting; these results match keywords only.")
+_INCOMPLETE = say("Semantic search is still indexing the tools; some results match keywords only.")
+
+MOST_SESSIONS = 1_000
+"""Sessions for which it is remembered which failures they were told."""
+
+MOST_TOOLS = 50
+"""Tools that one search finds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer(SearchAnswer[Tool]):
+    """The best tools, and how many match in all.
+
+    ``nearest``: no tool fits, and these are the nearest. ``waiting`` are servers that are starting,
+    ``failed`` is why others have listed nothing. ``found`` has the index's hits by public name.
+    ``starting``: vectors of the query or of tools are still being made. ``compared``: some were there.
+    """
+
+    total: int = 0
+    nearest: Sequence[str] = ()
+    waiting: Sequence[str] = ()
+    failed: Mapping[str, Message] = field(default_factory=dict)
+    found: Mapping[str, ToolHit] = field(default_factory=dict)
+    starting: bool = False
+    compared: bool = False
+
+
+class ToolSource:
+    """Search of tools by words and meaning of their definitions, ranked by the index of the catalog."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._told: dict[str, set[str]] = {}
+
+    async def search(self, caller: Caller, request: SearchRequest) -> ToolAnswer:
+        from tabane.catalog.tools.queries import ToolQuery
+
+        query = ToolQuery(
+            request.query, min(request.limit, MOST_TOOLS), keywords=request.keywords, folded=True
+        )
+        return await self.find(caller, query, waits=request.keywords != "typing")
+
+    async def find(
+        self, caller: Caller, request: ToolQuery, *, waits: bool = True, about: str = ""
+    ) -> ToolAnswer:
+        """Return the best tools. ``waits``, at most two seconds, for servers that never listed theirs.
+
+        ``about`` is the whole of what is searched, if the query is a part of it.
+        """
+        unlisted = await self._gateway.wait_listed(caller) if waits else UnlistedServers()
+        catalogue, asked = self._gateway.catalogue, request.server
+        if not caller.access.everything:
+            request = replace(request, names=frozenset(visible_names(caller.access, catalogue)))
+        ranked = await self._gateway.search(request, caller.access.holder)
+        hits = [
+            SearchHit(tool, hit.score, hit.cosine, covered=hit.words)
+            for hit in ranked.hits
+            if (tool := catalogue.get(hit.alias))
+        ]
+        failed = {name: why for name, why in unlisted.failed.items() if asked in (None, name)}
+        if caller.face is Face.MCP and asked is None:
+            failed = self._news(caller, failed, about or request.query, any_found=bool(hits))
+        waiting = [name for name in unlisted.starting if asked in (None, name)]
+        warning = next(iter(failed.values()), None)
+        found = {hit.alias: hit for hit in ranked.hits}
+        return ToolAnswer(
+            hits,
+            (),
+            warning,
+            ranked.total,
+            ranked.nearest,
+            waiting,
+            failed,
+            found,
+            ranked.starting,
+            ranked.compared,
+        )
+
+    def _news(
+        self, caller: Caller, failed: Mapping[str, Message], query: str, *, any_found: bool
+    ) -> dict[str, Message]:
+        """Return the failures that a model is told: once a session, and of servers that the query may mean.
+
+        If nothing was found, each of them may be the reason.
+        """
+        told = self._told.setdefault(caller.session, set())
+        if len(self._told) > MOST_SESSIONS:
+            del self._told[next(iter(self._told))]
+        words = _stems(query)
+        news = {
+            name: why
+            for name, why in failed.items()
+            if name not in told and (not any_found or not words.isdisjoint(self._stems_of(name)))
+        }
+        told.update(news)
+        return news
+
+    def _stems_of(self, name: str) -> set[str]:
+        """Return the stems of what is known of a server that has listed nothing, also from earlier starts."""
+        server, entries = self._gateway.servers.get(name), self._gateway.catalogue.aliases.entries
+        known = [alias for alias, entry in entries.items() if entry[0] == name]
+        about = (
+            () if server is None else (server.description, server.category, *server.tags, *server.keywords)
+        )
+        return _stems(" ".join((name, *about, *(server.examples if server else ()), *known)))
+
+    def card(self, item: Tool) -> HitCard:
+        from tabane.catalog.tools.disclosure import signature
+
+        return HitCard(item.alias, signature(item), "", Reference("describe_tools", {"names": [item.alias]}))
+
+
+_word = re.compile(r"[^\W_]+")
+
+
+def _stems(text: str) -> set[str]:
+    """Return the beginnings of words, and pairs of characters of words in scripts without spaces."""
+    found: set[str] = set()
+    for word in _word.findall(text.casefold()):
+        if word.isascii():
+            found |= {word[:5]} if len(word) > 1 else set()
+        else:
+            found |= {word[at : at + 2] for at in range(len(word) - 1)}
+    return found - _EMPTY
+
+
+_EMPTY = {
+    *("the", "and", "for", "from", "with", "this", "that", "all", "get", "list", "tool", "tools", "my", "me"),
+    *("to", "of", "in", "on", "at", "by", "as", "is", "it", "or", "an", "do", "be"),
+}
+
+
+class ToolSearchResult(Struct, frozen=True):
+    """The result of a search. ``waiting`` names servers that are starting, ``failed`` why others failed.
+
+    ``nearest``: no tool fits, and these are the nearest tools. ``tokens`` are those of ``text``, and of
+    the definitions of all tools that the caller may use; only with an explanation. ``starting``: some
+    results match keywords alone, because semantic search is starting. A row has ``query`` if there were
+    several, and ``same`` if other servers have the same tool.
+    """
+
+    results: list[dict[str, Any]]
+    total: int
+    waiting: list[str]
+    text: str
+    nearest: list[str] = []
+    failed: dict[str, str] = {}
+    tokens: dict[str, int] | UnsetType = UNSET
+    starting: bool = False
+
+
+class ToolSearch:
+    """The operation that finds tools, for one query or for the steps of a task."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        from tabane.catalog.offer_search import OfferSearch
+
+        self._gateway = gateway
+        self._source = ToolSource(gateway)
+        self._offers = OfferSearch(gateway)
+
+    async def search(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
+        """Return ranked tools, or what else servers offer. Waits at most two seconds for unlisted servers."""
+        if params.kind in (None, "tools"):
+            return await self._search_tools(caller, params)
+        steps = params.steps()
+        offers = await self._offers.search(caller, steps, params.kind, params.limit, params.server)
+        if params.kind != "all":
+            return ToolSearchResult(offers.results, offers.total, [], offers.text)
+        tools = await self._search_tools(caller, params)
+        return replace_fields(
+            tools,
+            results=[row | {"kind": "tools"} for row in tools.results] + offers.results,
+            total=tools.total + offers.total,
+            text="\n".join((tools.text, offers.text)) if offers.results else tools.text,
+        )
+
+    async def _search_tools(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
+        from tabane.catalog.tool_steps import fused_steps, most_hits
+
+        steps = params.steps()
+        most = most_hits(params.limit, len(steps), MOST_TOOLS)
+        queries = [_query(params, step, most) for step in steps]
+        first = await self._source.find(caller, queries[0], about=" ".join(steps))
+        others = (self._source.find(caller, query, waits=False) for query in queries[1:])
+        answers = [first, *await asyncio.gather(*others)]
+        chosen = fused_steps([[hit.item.alias for hit in answer.hits] for answer in answers], most)
+        found = [(answers[step].hits[rank], step) for step, rank in chosen]
+        catalogue = self._gateway.catalogue
+        nearest = dict.fromkeys(name for answer in answers for name in answer.nearest if catalogue.get(name))
+        answer = ToolSearchResult(
+            [self._found_row(hit, answers[step], steps, step) for hit, step in found],
+            max(answer.total for answer in answers),
+            list(first.waiting),
+            self._text(caller, steps, answers, found),
+            list(nearest),
+            rendered(first.failed, caller.lang),
+            starting=any(answer.starting for answer in answers),
+        )
+        return await self._explained(caller, answer, steps, answers, found) if params.explain else answer
+
+    def _text(
+        self, caller: Caller, steps: list[str], answers: list[ToolAnswer], found: list[tuple[Found, int]]
+    ) -> str:
+        from tabane.catalog.tool_steps import same_text, steps_text
+        from tabane.catalog.tools.disclosure import search_text
+
+        names, first, texts = visible_names(caller.access, self._gateway.catalogue), answers[0], []
+        for step, (query, answer) in enumerate(zip(steps, answers, strict=True)):
+            last = step + 1 == len(steps)
+            waiting, failed = (first.waiting, [*first.failed.values()]) if last else ((), [])
+            pairs = [(hit.item, hit.score) for hit, of in found if of == step]
+            text = search_text(
+                pairs, answer.total, query, names, waiting, caller.lang, answer.nearest, failed
+            )
+            texts.append(text if pairs or not answer.hits else "")
+        if len(steps) > 1:
+            shown = {hit.item.alias: step for hit, step in found}
+            best = [answer.hits[0].item.alias if answer.hits else None for answer in answers]
+            texts = [steps_text(steps, texts, best, shown, caller.lang)]
+        same = {hit.item.alias: answers[step].found[hit.item.alias].same for hit, step in found}
+        texts.append(same_text(same, caller.lang))
+        if any(answer.starting for answer in answers):
+            compared = all(answer.compared for answer in answers)
+            texts.append((_INCOMPLETE if compared else _STARTING).render(caller.lang))
+        unpinned = [hit.item.alias for hit, _ in found if self._lacks_pin(hit.item)]
+        if unpinned:
+            texts.append(
+                say("Page shown only if pinned: {names}", names=", ".join(unpinned)).render(caller.lang)
+            )
+        notice = self._gateway.projects.notice(caller)
+        texts.append(notice.render(caller.lang) if notice else "")
+        return "\n".join(text for text in texts if text)
+
+    def _lacks_pin(self, tool: Tool) -> bool:
+        """Return whether a tool has a page that no host shows, because the list of mode search lacks it."""
+        return bool(tool.app.page) and not pinned(self._gateway.servers[tool.server], tool)
+
+    async def _explained(
+        self,
+        caller: Caller,
+        answer: ToolSearchResult,
+        steps: list[str],
+        answers: list[ToolAnswer],
+        found: list[tuple[Found, int]],
+    ) -> ToolSearchResult:
+        from tabane.catalog.tool_rows import explained_row, tokens
+        from tabane.workers.time_slices import TimeSlices
+
+        turns, rows = TimeSlices(), []
+        for row, (hit, step) in zip(answer.results, found, strict=True):
+            await turns.pause()
+            terms = answers[step].found[hit.item.alias].terms
+            rows.append(row | explained_row(hit.item, steps[step], terms))
+        every = visible_tools(caller.access, self._gateway.catalogue.tools)
+        sizes = {"text": tokens(answer.text), "definitions": sum(tokens(tool.definition) for tool in every)}
+        return replace_fields(answer, results=rows, tokens=sizes)
+
+    def _found_row(self, hit: Found, answer: ToolAnswer, steps: list[str], step: int) -> dict[str, Any]:
+        from tabane.catalog.tool_rows import tool_row
+
+        same = answer.found[hit.item.alias].same
+        row = tool_row(hit.item, self._gateway.servers.get(hit.item.server)) | {"score": round(hit.score, 3)}
+        if len(steps) > 1:
+            row["query"] = steps[step]
+        return row | ({"same": list(same)} if same else {})
+
+
+def _query(params: SearchTools, query: str, limit: int) -> ToolQuery:
+    from tabane.catalog.tools.queries import ToolQuery
+
+    return ToolQuery(
+        query,
+        limit,
+        params.server,
+        tuple(params.tags or ()),
+        params.category,
+        params.match,
+        explain=params.explain,
+        folded=True,
+    )
+
+
+def rendered(failed: Mapping[str, Message], lang: Lang) -> dict[str, str]:
+    """Return why servers have listed nothing, in a language."""
+    return {name: why.render(lang) for name, why in failed.items()}

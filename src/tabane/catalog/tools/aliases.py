@@ -1,0 +1,234 @@
+"""Public names of tools: ``server__tool``, short, plain, and never the same for two tools.
+
+Clients accept different names, so aliases use only what all of them accept: a letter, then at most 47
+letters, digits, ``_`` or ``-``. A name that fits is used unchanged; any other is made safe and gets a short
+hash of the original. In a name that is too long, the part of the server is abbreviated. The tool's own name
+is cut only if it is too long alone, and only at its end. Assigned names are kept, so that they never change
+between starts. They are looked up, never split.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
+
+from tabane.catalog.tools.abbreviation import abbreviated
+from tabane.catalog.tools.host_names import LONGEST
+
+SEPARATOR = "__"
+MOST = 20_000
+"""Names an AliasMap remembers; beyond that the oldest are forgotten."""
+
+Entry = tuple[str, str, str]
+"""(server, original name, namespace)"""
+
+_VALID = re.compile(rf"[A-Za-z][A-Za-z0-9_-]{{0,{LONGEST - 1}}}")
+_ODD = re.compile(r"[^A-Za-z0-9_-]+")
+_HASH = 6
+_SERVER_HASH = 4
+_SHORT_SERVER = 8  # characters of the server's part, if the tool's name has to be cut
+_LEAST_SERVER = 2
+_LONGEST_BEFORE = 48  # of the names that versions before 0.7.0 cut in the middle
+_CUT_IN_THE_MIDDLE = re.compile(r"_[0-9a-f]{6}_")
+
+
+def is_alias(name: str) -> bool:
+    """Return whether every client accepts that name."""
+    return _VALID.fullmatch(name) is not None
+
+
+def alias(namespace: str, original: str, taken: Container[str], owner: str | None = None) -> str:
+    """Return the public name of the tool that its server calls ``original``; none of ``taken``.
+
+    Without a namespace it is the original name if that is valid and free. ``owner`` is the server, if two
+    servers have the same namespace. The result depends on ``taken`` only if the name would otherwise be
+    another tool's, so not on the order in which servers start.
+    """
+    plain = namespace + SEPARATOR + original if namespace else original
+    if is_alias(plain) and plain not in taken and _splits_back(plain, namespace):
+        return plain
+    attempt = 0
+    while True:
+        name = _made(namespace, original, namespace if owner is None else owner, attempt)
+        if name not in taken:
+            return name
+        attempt += 1
+
+
+def other_names(server: str, namespace: str, original: str, name: str) -> tuple[str, ...]:
+    """Return what else the tool with that alias may be called in a pattern of permissions.
+
+    These are the whole name ``server__tool``, the alias that versions before 0.7.0 gave, and the alias that a
+    new installation gives. Empty if the alias is the whole name.
+    """
+    plain = namespace + SEPARATOR + original
+    if name == plain or not namespace or SEPARATOR in namespace:
+        return ()
+    others = (plain, _made_before(namespace, original, server), _made(namespace, original, server, 0))
+    return tuple(dict.fromkeys(other for other in others if other != name))
+
+
+def may_belong(name: str, server: str, namespace: str) -> bool:
+    """Return whether a tool of that name may be one of a server that never listed its tools."""
+    begins = (namespace + SEPARATOR, server + ".")
+    return name.startswith(begins) or f"-{_server_digits(server, namespace)}{SEPARATOR}" in name
+
+
+class AliasMap:
+    """The alias of each tool of each server. Immutable: assigning names returns a new map.
+
+    ``reserved`` are names of the hub's own tools, never given to another. A tool whose namespace was
+    changed gets a new alias and is still found by the old one. ``entries`` maps each alias to (server,
+    original name, namespace), the oldest first.
+    """
+
+    __slots__ = ("_by_parts", "_given", "_renamed", "entries", "reserved")
+
+    def __init__(self, entries: Mapping[str, Entry] | None = None, reserved: Iterable[str] = ()) -> None:
+        self.reserved = frozenset(reserved)
+        self.entries: Mapping[str, Entry] = {
+            name: entry for name, entry in (entries or {}).items() if name not in self.reserved
+        }
+        self._given = {entry: name for name, entry in self.entries.items()}
+        self._by_parts: dict[tuple[str, str], str] | None = None
+        self._renamed: dict[str, str] | None = None
+
+    def with_names(self, server: str, namespace: str, originals: Iterable[str]) -> AliasMap:
+        """Return the map in which these tools of the server have aliases; earlier aliases stay unchanged."""
+        new = {name for name in originals if (server, name, namespace) not in self._given}
+        if not new:
+            return self
+        entries = dict(self.entries)
+        taken = {*self.reserved, *entries}
+        # Names that fit unchanged come first, so that no generated name can take one of theirs.
+        for original in sorted(new, key=lambda name: (not is_alias(name), name)):
+            name = alias(namespace, original, taken, server)
+            entries[name] = (server, original, namespace)
+            taken.add(name)
+        for oldest in list(entries)[: max(0, len(entries) - MOST)]:
+            del entries[oldest]
+        return AliasMap(entries, self.reserved)
+
+    def alias_of(self, server: str, namespace: str, original: str) -> str | None:
+        """Return the alias of a tool; None if it was given none."""
+        return self._given.get((server, original, namespace))
+
+    def original_of(self, name: str) -> tuple[str, str] | None:
+        """Return the (server, original name) that an alias stands for; None if it is no alias."""
+        entry = self.entries.get(name)
+        return (entry[0], entry[1]) if entry else None
+
+    def resolve(self, name: str) -> str | None:
+        """Return the alias that a person or a model meant; None if no tool has that name.
+
+        Accepted are the alias itself, and ``server__tool`` and ``server.tool`` with the server's own names,
+        even if the alias differs. A tool whose alias is from before 0.7.0 is also found by the name that a
+        new installation gives it.
+        """
+        if name in self.entries:
+            return name
+        if self._by_parts is None:
+            self._by_parts = _by_parts(self.entries)
+        for parts in _splits(name):
+            if parts in self._by_parts:
+                return self._by_parts[parts]
+        if self._renamed is None:
+            self._renamed = _renamed(self.entries)
+        return self._renamed.get(name)
+
+
+def _by_parts(entries: Mapping[str, Entry]) -> dict[tuple[str, str], str]:
+    """Map (server or namespace, original) to alias; a server's own name wins over another's namespace."""
+    found = {(namespace, original): name for name, (_, original, namespace) in entries.items()}
+    found.update({(server, original): name for name, (server, original, _) in entries.items()})
+    return found
+
+
+def _renamed(entries: Mapping[str, Entry]) -> dict[str, str]:
+    """Map the name that a new installation gives to each alias that was cut in the middle."""
+    return {
+        _made(namespace, original, server, 0): name
+        for name, (server, original, namespace) in entries.items()
+        if len(name) >= _LONGEST_BEFORE - 1 and _CUT_IN_THE_MIDDLE.search(name)
+    }
+
+
+def _splits(name: str) -> Iterator[tuple[str, str]]:
+    for separator in (SEPARATOR, "."):
+        position = name.find(separator)
+        while position >= 0:
+            yield name[:position], name[position + len(separator) :]
+            position = name.find(separator, position + 1)
+
+
+def _splits_back(plain: str, namespace: str) -> bool:
+    """Return whether the first separator is between namespace and name, so that the split is unique."""
+    return not namespace or plain.find(SEPARATOR) == len(namespace)
+
+
+def _made(namespace: str, original: str, owner: str, attempt: int) -> str:
+    """Return the name for a tool whose plain name cannot be used. Of two attempts, one is free.
+
+    A hash in the server's part stands for the server, one at the end for server and tool.
+    """
+    tool = _plain(original) or "tool"
+    digits = _digest(owner, namespace, original, str(attempt))
+    safe = _safe(namespace, tool)
+    if len(safe) + 1 + len(digits) <= LONGEST:
+        return f"{safe}_{digits}"
+    if not namespace:
+        return _joined(_with_letter(tool), digits, LONGEST)
+    of_server = _server_digits(owner, namespace, attempt)
+    room = LONGEST - len(tool) - len(SEPARATOR) - 1 - len(of_server)
+    if tool == original and room >= _LEAST_SERVER:
+        return f"{_server_part(namespace, tool, room)}-{of_server}{SEPARATOR}{tool}"
+    room = max(_SHORT_SERVER, LONGEST - len(tool) - len(SEPARATOR) - 1 - len(digits))
+    server = _server_part(namespace, tool, room)
+    return f"{server}{SEPARATOR}{_joined(tool, digits, LONGEST - len(server) - len(SEPARATOR))}"
+
+
+def _server_digits(owner: str, namespace: str, attempt: int = 0) -> str:
+    return _digest(owner, namespace, str(attempt))[:_SERVER_HASH]
+
+
+def _server_part(namespace: str, tool: str, room: int) -> str:
+    plain = _plain(namespace) or "server"
+    if plain[0].isalpha():
+        return abbreviated(plain, tool, room)
+    if room > len("s-"):
+        return "s-" + abbreviated(plain, tool, room - len("s-"))
+    return "s"
+
+
+def _joined(tool: str, digits: str, room: int) -> str:
+    """Return the name of a tool with its hash at the end, cut to that many characters."""
+    return f"{tool[: room - 1 - len(digits)].rstrip('_-')}_{digits}"
+
+
+def _made_before(namespace: str, original: str, owner: str) -> str:
+    """Return the name that versions before 0.7.0 gave: a long one was cut in the middle."""
+    safe = _safe(namespace, _plain(original) or "tool")
+    digits = _digest(owner, namespace, original, "0")
+    if len(safe) + 1 + len(digits) <= _LONGEST_BEFORE:
+        return f"{safe}_{digits}"
+    half = (_LONGEST_BEFORE - len(digits) - 2) // 2
+    return f"{safe[:half]}_{digits}_{safe[-half:]}"
+
+
+def _safe(namespace: str, tool: str) -> str:
+    """Return a readable name of what is left of both in plain letters, not yet unique."""
+    return _with_letter(f"{_plain(namespace) or 'server'}{SEPARATOR}{tool}" if namespace else tool)
+
+
+def _with_letter(name: str) -> str:
+    return name if name[0].isalpha() else f"t_{name}"
+
+
+def _plain(part: str) -> str:
+    return _ODD.sub("_", part).strip("_-")
+
+
+def _digest(*parts: str) -> str:
+    data = "\0".join(parts).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(data).hexdigest()[:_HASH]

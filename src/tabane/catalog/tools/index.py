@@ -1,0 +1,319 @@
+"""The searchable index of all tools, in a small file that may be deleted.
+
+It has the postings of our own tokens, and vectors of the definitions as far as there are any. FTS5 has no
+weight for each term, counts a word that half of a small catalog contains as worthless, and is slower.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, structs
+
+from tabane.catalog.tools.folding import ToolFacts, folded
+from tabane.catalog.tools.index_file import open_index
+from tabane.catalog.tools.match_terms import ToolMatches
+from tabane.catalog.tools.postings import (
+    TermPostings,
+    ToolPostings,
+    delete_tool_postings,
+    read_postings,
+    write_postings,
+)
+from tabane.catalog.tools.queries import Match, ToolHit, ToolHits, ToolQuery
+from tabane.catalog.tools.ranking import (
+    LOOKED_AT,
+    ToolRanking,
+    fits_query,
+    is_short,
+    name_similarity,
+    tool_postings,
+)
+from tabane.catalog.tools.score_fusion import ToolScore, best_by_words, explained, fits, fused
+from tabane.catalog.tools.tool_words import digest_of, storable, tool_words
+from tabane.catalog.tools.vector_table import NOT_COMPARED, ToolComparison, ToolVectors, gist_key, gist_of
+from tabane.search.analysis import is_cjk, normalise
+from tabane.search.concepts import concepts
+from tabane.search.glossary import glossary
+
+if TYPE_CHECKING:
+    from tabane.catalog.tools.tool import Tool
+    from tabane.search.concepts import Concept
+    from tabane.text.nearest_names import Similarity
+
+__all__ = ["Match", "ToolHit", "ToolHits", "ToolIndex", "ToolQuery"]
+
+_MOST_NEAREST = 2
+_MOST_LOOKED_AT = 5
+_LONGEST_NAME = 128
+
+
+Vectors = Mapping[str, Sequence[bytes]]
+
+
+class _IndexedTools(Struct, frozen=True):
+    """All tools by number: public names, and the number of words in their names."""
+
+    aliases: dict[int, str]
+    name_parts: dict[int, int]
+    japanese: bool
+
+
+class ToolIndex:
+    """Finds tools. Synchronous; any thread may use it, one at a time.
+
+    ``path`` is its own file or ``:memory:``. A file that is damaged or of another version is rebuilt; its
+    servers then count as never seen.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._db = open_index(path)
+        self._known: _IndexedTools | None = None
+        self.vectors = ToolVectors(self._db)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def replace(self, server: str, tools: Sequence[Tool], rest: Callable[[], None] = lambda: None) -> bool:
+        """Make these the only tools of a server. Return False if they already were.
+
+        ``rest`` is called between two tools, before anything is written.
+        """
+        digest = digest_of(tools)
+        row = self._db.execute("SELECT hash FROM servers WHERE name = ?", (server,)).fetchone()
+        if row and row[0] == digest:
+            return False
+        memo: dict[str, list[str]] = {}
+        read: dict[str, _ReadTool] = {}
+        for tool in tools:
+            read[tool.alias] = _read(tool, memo)
+            rest()
+        with self._changing():
+            self._delete(server)
+            self._db.execute("INSERT INTO servers VALUES (?, ?)", (server, digest))
+            self._delete_aliases(read)
+            numbers = [self._insert(server, alias, each) for alias, each in read.items()]
+            write_postings(
+                self._db, server, zip(numbers, (each.postings for each in read.values()), strict=True)
+            )
+        return True
+
+    def remove(self, server: str) -> None:
+        """Forget a server and its tools."""
+        with self._changing():
+            self._delete(server)
+
+    def servers(self) -> frozenset[str]:
+        """Return the servers that the index knows, also those without tools."""
+        return frozenset(name for (name,) in self._db.execute("SELECT name FROM servers"))
+
+    def search(self, query: ToolQuery, vectors: Vectors | None = None) -> ToolHits:
+        """Return the tools that match, best first. ``vectors`` are those of the query, by model:
+
+        of the whole query first, then of its sentences if it has several.
+        """
+        if query.match == "relevance":
+            return self._relevant(query, vectors or {})
+        return _best(self._match_names(query, name_similarity(query.match)), query.limit)
+
+    def _relevant(self, query: ToolQuery, vectors: Vectors) -> ToolHits:
+        tools, among = self._read_tools(), self._among(query)
+        asked = concepts(storable(query.query), glossary(), japanese=tools.japanese)
+        if not asked and not vectors:
+            aliases = tools.aliases.values() if among is None else [tools.aliases[n] for n in among]
+            return _best([ToolHit(alias, 0.0) for alias in aliases], query.limit)
+        ranking = ToolRanking(self._postings, tools.name_parts)
+        words = ranking.scores(asked)
+        if among is not None:
+            words = {number: score for number, score in words.items() if number in among}
+        compared = self.vectors.compare(vectors, among, best_by_words(words)) if vectors else NOT_COMPARED
+        scores = fused(words, compared)
+        called = [n for n in self._named_exactly(query.query) if among is None or n in among]
+        scores |= {n: structs.replace(scores.get(n, ToolScore(1.0, 1.0)), score=1.0) for n in called}
+        best = _leading(scores, tools.aliases, max(_MOST_LOOKED_AT, query.limit * (1 + 2 * query.folded)))
+        if not called and not self._fits(ranking, asked, words, compared):
+            nearest = tuple(tools.aliases[number] for number in best[:_MOST_NEAREST])
+            return ToolHits((), 0, nearest, compared.models > 0, bool(compared.missing))
+        same = self._folded(query, best, called) if query.folded else {}
+        kept = [number for number in best if number not in same][: query.limit]
+        hits = [
+            _hit(tools.aliases[n], scores[n], [tools.aliases[m] for m in same if same[m] == n]) for n in kept
+        ]
+        if query.explain:
+            matches = ToolMatches(ranking, self._postings, asked).terms(kept, called)
+            hits = [
+                structs.replace(hit, terms=matches[n] if n in called else explained(scores[n], matches[n]))
+                for n, hit in zip(kept, hits, strict=True)
+            ]
+        total = len(words.keys() | scores.keys())
+        return ToolHits(tuple(hits), total, (), compared.models > 0, bool(compared.missing))
+
+    def _fits(
+        self,
+        ranking: ToolRanking,
+        asked: Sequence[Concept],
+        words: Mapping[int, float],
+        compared: ToolComparison,
+    ) -> bool:
+        leading = heapq.nlargest(LOOKED_AT, words.items(), key=lambda item: item[1])
+        return fits(fits_query(ranking, asked, leading), is_short(asked), words, compared)
+
+    def _folded(self, query: ToolQuery, numbers: Sequence[int], called: Sequence[int]) -> dict[int, int]:
+        if query.server is not None or not numbers:
+            return {}
+        marks = ", ".join("?" * len(numbers))
+        rows = self._db.execute(
+            f"SELECT number, server, name, gist FROM tools WHERE number IN ({marks})", list(numbers)
+        )
+        facts = {number: ToolFacts(server, name, gist) for number, server, name, gist in rows}
+        return folded(query.query, numbers, facts, self.vectors.similarity, called)
+
+    def _named_exactly(self, query: str) -> list[int]:
+        """Return the tools whose name equals the query: ``alias``, ``name`` or ``server.name``."""
+        wanted = storable(query).strip()
+        found = self._db.execute(
+            "SELECT number FROM tools WHERE alias = ?1 OR name = ?1", (wanted,)
+        ).fetchall()
+        for dot in [place for place, letter in enumerate(wanted[:_LONGEST_NAME]) if letter == "."]:
+            found += self._db.execute(
+                "SELECT number FROM tools WHERE name = ? AND server = ?", (wanted[dot + 1 :], wanted[:dot])
+            ).fetchall()
+        return [number for (number,) in found]
+
+    def _match_names(self, query: ToolQuery, likeness: Similarity) -> list[ToolHit]:
+        wanted = normalise(query.query).strip()
+        found = []
+        for alias, server, name, title in self._select("alias, server, name, title", query):
+            names = {normalise(text) for text in (alias, name, title, f"{server}.{name}") if text}
+            score = max(likeness(wanted, candidate) for candidate in names) if wanted else 0.0
+            if score:
+                found.append(ToolHit(alias, round(score, 3)))
+        return found
+
+    def _select(self, columns: str, query: ToolQuery) -> list[Any]:
+        """Return the rows of the tools that pass the query's filters. The first column is ``alias``."""
+        clauses, values = ["1"], []
+        if query.server is not None:
+            clauses.append("server = ?")
+            values.append(query.server)
+        if query.category is not None:
+            clauses.append("category = ?")
+            values.append(normalise(query.category))
+        if query.tags:
+            clauses.append("(" + " OR ".join(["instr(tags, ?)"] * len(query.tags)) + ")")
+            values.extend(f"\n{normalise(tag)}\n" for tag in query.tags)
+        statement = f"SELECT {columns} FROM tools WHERE {' AND '.join(clauses)} ORDER BY alias"
+        rows = self._db.execute(statement, [storable(value) for value in values]).fetchall()
+        if query.names is None:
+            return rows
+        return [row for row in rows if row[0] in query.names]
+
+    def _among(self, query: ToolQuery) -> frozenset[int] | None:
+        """Return the numbers of the tools that pass the query's filters; None if there are no filters."""
+        if query.names is None and query.server is None and query.category is None and not query.tags:
+            return None
+        if query.server is None and query.category is None and not query.tags:
+            names = query.names or frozenset()
+            return frozenset(n for n, alias in self._read_tools().aliases.items() if alias in names)
+        return frozenset(number for _, number in self._select("alias, number", query))
+
+    def _postings(self, token: str) -> TermPostings:
+        return read_postings(self._db, token)
+
+    def _read_tools(self) -> _IndexedTools:
+        if self._known is None:
+            rows = self._db.execute("SELECT number, alias, name_parts, japanese FROM tools").fetchall()
+            self._known = _IndexedTools(
+                {number: alias for number, alias, _, _ in rows},
+                {number: parts for number, _, parts, _ in rows},
+                any(japanese for *_, japanese in rows),
+            )
+        return self._known
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Run one transaction: all of a change is kept, or nothing."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+        self._known = None
+        self.vectors.changed()
+
+    def _delete(self, server: str) -> None:
+        for table in ("tools", "postings"):
+            self._db.execute(f"DELETE FROM {table} WHERE server = ?", (server,))
+        self._db.execute("DELETE FROM servers WHERE name = ?", (server,))
+
+    def _delete_aliases(self, aliases: Iterable[str]) -> None:
+        """Delete tools of these names: a name belongs to one tool, the one that was listed last."""
+        rows = [
+            row
+            for alias in aliases
+            for row in self._db.execute("SELECT number, server FROM tools WHERE alias = ?", (alias,))
+        ]
+        for number, server in rows:
+            delete_tool_postings(self._db, server, number)
+            self._db.execute("DELETE FROM tools WHERE number = ?", (number,))
+
+    def _insert(self, server: str, alias: str, tool: _ReadTool) -> int:
+        row = (alias, server, *tool.columns)
+        number = self._db.execute(f"INSERT INTO tools VALUES (NULL{', ?' * len(row)})", row).lastrowid
+        assert number is not None
+        return number
+
+
+class _ReadTool(Struct, frozen=True):
+    """What is stored of a tool: its columns after alias and server, and its postings."""
+
+    columns: tuple[str | int | bytes, ...]
+    postings: ToolPostings
+
+
+def _read(tool: Tool, memo: dict[str, list[str]]) -> _ReadTool:
+    words = tool_words(tool, memo)
+    gist = storable(gist_of(tool))
+    postings = tool_postings(words)
+    columns = (
+        storable(tool.shown_name),
+        storable(tool.title),
+        normalise(tool.category),
+        "".join(f"\n{normalise(tag)}\n" for tag in tool.tags),
+        # The last token of a name with several parts is the whole name, and not a part.
+        max(1, len(words["name"]) - (len(words["name"]) > 1)),
+        any(is_cjk(token) for token in postings if not token.isascii()),
+        gist_key(gist),
+        gist,
+    )
+    return _ReadTool(columns, postings)
+
+
+def _hit(alias: str, score: ToolScore, same: list[str]) -> ToolHit:
+    # Rounded before anybody sees it: the order is that of the scores that are shown.
+    return ToolHit(
+        alias,
+        round(score.score, 3),
+        cosine=score.cosine,
+        relevance=score.relevance,
+        words=score.covered,
+        same=tuple(sorted(same)),
+    )
+
+
+def _leading(scores: Mapping[int, ToolScore], aliases: Mapping[int, str], most: int) -> list[int]:
+    """Return the best numbers in the order of the rounded scores, ties by alias."""
+    values = [score.score for score in scores.values()]
+    least = round(heapq.nlargest(most, values)[-1], 3) - 0.001 if len(values) > most else 0.0
+    chosen = [number for number, score in scores.items() if score.score >= least]
+    return sorted(chosen, key=lambda number: (-round(scores[number].score, 3), aliases[number]))[:most]
+
+
+def _best(found: Iterable[ToolHit], limit: int) -> ToolHits:
+    ranked = sorted(found, key=lambda hit: (-hit.score, hit.alias))
+    return ToolHits(tuple(ranked[:limit]), len(ranked))

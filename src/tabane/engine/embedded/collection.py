@@ -1,0 +1,369 @@
+"""A collection of the embedded engine: the protocols of :mod:`tabane.search.engine` over one table.
+
+Input of callers is checked here, and written by one thread: a few records in one commit with others, many
+of them in turns with others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol, TypeVar
+
+from msgspec import structs
+
+from tabane.engine import input_checks
+from tabane.engine.embedded.collection_table import CollectionTable, TableFollower
+from tabane.engine.embedded.counts import CollectionCounts
+from tabane.engine.embedded.joined_reads import ForeseenHits, JoinedReads, finished
+from tabane.engine.embedded.masks import costly
+from tabane.engine.embedded.vector_coverage import VectorCoverage
+from tabane.engine.embedded.vector_process import VectorSearchProcess
+from tabane.engine.embedded.vector_queries import VectorQueries
+from tabane.engine.input_checks import ALONE, MOST_ROWS
+from tabane.engine.request_checks import check_bounded, check_numeric, checked_keys
+from tabane.engine.vector_request import checked_request
+from tabane.errors import StoreError
+from tabane.messages import say
+from tabane.search import filters
+from tabane.search.engine import (
+    DEEPEST_OFFSET,
+    MOST_AT_ONCE,
+    Capability,
+    EngineHits,
+    Exchanged,
+    JoinedRecords,
+    LexicalQuery,
+    NearestRequest,
+    Order,
+    Ranks,
+    SelectedPage,
+    Similarities,
+    VectorQuery,
+)
+from tabane.search.filters import EVERYTHING, Filter, unconditional
+from tabane.search.records import (
+    EmbeddingSpace,
+    Record,
+    Scalar,
+    StoredRecord,
+    checked_key,
+    checked_space,
+)
+
+T = TypeVar("T")
+
+_OF_VECTORS = frozenset({Capability.VECTOR, Capability.SCAN})
+_FEW = 20  # records that never wait for the index to catch up: so few cannot overload it
+
+
+class LexicalFollower(TableFollower, Protocol):
+    """The index that answers lexical searches of a collection. It follows the table of the collection."""
+
+    @property
+    def capabilities(self) -> frozenset[Capability]: ...
+
+    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits:
+        """Return the best matching records. ``where``, ``limit`` and ``offset`` are checked already."""
+        ...
+
+    async def room(self) -> None:
+        """Wait while the index is so far behind that more records would have to be kept in memory."""
+        ...
+
+    def ahead(self, records: Sequence[Record]) -> AbstractAsyncContextManager[None]:
+        """Analyze texts before they are written within the context. Only one caller at a time."""
+        ...
+
+    async def settled(self) -> None:
+        """Wait until all that was written is committed in the index."""
+        ...
+
+    async def agrees(self) -> bool:
+        """Return whether the index agrees with the stored records, once it has caught up."""
+        ...
+
+    async def remake(self) -> None:
+        """Rebuild the index in the background. Searches work meanwhile."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class StoredCollection(CollectionCounts):
+    """An open collection. :class:`tabane.search.engine.Records` and ``Index`` document its methods."""
+
+    def __init__(
+        self,
+        table: CollectionTable,
+        lexical: LexicalFollower | None = None,
+        process: VectorSearchProcess | None = None,
+    ) -> None:
+        """``process`` searches vectors while many questions wait. It is closed with the collection."""
+        super().__init__(table)
+        self._process = process
+        self.lexical = lexical
+        if lexical is not None:
+            table.follow(lexical)
+        table.tidy()
+        self._asking: VectorQueries | None = None  # created by the first query
+        self._exchanging = asyncio.Lock()
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        lexical = self.lexical.capabilities if self.lexical is not None else frozenset()
+        return lexical | (_OF_VECTORS if self.shape.spaces else frozenset())
+
+    @property
+    def remark(self) -> None:
+        return None
+
+    @property
+    def spaces(self) -> tuple[EmbeddingSpace, ...]:
+        return self.shape.spaces
+
+    async def add_space(self, space: EmbeddingSpace) -> None:
+        ready = checked_space(space)
+        if not any(there.name == ready.name and there.takes(ready) for there in self.spaces):
+            await self.table.respace(lambda connection, spaces: spaces.add(connection, ready))
+
+    async def drop_space(self, name: str) -> None:
+        if any(space.name == name for space in self.spaces):
+            await self.table.respace(lambda connection, spaces: spaces.drop(connection, name))
+
+    async def succeed(self, name: str, by: str) -> None:
+        self.shape.space(by)
+        checked_space(structs.replace(self.shape.space(by), name=name))
+        await self.table.respace(lambda connection, spaces: spaces.succeed(connection, name, by))
+
+    async def upsert(self, records: Sequence[Record], models: Mapping[str, str] | None = None) -> list[bool]:
+        known = models or {}
+        ready = await input_checks.checked_records(records, self.shape, known)
+        results: list[bool] = []
+        for part in input_checks.cut(ready, input_checks.MOST_OF_LONG, input_checks.MOST_BYTES_OF_LONG):
+            if self.lexical is not None and len(part) > _FEW:
+                await self.lexical.room()
+            await self._room_for_vectors()
+            results += await self._upserted(part, known)
+        return results
+
+    async def _upserted(self, records: list[Record], models: Mapping[str, str]) -> list[bool]:
+        """Write checked records: a few in one commit with others, many in turns with others."""
+        if input_checks.is_long(records):
+            return await self.table.upsert(records, models)
+        change = await self.table.write(
+            lambda connection: self.table.truth.upsert(connection, records, models), len(records)
+        )
+        return change.results
+
+    async def exchange(
+        self,
+        records: Sequence[Record],
+        gone: Sequence[str] = (),
+        models: Mapping[str, str] | None = None,
+    ) -> Exchanged:
+        input_checks.check_count(records, gone)
+        known = models or {}
+        ready = await input_checks.checked_records(records, self.shape, known)
+        keys, rows = await input_checks.checked_exchange(ready, gone)
+        if rows <= _FEW:
+            return await self._exchanged(ready, keys, rows, known)
+        if rows <= MOST_ROWS:
+            return await self._exchanged_with_room(ready, keys, rows, known)
+        async with self._exchanging:  # each waits for room, and then for none of the others that did
+            if self.lexical is None:
+                return await self._exchanged(ready, keys, rows, known)
+            async with self.lexical.ahead(ready):
+                return await self._exchanged_with_room(ready, keys, rows, known)
+
+    async def _exchanged_with_room(
+        self, records: list[Record], gone: list[str], rows: int, models: Mapping[str, str]
+    ) -> Exchanged:
+        if self.lexical is not None:
+            await self.lexical.room()
+        return await self._exchanged(records, gone, rows, models)
+
+    async def _exchanged(
+        self, records: list[Record], gone: list[str], rows: int, models: Mapping[str, str]
+    ) -> Exchanged:
+        await self._room_for_vectors()
+        return Exchanged(*await self.table.exchange(records, gone, rows, models))
+
+    async def replicate(self, records: Sequence[Record], gone: Sequence[str]) -> None:
+        """Make records exactly as given, and delete keys, in one commit.
+
+        The records are those of another engine, which has checked them.
+        """
+        if self.lexical is not None:
+            await self.lexical.room()
+        await self._room_for_vectors()
+        await self.table.replicate(records, gone, max(len(records) + len(gone), ALONE))
+
+    async def settle(self) -> None:
+        """Wait until the keyword index has all that was written."""
+        if self.lexical is not None:
+            await self.lexical.settled()
+
+    async def delete(self, keys: Sequence[str]) -> int:
+        ready = [checked_key(key) for key in keys]
+        removed = 0
+        for first in range(0, len(ready), MOST_ROWS):
+            part = ready[first : first + MOST_ROWS]
+            change = await self.table.write(
+                lambda connection, part=part: self.table.truth.delete(connection, part),  # type: ignore[misc]
+                len(part),
+            )
+            removed += len(change.deleted)
+        return removed
+
+    async def get(self, keys: Sequence[str]) -> list[Record | None]:
+        ready = checked_keys(keys)
+        return await self.table.database.read(lambda connection: self.table.truth.get(connection, ready))
+
+    async def select(
+        self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
+    ) -> SelectedPage:
+        asked = self.checked_selection(where, order, after, limit)
+        return await self.table.read(
+            lambda masks, connection: self.page_of(masks, connection, asked), long=costly(asked.where)
+        )
+
+    async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
+        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        self.shape.field(field)
+        meant = filters.checked(where, self.shape)
+        return await self.table.read(lambda masks, _: masks.facet(field, meant, limit), long=True)
+
+    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
+        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        check_bounded("offset", offset, 0, DEEPEST_OFFSET)
+        self.shape.text_names(query.fields)
+        meant = filters.checked(where, self.shape)
+        if self.lexical is None or Capability.LEXICAL not in self.capabilities:
+            raise StoreError(say("{collection} has no keyword index", collection=self.shape.name))
+        return await self.lexical.search(query, meant, limit, offset)
+
+    async def attach(
+        self, vectors: Mapping[int, Mapping[str, bytes]], model: str = "", epoch: int | None = None
+    ) -> int:
+        ready = input_checks.checked_attachment(vectors, self.shape, model)
+        rows, live = list(ready), 0
+        for first in range(0, len(rows), MOST_ROWS):
+            part = {row: ready[row] for row in rows[first : first + MOST_ROWS]}
+            await self._room_for_vectors()
+            live += await self.table.attach(part, model, epoch)
+        return live
+
+    async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
+        ready = checked_keys(keys)
+        self.shape.space(space)
+        return await self._vectors().vectors(ready, space)
+
+    async def lacking(
+        self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
+    ) -> list[StoredRecord]:
+        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        self.shape.space(space)
+        return await self._waiting().lacking(space, after, limit, filters.checked(where, self.shape))
+
+    async def embedded(self, space: str, where: Filter) -> int:
+        meant = filters.checked(where, self.shape)
+        if not any(each.name == space for each in self.spaces):
+            return 0
+        return await self._waiting().embedded(space, meant)
+
+    async def waiting(
+        self, space: str, where: Filter, newest: str | None = None, skip: int = 0, limit: int = 100
+    ) -> list[StoredRecord]:
+        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        self.shape.space(space)
+        if newest is not None:
+            check_numeric(self.shape.field(newest), "waiting")
+        meant = filters.checked(where, self.shape)
+        return await self._waiting().newest(space, meant, newest, skip, limit)
+
+    async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
+        ready, asked = checked_keys(keys), checked_request(query, self.shape)
+        return await self._vectors().similarities(asked, ready)
+
+    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
+        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        check_bounded("offset", offset, 0, DEEPEST_OFFSET)
+        asked, meant = checked_request(query, self.shape), filters.checked(where, self.shape)
+        return await self._vectors().nearest(asked, meant, limit, offset)
+
+    async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
+        asked, meant = checked_request(query, self.shape), filters.checked(where, self.shape)
+        async for block in self._vectors().scan(asked, meant):
+            yield block
+
+    async def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
+        asked, meant = checked_request(query, self.shape), filters.checked(where, self.shape)
+        async for block in self._vectors().ranking(asked, meant):
+            yield block
+
+    async def together(
+        self,
+        work: Callable[[JoinedRecords], Coroutine[Any, Any, T]],
+        *,
+        long: bool = False,
+        first: NearestRequest | None = None,
+    ) -> T:
+        process = self._process if first is not None else None
+        with process.counted() if process is not None else contextlib.nullcontext():
+            foreseen = None
+            if process is not None and first is not None and process.is_wanted:
+                foreseen = await self._foreseen(process, first)
+            sweeps = self.table.truth.strings.sweeps  # before the moment is chosen: see there
+
+            def reading(connection: sqlite3.Connection) -> T:
+                return finished(work(JoinedReads(self, self._vectors, connection, sweeps, foreseen)))
+
+            return await self.table.database.read(reading, long=long)
+
+    async def _foreseen(self, process: VectorSearchProcess, first: NearestRequest) -> ForeseenHits | None:
+        """Return the hits of a request about all records, if the process finds them."""
+        vectors, snapshot = self.table.vectors, self.table.columns.snapshot()
+        moment = None if vectors is None else vectors.moment(snapshot.changes)
+        if moment is None or not unconditional(first.where):
+            return None
+        asked = checked_request(first.query, self.shape)
+        if asked.strict or asked.multiplied:  # others would wait for it
+            return None
+        found = await process.search(snapshot, moment, asked, first.limit)
+        return None if found is None else ForeseenHits(first, found)
+
+    def _vectors(self) -> VectorQueries:
+        """Return the vector queries. The caller found a space in the shape, so there is an index."""
+        if self._asking is None:
+            assert self.table.vectors is not None
+            self._asking = VectorQueries(self.table, self.table.vectors, self._keys)
+        return self._asking
+
+    def _waiting(self) -> VectorCoverage:
+        assert self.table.vectors is not None  # as above
+        return VectorCoverage(self.table, self.table.vectors)
+
+    async def _room_for_vectors(self) -> None:
+        if self.table.vectors is not None and self.table.vectors.full:
+            await asyncio.to_thread(self.table.vectors.room)
+
+    async def agrees(self) -> bool:
+        """Return whether the derived data agrees with the records. Reads everything; used by checks only."""
+        if not await self.table.agrees() or not await self.table.vectors_agree():
+            return False
+        return self.lexical is None or await self.lexical.agrees()
+
+    async def compact(self) -> None:
+        """Free the space of deleted and replaced records. It happens automatically if there are many."""
+        await self.table.compact()
+
+    async def close(self) -> None:
+        if self._process is not None:
+            await self._process.close()
+        await self.table.close()
+        if self.lexical is not None:
+            await self.lexical.close()

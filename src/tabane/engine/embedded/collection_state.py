@@ -1,0 +1,115 @@
+"""Shared types: the state of a collection, its embedding spaces, and the changes that one write made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from tabane.search.records import EmbeddingSpace, Record, Shape, unfit_vector
+
+# A record's fields as columns hold them: a number, a flag, a code, codes; None if absent.
+Cell = float | int | tuple[int, ...] | None
+Cells = tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorPlacement:
+    """A new vector (with ``vector``), or a vector whose record moved to ``row`` or is gone (row 0)."""
+
+    space: str
+    number: int
+    row: int
+    vector: bytes | None = None
+
+
+class CollectionState(msgspec.Struct, frozen=True):
+    """The state of a collection. See :func:`tabane.engine.embedded.migrations._collections`."""
+
+    base: int
+    next: int
+    sealed: int
+    changes: int
+    epoch: int
+    pruned: int
+
+
+class SpaceStorage:
+    """One space of one collection, as it is stored in the file."""
+
+    def __init__(self, space: EmbeddingSpace, number: int, birth: int) -> None:
+        self.space = space
+        self.number = number
+        self.birth = birth
+        self.table = f"vector_{number}"
+        self.insert = f"INSERT INTO {self.table} (vector) VALUES (?)"
+        self.delete = f"DELETE FROM {self.table} WHERE id = ?"
+
+
+class CollectionSpaces:
+    """The spaces of a collection at one time, in order of creation."""
+
+    def __init__(self, shape: Shape, storages: Sequence[SpaceStorage]) -> None:
+        self.storages = tuple(storages)
+        self.shape = replace(shape, spaces=tuple(each.space for each in storages))
+        self._named = {each.space.name: each for each in storages}
+        self._births = {each.birth: each for each in storages}
+
+    def named(self, name: str) -> SpaceStorage:
+        """Return the space of that name. Raises BadArguments that lists the existing ones."""
+        self.shape.space(name)
+        return self._named[name]
+
+    def get(self, name: str) -> SpaceStorage | None:
+        return self._named.get(name)
+
+    def born(self, birth: int) -> SpaceStorage | None:
+        """Return the space of that birth; None if it was dropped."""
+        return self._births.get(birth)
+
+    def of_model(self, vectors: Mapping[str, bytes], model: str) -> dict[str, bytes]:
+        """Return the vectors whose spaces exist and have this model."""
+        return {
+            name: vector
+            for name, vector in vectors.items()
+            if (storage := self.get(name)) is not None and storage.space.model == model
+        }
+
+    def still_fitting(self, record: Record, models: Mapping[str, str]) -> Record:
+        """Return the record without vectors for spaces that were deleted or now have another model.
+
+        ``models``: space → model of its vectors. Vectors of spaces that are not listed are kept.
+        """
+        current = {storage.space.name: storage.space.model for storage in self.storages}
+        kept = {
+            name: vector
+            for name, vector in record.vectors.items()
+            if name not in models or current.get(name) == models[name]
+        }
+        return record if len(kept) == len(record.vectors) else msgspec.structs.replace(record, vectors=kept)
+
+    def fitting(self, name: str, vector: bytes) -> SpaceStorage:
+        """Return the space for this vector. The space may have changed since the vector was checked."""
+        storage = self.named(name)
+        if len(vector) != 4 * storage.space.dimension:
+            raise unfit_vector(storage.space)
+        return storage
+
+
+@dataclass(slots=True)
+class CollectionChange:
+    """The result of one write. ``upserted`` has live rows only, ``deleted`` the rows that are no longer live.
+
+    ``tombstone`` is the number of the last tombstone so far. ``state`` is the state after the write.
+    """
+
+    state: CollectionState
+    upserted: list[tuple[int, Record]] = field(default_factory=list)
+    cells: list[Cells] = field(default_factory=list)
+    deleted: list[int] = field(default_factory=list)
+    strings: dict[tuple[str, str], int] = field(default_factory=dict)
+    results: list[bool] = field(default_factory=list)
+    tombstone: int = 0
+    vectors: list[VectorPlacement] = field(default_factory=list)
+    spaces: CollectionSpaces | None = None  # the new spaces, if they changed

@@ -1,0 +1,35 @@
+"""The process that analyzes texts of a bulk: ``python -m tabane.engine.embedded.lexical.analysis_worker``.
+
+Analyzing texts takes more time than storing them. In the hub's own process it would also hold the
+interpreter, for which all clients wait.
+"""
+
+from __future__ import annotations
+
+from tabane.engine.embedded.lexical.analysis_requests import packed_answer, read_request
+from tabane.engine.text_spaces import RecordAnalyzer
+from tabane.search.japanese import japanese
+from tabane.search.records import Shape, TextField
+from tabane.workers.serving import serve
+
+
+class AnalysisWorker:
+    """Analyzes texts, and keeps the analyzer of each list of names."""
+
+    def __init__(self) -> None:
+        self._dictionary = japanese()
+        self._analyzers: dict[tuple[str, ...], RecordAnalyzer] = {}
+
+    def respond(self, body: bytes) -> bytes:
+        asked = read_request(body)
+        analyzer = self._analyzers.get(asked.names)
+        if analyzer is None:
+            shape = Shape("texts", tuple(map(TextField, asked.names)))
+            analyzer = self._analyzers[asked.names] = RecordAnalyzer(shape, self._dictionary)
+        if analyzer.fingerprint != asked.fingerprint:
+            return packed_answer(None)
+        return packed_answer([analyzer.joined(texts) for texts in asked.texts])
+
+
+if __name__ == "__main__":
+    serve(AnalysisWorker().respond, nice=5)

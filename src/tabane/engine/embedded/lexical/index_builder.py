@@ -1,0 +1,477 @@
+"""Keeps the tantivy index up to date: what is committed is found at once, and indexed in the background.
+
+Records newer than the last commit of the index are in generations: one that grows, and one that is being
+committed. Each has a memory segment for searches. When the commit is done, its generation is dropped and the
+searcher replaced in one step, so that each record is found exactly once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from tabane.engine.embedded.lexical.bulk_analysis import PART, AnalysisProcess, EntryAnalysis
+from tabane.engine.embedded.lexical.lexical_search import IndexSnapshot
+from tabane.engine.embedded.lexical.memory_segment import (
+    MemorySegment,
+    PendingGeneration,
+    SegmentEntry,
+    bury,
+)
+from tabane.engine.embedded.lexical.record_analysis import PreparedTokens, prepare_tokens
+from tabane.engine.embedded.lexical.tantivy_index import (
+    FORMAT,
+    IndexSearcher,
+    IndexWatermark,
+    TantivyIndex,
+    exists,
+    read_watermark,
+    wipe,
+)
+from tabane.engine.embedded.lexical.truth_reader import TruthReader
+from tabane.engine.text_spaces import JoinedAnalysis, RecordAnalyzer
+
+if TYPE_CHECKING:
+    from tabane.engine.embedded.collection_state import CollectionChange
+    from tabane.search.records import Record
+
+COMMITTED_ROWS = 4000  # of a bulk: each commit has a price, and leaves segments that are to be merged
+MOST_BEHIND = 10_000  # rows that wait for the index before writers do
+_LOADED = 2_000  # rows that an opening reads into memory; more are indexed in the background
+_BATCH = 200
+_YIELDED = 8  # rows, some half a millisecond
+_CAUGHT_UP = 5_000  # rows of a commit while catching up
+_LONGEST_WAIT = 5.0  # seconds from a commit to its being taken
+_LONGEST_PAUSE = 60.0  # seconds between attempts after a failure
+_MOST_REMADE = 3  # for searches that failed, in the life of a process
+_PATIENCE = 2  # failures in a row until the index is rebuilt
+
+
+class IndexBuilder:
+    """Owns the index for writing, in a thread of its own. Made by :meth:`open`, which blocks."""
+
+    def __init__(
+        self,
+        folder: str,
+        source: TruthReader,
+        analyst: RecordAnalyzer,
+        process: AnalysisProcess | None = None,
+    ) -> None:
+        self._folder = folder
+        self._source = source
+        self._analyst = analyst
+        self._entries = EntryAnalysis(analyst, process)
+        self._gate = threading.Condition()
+        self._viewing = threading.RLock()
+        self._viewed: IndexSnapshot | None = None  # while somebody looks
+        self._changes = 0  # the number of the last write that was taken
+        self._fresh = PendingGeneration(MemorySegment(analyst))
+        self._sealed: PendingGeneration | None = None
+        self._ahead: dict[int, PreparedTokens] = {}  # of what is about to be written
+        self._index: TantivyIndex | None = None
+        self._searcher: IndexSearcher | None = None
+        self._watermark = IndexWatermark("", 0, 0, 0)
+        self._until = 0  # the row up to which the index is caught up from the truth
+        self._reached = 0  # the last row that is in the index; rows up to :attr:`_until` may be missing
+        self._remade = 0
+        self._urgent = False
+        self._closing = False
+        self._torn = False
+        self._failures = 0
+        self._committing = ThreadPoolExecutor(1, "store-commit")
+        self._thread = threading.Thread(target=self._work, name=f"store-index {folder}", daemon=True)
+
+    @classmethod
+    def open(
+        cls,
+        folder: str,
+        source: TruthReader,
+        analyst: RecordAnalyzer,
+        process: AnalysisProcess | None = None,
+    ) -> IndexBuilder:
+        """``process`` analyzes texts of bulks. It is closed by the caller, after the builder."""
+        builder = cls(folder, source, analyst, process)
+        builder._begin()
+        builder._thread.start()
+        return builder
+
+    # For the table's writing thread
+
+    def take(self, change: CollectionChange) -> None:
+        """A write that is in the truth; it is found from now on."""
+        with self._gate:
+            self._fresh.take(change, self._ahead)
+            self._changes = change.state.changes
+            self._gate.notify_all()
+
+    @property
+    def applied(self) -> int:
+        return self._watermark.tombstone
+
+    @property
+    def behind(self) -> int:
+        """Return how many rows wait for the index."""
+        sealed = self._sealed
+        return self._fresh.size + (sealed.size if sealed else 0)
+
+    def wait_for_room(self, timeout: float) -> None:
+        with self._gate:
+            self._gate.wait_for(lambda: self.behind < MOST_BEHIND or self._closing, timeout)
+
+    @property
+    def progress(self) -> tuple[int, int] | None:
+        """Return rows done of those that are caught up, while they are."""
+        done, until = self._watermark.row, self._until
+        return (done, until) if done < until else None
+
+    @property
+    def complete(self) -> bool:
+        """Return whether a view holds everything that was taken."""
+        return self._searcher is not None and not self._torn and self.progress is None
+
+    # Before a write
+
+    @contextlib.contextmanager
+    def expecting(self) -> Iterator[dict[int, PreparedTokens]]:
+        """Room for what is analyzed before it is written, by the identity of texts: one writer at a time.
+
+        The texts are to be held until the end, which is when they were taken or never will be.
+        """
+        self._ahead = {}
+        try:
+            yield self._ahead
+        finally:
+            self._ahead = {}
+
+    def analyse(self, records: Sequence[Record], ahead: dict[int, PreparedTokens]) -> None:
+        """Analyse the texts of records before they are written."""
+        analyses = []
+        for number, record in enumerate(records):
+            analyses.append(self._analyst.analysis(record.texts))
+            if not number % _YIELDED:
+                time.sleep(0)
+        for record, each in zip(records, prepare_tokens(analyses), strict=True):
+            ahead[id(record.texts)] = each
+
+    # For the searching threads
+
+    @contextlib.contextmanager
+    def view(self, changes: int = 0) -> Iterator[IndexSnapshot]:
+        """Everything that was taken so far, at one moment, for as long as it is held.
+
+        What looks again while it looks sees the same. Where write number ``changes`` is committed and not
+        taken yet, that is waited for.
+        """
+        with self._viewing:
+            if self._viewed is not None:
+                yield self._viewed
+                return
+            self._viewed = self._taken(changes)
+            try:
+                yield self._viewed
+            finally:
+                self._viewed = None
+
+    def _taken(self, changes: int) -> IndexSnapshot:
+        with self._gate:
+            self._gate.wait_for(lambda: self._changes >= changes or self._closing, _LONGEST_WAIT)
+            generations = [each for each in (self._sealed, self._fresh) if each is not None]
+            for each in generations:
+                each.settle()
+            taken = self._changes
+        dead = bury(generations)
+        compiler = self._index.compiler if self._index else None
+        return IndexSnapshot(
+            self._searcher, compiler, tuple(each.segment for each in generations), dead, taken
+        )
+
+    def mistrust(self) -> bool:
+        """The index could not be read: it is rebuilt, and not asked until then. False: no more of that."""
+        self._remade += 1
+        self.remake()
+        return self._remade <= _MOST_REMADE
+
+    def remake(self) -> None:
+        """Rebuild the index, whatever is the matter with it."""
+        with self._viewing, self._gate:
+            self._searcher = None
+            self._torn = True
+            self._gate.notify_all()
+
+    @property
+    def records(self) -> int:
+        """Return how many records the index holds, as of its last commit."""
+        searcher = self._searcher
+        return int(searcher.searcher.num_docs) if searcher else 0
+
+    def settle(self) -> None:
+        """Wait until all that was taken is in the index. Waits no longer if that fails, or is closed."""
+        with self._gate:
+            self._urgent = True
+            self._gate.notify_all()
+            self._gate.wait_for(lambda: self._closing or self._failures or self._is_settled)
+            self._urgent = False
+
+    @property
+    def _is_settled(self) -> bool:
+        return self._fresh.empty and self._sealed is None and self.progress is None and not self._torn
+
+    def close(self) -> None:
+        """Commit what waits and let go. What is not caught up yet is so at the next opening."""
+        with self._gate:
+            self._closing = True
+            self._gate.notify_all()
+        self._thread.join()
+
+    # Opening
+
+    def _begin(self) -> None:
+        """Open what there is if it can be caught up, else start again."""
+        state, tombstone = self._source.state()
+        self._changes = state.changes
+        watermark = read_watermark(self._folder)
+        fingerprint = self._fingerprint()
+        usable = (
+            watermark is not None
+            and (watermark.fingerprint, watermark.epoch) == (fingerprint, state.epoch)
+            and state.pruned <= watermark.tombstone <= tombstone
+            and watermark.row < state.next
+        )
+        if watermark is None or not usable or not self._resumed(watermark):
+            watermark = IndexWatermark(fingerprint, state.epoch, state.base - 1, tombstone)
+            self._anew(watermark)
+        last = state.next - 1
+        newer = self._source.rows(self._watermark.row, _LOADED + 1)
+        if len(newer) <= _LOADED:
+            fresh = self._fresh
+            fresh.waiting = [SegmentEntry(row, record) for row, record in newer]
+            fresh.rows, fresh.last, fresh.tombstone = len(newer), last, tombstone
+            fresh.began = time.monotonic()
+        else:
+            self._until = last
+
+    def _resumed(self, watermark: IndexWatermark) -> bool:
+        """Return whether the index could be opened; it is then exactly where its watermark says."""
+        if not exists(self._folder):
+            return False
+        try:
+            self._index = TantivyIndex.open(self._folder, self._source.shape, self._analyst)
+            _, tombstone = self._source.state()
+            self._index.delete_after(watermark.row)
+            self._index.delete(self._source.tombstones(watermark.tombstone))
+            self._watermark = IndexWatermark(watermark.fingerprint, watermark.epoch, watermark.row, tombstone)
+            self._reached = watermark.row
+            self._index.commit(self._watermark)
+            self._searcher = self._index.searcher()
+        except BaseException as error:  # tantivy panics where its files are not what they were
+            _reraise(error)
+            self._drop()
+            return False
+        return True
+
+    def _anew(self, watermark: IndexWatermark) -> None:
+        self._drop()
+        wipe(self._folder)
+        self._index = TantivyIndex.open(self._folder, self._source.shape, self._analyst)
+        self._watermark = watermark
+        self._searcher = self._index.searcher()
+
+    def _drop(self) -> None:
+        index, self._index, self._searcher = self._index, None, None
+        if index is not None:
+            with contextlib.suppress(Exception):
+                index.close()
+
+    def _fingerprint(self) -> str:
+        shape = self._source.shape
+        names = [text.name for text in shape.texts] + [
+            f"{each.name}:{each.kind.value}" for each in shape.fields
+        ]
+        return " ".join([str(FORMAT), self._analyst.fingerprint, version("tantivy"), *names])
+
+    # The thread
+
+    def _work(self) -> None:
+        while self._wait():
+            self._attempt()
+        if not self._torn and self.progress is None and not self._fresh.empty:
+            self._attempt()
+        self._committing.shutdown()
+        self._drop()
+        with self._gate:
+            self._gate.notify_all()
+
+    def _wait(self) -> bool:
+        """Wait until there is something to do; False at the end."""
+        with self._gate:
+            pause = min(_LONGEST_PAUSE, 2.0**self._failures) if self._failures else 0.0
+            if pause:
+                self._gate.wait_for(lambda: self._closing, pause)
+            while not (self._closing or self._due or self._is_part_ready):
+                self._gate.wait(None if self._fresh.empty else self._fresh.remaining)
+            return not self._closing
+
+    @property
+    def _due(self) -> bool:
+        if self._torn or self.progress is not None:
+            return True
+        fresh = self._fresh
+        if fresh.empty:
+            return False
+        return self._urgent or fresh.size >= COMMITTED_ROWS or fresh.remaining <= 0
+
+    @property
+    def _is_part_ready(self) -> bool:
+        """Return whether a part of a bulk may be analyzed, before it is searched or committed."""
+        fresh = self._fresh
+        return len(fresh.waiting) >= fresh.prepared + PART and self._entries.is_bulk(fresh.size)
+
+    def _attempt(self) -> None:
+        try:
+            if self._torn or self._index is None:
+                self._remake()
+            elif not (self._due or self._closing):
+                self._prepare_some(PART)
+            elif self.progress is not None and self._fresh.size < COMMITTED_ROWS:
+                self._catch_up()
+            else:
+                self._commit()
+            self._failures = 0
+        except BaseException as error:
+            _reraise(error)
+            self._failed()
+
+    def _failed(self) -> None:
+        """Keep what was not committed for another attempt; give the index up after some."""
+        with self._viewing, self._gate:
+            self._failures += 1
+            self._unseal()
+            self._gate.notify_all()
+            self._torn = self._torn or self._failures >= _PATIENCE
+        if not self._torn and self.progress is not None:
+            self._torn = True  # half caught up, with newer rows behind: simpler to begin again
+        elif not self._torn:
+            # What the writer took is in no commit: a new one begins where the last commit was.
+            self._drop()
+            with contextlib.suppress(Exception):
+                if not self._resumed(self._watermark):
+                    self._torn = True
+
+    def _unseal(self) -> None:
+        sealed, self._sealed = self._sealed, None
+        if sealed is not None:
+            self._fresh.follow(sealed)
+
+    def _remake(self) -> None:
+        """Begin the index again; what the memory segments hold is found meanwhile."""
+        with self._viewing, self._gate:
+            self._unseal()
+            self._fresh.settle()
+            state, tombstone = self._source.state()
+            held = min(self._fresh.segment.entries, default=state.next)
+            self._anew(IndexWatermark(self._fingerprint(), state.epoch, state.base - 1, tombstone))
+            self._until = min(held, state.next) - 1
+            self._torn = False
+
+    def _catch_up(self) -> None:
+        """Put in the next rows from the truth; commit now and then."""
+        assert self._index is not None
+        watermark, reading = self._watermark, _Reading(self._watermark.row)
+        self._add(self._entries.tokens_of_bulk(self._next_rows(reading)))
+        if (row := reading.row) > watermark.row:
+            row = max(row, self._reached) if row >= self._until else row
+            self._exchange(IndexWatermark(watermark.fingerprint, watermark.epoch, row, watermark.tombstone))
+
+    def _next_rows(self, reading: _Reading) -> Iterator[SegmentEntry]:
+        """Yield the next records of the truth. ``reading`` tells how far they went."""
+        read = 0
+        while read < _CAUGHT_UP and reading.row < self._until and not self._closing:
+            batch = [pair for pair in self._source.rows(reading.row, _BATCH) if pair[0] <= self._until]
+            yield from itertools.starmap(SegmentEntry, batch)
+            reading.row = batch[-1][0] if len(batch) == _BATCH else self._until
+            read += len(batch)
+
+    def _commit(self) -> None:
+        """Commit the generation that grew until now; another grows meanwhile."""
+        with self._viewing, self._gate:
+            sealed = self._sealed = self._fresh
+            sealed.settle()
+            self._fresh = PendingGeneration(MemorySegment(self._analyst))
+            entries = list(sealed.segment.entries.values())
+        assert self._index is not None
+        bulk = self._entries.is_bulk(len(entries))
+        self._add(self._entries.tokens_of_bulk(entries) if bulk else self._entries.tokens(entries))
+        self._index.delete(sealed.removed)
+        self._reached = max(self._reached, sealed.last)
+        watermark = self._watermark
+        # While rows before these are missing, the index stands there: these are put in twice after a death.
+        row = watermark.row if self.progress is not None else max(watermark.row, sealed.last)
+        tombstone = max(watermark.tombstone, sealed.tombstone)
+        self._exchange(IndexWatermark(watermark.fingerprint, watermark.epoch, row, tombstone), bulk=bulk)
+
+    def _add(self, entries: Iterable[tuple[SegmentEntry, JoinedAnalysis]]) -> None:
+        assert self._index is not None
+        for entry, tokens in entries:
+            self._index.add(entry.row, entry.record, tokens)
+            if not entry.row % _YIELDED:
+                time.sleep(0)  # a thread that waits for the interpreter gets it now, not 5 ms later
+
+    def _exchange(self, watermark: IndexWatermark, *, bulk: bool = False) -> None:
+        """Commit, and show the index as of now instead of the generation that is in it."""
+        assert self._index is not None
+        committing = self._committing.submit(self._index.commit, watermark)
+        self._prepare(committing, PART if bulk else 1)
+        committing.result()
+        searcher = self._index.searcher()
+        with self._viewing, self._gate:
+            self._searcher = searcher
+            self._watermark = watermark
+            self._sealed = None
+            self._gate.notify_all()
+
+    def _prepare(self, committing: Future[None], least: int) -> None:
+        """Analyse what comes in until the commit is done: tantivy leaves the interpreter to others.
+
+        ``least`` entries are waited for: in a bulk, a part for the process.
+        """
+        committing.add_done_callback(self._notify)
+        while True:
+            with self._gate:
+                while not committing.done() and len(self._fresh.waiting) < self._fresh.prepared + least:
+                    self._gate.wait()
+            if committing.done():
+                return
+            self._prepare_some(max(least, _YIELDED))
+            time.sleep(0)
+
+    def _prepare_some(self, most: int) -> None:
+        """Analyse what comes next, so that a search does not have to."""
+        with self._gate:
+            fresh = self._fresh
+            entries = fresh.waiting[fresh.prepared : fresh.prepared + most]
+            fresh.prepared += len(entries)
+        self._entries.analyse_ahead(entries)
+
+    def _notify(self, _: object) -> None:
+        with self._gate:
+            self._gate.notify_all()
+
+
+@dataclass(slots=True)
+class _Reading:
+    """How far records were read: up to ``row``."""
+
+    row: int
+
+
+def _reraise(error: BaseException) -> None:
+    """Let through what ends the process; a panic of tantivy's is no Exception either, but is ours."""
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        raise error

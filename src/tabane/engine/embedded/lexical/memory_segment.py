@@ -1,0 +1,316 @@
+"""Records that the index does not contain yet: in memory, found and scored like indexed records.
+
+They are in the database already, so nothing is lost with a memory segment: the next opening reads them from
+there. Tokens are counted by the first search that needs them; a bulk import counts none. The tokens of a
+large change were coded as numbers before it was written: see
+:mod:`tabane.engine.embedded.lexical.record_analysis`.
+
+BM25 is computed as tantivy computes it, so that records outside the index get exactly the scores that they
+would get inside: Robertson and Zaragoza (2009), with idf = ln(1 + (N - n + 0.5) / (n + 0.5)), k1 = 1.2 and
+b = 0.75. The length of a field is kept in one byte: exact up to 40 tokens, then in eight steps an octave.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tabane.engine.bm25 import kept_length
+from tabane.engine.embedded.lexical.record_analysis import CodedRows, CodedTokens, PreparedTokens
+from tabane.engine.query_plans import PAIRS, AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, TermMatch
+from tabane.engine.text_spaces import Analysis, JoinedAnalysis, RecordAnalyzer
+from tabane.search.analysis import GAP
+from tabane.search.records import Record
+
+if TYPE_CHECKING:
+    from tabane.engine.embedded.collection_state import CollectionChange
+
+
+COMMITTED_AFTER = 2.0  # seconds
+_UNPREPARED = PreparedTokens()
+
+
+@dataclass(slots=True)
+class PendingGeneration:
+    """The changes between two commits.
+
+    ``waiting`` is not in the memory segment yet: the next search puts it there. The first ones of it are
+    ``prepared``: their tokens are made.
+    """
+
+    segment: MemorySegment
+    waiting: list[SegmentEntry] = field(default_factory=list)
+    removed: list[int] = field(default_factory=list)
+    settled: int = 0  # how many of ``removed`` belong to what is in the memory segment
+    buried: int = 0  # how many of ``removed`` the memory segments know of
+    last: int = 0  # row
+    tombstone: int = 0
+    began: float = 0.0
+    rows: int = 0
+    prepared: int = 0
+
+    def take(self, change: CollectionChange, ahead: Mapping[int, PreparedTokens]) -> None:
+        """A write. ``ahead``: what was analyzed before it, by the identity of the texts."""
+        if not self.rows and not self.removed:
+            self.began = time.monotonic()
+        self.waiting.extend(
+            SegmentEntry(row, record, *ahead.get(id(record.texts), _UNPREPARED))
+            for row, record in change.upserted
+        )
+        self.removed.extend(change.deleted)
+        self.last = change.state.next - 1
+        self.tombstone = change.tombstone
+        self.rows += len(change.upserted)
+
+    def settle(self) -> None:
+        """Put waiting records into the memory segment. Rows removed by the same writes count as removed."""
+        entries, self.waiting, self.prepared = self.waiting, [], 0
+        self.segment.add(entries)
+        self.settled = len(self.removed)
+
+    def follow(self, other: PendingGeneration) -> None:
+        """Take in the one before, which was not committed after all."""
+        other.settle()
+        self.waiting = [*other.segment.entries.values(), *self.waiting]
+        self.removed = [*other.removed, *self.removed]
+        self.settled = self.buried = self.prepared = 0
+        self.rows += other.rows
+        self.last, self.tombstone = max(self.last, other.last), max(self.tombstone, other.tombstone)
+        self.began = time.monotonic()
+
+    @property
+    def empty(self) -> bool:
+        return not self.rows and not self.removed
+
+    @property
+    def size(self) -> int:
+        return self.rows + len(self.removed)
+
+    @property
+    def remaining(self) -> float:
+        """Return seconds until it is to be committed."""
+        return self.began + COMMITTED_AFTER - time.monotonic()
+
+
+def bury(generations: Sequence[PendingGeneration]) -> set[int]:
+    """Take removed rows out of all memory segments; the answer is every row that the index may still hold.
+
+    As of when they were settled: what was removed since has its successors nowhere yet.
+    """
+    dead: set[int] = set()
+    for generation in generations:
+        unknown = generation.removed[generation.buried : generation.settled]
+        generation.buried += len(unknown)
+        for each in generations:
+            each.segment.remove(unknown)
+        dead.update(generation.removed[: generation.settled])
+    return dead
+
+
+_PAIRS = f"{PAIRS}_"
+_MOST_ASKED = 2_000  # tokens of a space whose rows are kept
+
+
+@dataclass(slots=True)
+class SegmentEntry:
+    """A record, its row, and its tokens after they were made.
+
+    ``coded``: its tokens among those of others, as numbers, at ``place``.
+    """
+
+    row: int
+    record: Record
+    analysis: Analysis | None = None
+    coded: Mapping[str, CodedTokens] = field(default_factory=dict)
+    place: int = 0
+    joined: JoinedAnalysis | None = None
+
+    def analysed(self, analyst: RecordAnalyzer) -> Analysis:
+        if self.analysis is None:
+            if self.joined is None:
+                self.analysis = analyst.analysis(self.record.texts)
+            else:
+                spaces = ((space, joined) for space, joined in self.joined.items() if space[:2] != _PAIRS)
+                self.analysis = {space: joined.split() for space, joined in spaces}
+        return self.analysis
+
+    def joined_tokens(self, analyst: RecordAnalyzer) -> JoinedAnalysis:
+        """Return the tokens of every space as the index takes them."""
+        return self.joined or analyst.joined(self.record.texts, self.analysed(analyst))
+
+
+@dataclass(slots=True)
+class SegmentSpace:
+    """One space of the memory segment: by row the count of each token, their places, and the kept length.
+
+    ``total`` is how many tokens there are in all. ``asked`` are the rows of tokens that somebody wanted:
+    those are few, and to keep the rows of all takes five times as long as to count. Rows whose tokens are
+    numbers are in ``blocks``, and have neither counts nor places: ``block`` and ``place``
+    say by row if they are.
+    """
+
+    counts: dict[int, Counter[str]] = field(default_factory=dict)
+    places: dict[int, list[str]] = field(default_factory=dict)
+    lengths: dict[int, int] = field(default_factory=dict)
+    total: int = 0
+    asked: dict[str, dict[int, int]] = field(default_factory=dict)
+    blocks: dict[int, CodedRows] = field(default_factory=dict)  # by the identity of their contents
+    block: dict[int, CodedRows] = field(default_factory=dict)
+    place: dict[int, int] = field(default_factory=dict)
+
+    def put_coded(self, row: int, coded: CodedTokens, place: int) -> None:
+        block = self.blocks.get(id(coded))
+        if block is None:
+            block = self.blocks[id(coded)] = CodedRows(coded)
+        self.asked.clear()
+        block.rows[place] = row
+        self.block[row], self.place[row] = block, place  # no pairs: thousands would wake the collector
+        self.lengths[row] = kept_length(coded.lengths[place])
+        self.total += coded.lengths[place]
+
+    def put(self, row: int, places: list[str], counts: Counter[str]) -> None:
+        self.places[row], self.counts[row] = places, counts
+        length = counts.total()
+        self.lengths[row] = kept_length(length)
+        self.total += length
+        for token in self.asked.keys() & counts.keys():
+            self.asked[token][row] = counts[token]
+
+    def take_out(self, row: int) -> None:
+        """Forget a row, one that is not here included."""
+        counts = self.counts.pop(row, None)
+        if row in self.block:
+            block, place = self.block.pop(row), self.place.pop(row)
+            block.rows[place] = 0
+            del self.lengths[row]
+            self.total -= block.coded.lengths[place]
+            self.asked.clear()
+        if counts is not None:
+            del self.places[row], self.lengths[row]
+            self.total -= counts.total()
+            for token in self.asked.keys() & counts.keys():
+                del self.asked[token][row]
+
+    def having(self, token: str) -> Mapping[int, int]:
+        """Return rows that have the token, and how often."""
+        rows = self.asked.get(token)
+        if rows is None:
+            if len(self.asked) >= _MOST_ASKED:
+                self.asked.clear()
+            rows = {row: counts[token] for row, counts in self.counts.items() if token in counts}
+            for block in self.blocks.values():
+                rows |= block.having((token,))
+            self.asked[token] = rows
+        return rows
+
+    def beginning(self, beginning: str) -> dict[str, int]:
+        """Return the tokens with that prefix, and the number of rows with each."""
+        found = Counter(
+            token for counts in self.counts.values() for token in counts if token.startswith(beginning)
+        )
+        for block in self.blocks.values():
+            for token in block.beginning(beginning):
+                found[token] += len(block.having((token,)))
+        return +found
+
+    def starting(self, beginning: str) -> set[int]:
+        """Return the rows with a token that has that prefix."""
+        found = {row for row, of in self.counts.items() if any(token.startswith(beginning) for token in of)}
+        return found.union(*(block.having(block.beginning(beginning)) for block in self.blocks.values()))
+
+
+class MemorySegment:
+    """Records by row, in the order they came. For one thread at a time."""
+
+    def __init__(self, analyst: RecordAnalyzer) -> None:
+        self._analyst = analyst
+        self.entries: dict[int, SegmentEntry] = {}
+        self._spaces: dict[str, SegmentSpace] = {}
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def add(self, entries: Iterable[SegmentEntry]) -> None:
+        for entry in entries:
+            self.entries[entry.row] = entry
+
+    def remove(self, rows: Iterable[int]) -> None:
+        """Forget rows, those that are not here included."""
+        for row in rows:
+            entry = self.entries.pop(row, None)
+            if entry is not None:
+                for space in self._spaces.values():
+                    space.take_out(row)
+
+    def space(self, name: str) -> SegmentSpace:
+        """Return a space, brought up to date with all entries."""
+        space = self._spaces.setdefault(name, SegmentSpace())
+        if len(space.lengths) < len(self.entries):
+            for row, entry in self.entries.items():
+                if row not in space.lengths:
+                    self._post(name, space, entry)
+        return space
+
+    def _tokens(self, name: str, entry: SegmentEntry) -> list[str]:
+        if name.startswith(f"{PAIRS}_"):
+            return self._analyst.pairs(entry.record.texts.get(name[2:], ""))
+        return entry.analysed(self._analyst).get(name, [])
+
+    def _post(self, name: str, space: SegmentSpace, entry: SegmentEntry) -> None:
+        if name in entry.coded:
+            space.put_coded(entry.row, entry.coded[name], entry.place)
+            return
+        tokens = self._tokens(name, entry)
+        counts = Counter(tokens)
+        if not name.startswith(f"{PAIRS}_"):
+            counts.pop(GAP, None)  # among pairs it is a character like any other
+        space.put(entry.row, tokens, counts)
+
+    def having(self, term: TermMatch) -> Mapping[int, int]:
+        """Return rows that have the token, and how often."""
+        return self.space(term.space).having(term.token)
+
+    def beginning(self, starts: PrefixMatch) -> dict[str, int]:
+        """Return the tokens that begin so, and in how many rows each is."""
+        return self.space(starts.space).beginning(starts.beginning)
+
+    def rows(self, match: Match) -> set[int]:
+        """Return the rows that match."""
+        match match:
+            case TermMatch():
+                return set(self.having(match))
+            case PhraseMatch(space, tokens):
+                return self._phrase(space, tokens)
+            case PrefixMatch(space, beginning):
+                return self.space(space).starting(beginning)
+            case AnyOf(of):
+                return set().union(*(self.rows(each) for each in of))
+            case AllOf(of):
+                return self._all(of)
+
+    def _all(self, of: tuple[Match, ...]) -> set[int]:
+        found = set(self.entries)
+        for each in of:
+            found &= self.rows(each)
+            if not found:
+                break
+        return found
+
+    def _phrase(self, name: str, tokens: tuple[tuple[int, str], ...]) -> set[int]:
+        space = self.space(name)
+        held = [space.having(token) for _, token in tokens]
+        rows = set(held[0]).intersection(*held[1:])
+        return {row for row in rows if _side_by_side(self._placed(name, space, row), tokens)}
+
+    def _placed(self, name: str, space: SegmentSpace, row: int) -> list[str]:
+        """Return the tokens of a row in order, with gaps among them."""
+        return space.places[row] if row in space.places else self._tokens(name, self.entries[row])
+
+
+def _side_by_side(places: list[str], tokens: tuple[tuple[int, str], ...]) -> bool:
+    span, first = tokens[-1][0], tokens[0][1]
+    starts = (at for at in range(len(places) - span) if places[at] == first)
+    return any(all(places[at + by] == token for by, token in tokens) for at in starts)

@@ -1,0 +1,331 @@
+"""Filters, facets and counts over columns: exact for every filter, in nearly constant time."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from tabane.engine.embedded.code_index import CodeIndexes
+from tabane.engine.embedded.columns import ABSENT_FLAG, Array, ColumnSnapshot, ColumnValues, Mask, Slots
+from tabane.engine.embedded.string_table import StringTable
+from tabane.engine.embedded.substring_filter import SubstringCondition
+from tabane.search.engine import Order
+from tabane.search.filters import (
+    And,
+    Condition,
+    Contains,
+    Equal,
+    Everything,
+    Filter,
+    In,
+    Not,
+    Or,
+    Prefix,
+    Range,
+    leaves,
+)
+from tabane.search.records import Kind, Scalar
+from tabane.search.substrings import is_whole
+
+# Returns the slots whose texts match. The result is valid only for slots within the mask.
+Holding = Callable[[SubstringCondition, Mask], Mask]
+
+
+class Masks:
+    """Evaluation of filters over a snapshot, for one read."""
+
+    def __init__(
+        self,
+        snapshot: ColumnSnapshot,
+        strings: StringTable,
+        connection: sqlite3.Connection,
+        holding: Holding,
+        sweeps: int = -1,
+        codes: CodeIndexes | None = None,
+    ) -> None:
+        self.snapshot = snapshot
+        self.sweeps = sweeps  # as they were before the moment; -1 if that is not known
+        self._strings = strings
+        self._connection = connection
+        self._holding = holding
+        self._codes_at = codes
+
+    def mask(self, where: Filter) -> Mask:
+        """Return one flag a slot: whether it is live and matches the filter, which is checked already."""
+        return self._within(where, self.snapshot.alive)
+
+    def _within(self, where: Filter, within: Mask) -> Mask:
+        """Return the slots of ``within`` that match.
+
+        Expensive conditions come last, for the remaining slots.
+        """
+        match where:
+            case Everything():
+                return within
+            case Not(of):
+                return within & ~self._within(of, within)
+            case And(of):
+                return self._all(of, within)
+            case Or(of):
+                found = np.zeros(len(within), dtype=np.bool_)
+                for each in sorted(of, key=costly):
+                    found |= self._within(each, within & ~found if costly(each) else within)
+                return found
+            case Contains():
+                return within & self._holding(SubstringCondition((where,)), within)
+            case _:
+                return within & self._matching(where)
+
+    def _all(self, of: Sequence[Filter], within: Mask) -> Mask:
+        """Return the slots of ``within`` that match all filters.
+
+        Conditions on texts are evaluated together.
+        """
+        for each in of:
+            if not costly(each):
+                within = self._within(each, within)
+        texts = [each for each in of if costly(each)]
+        wanted = _wanted(texts)
+        if wanted is not None and within.any():
+            within = within & self._holding(wanted, within)
+        for each in texts:
+            if (wanted is None or not _joins(each)) and within.any():
+                within = self._within(each, within)
+        return within
+
+    def _matching(self, where: Condition) -> Mask:
+        column = self.snapshot.columns[where.field]
+        if column.field.kind.textual:
+            return self._spread(column, self._coded(where, column))
+        if column.field.kind is Kind.BOOLEAN:
+            wanted = (
+                where.values if isinstance(where, In) else (where.value,) if isinstance(where, Equal) else ()
+            )
+            return _table([int(value) for value in wanted], column.values)[column.values]
+        return _numbers(where, column.values)
+
+    def _coded(self, where: Condition, column: ColumnValues) -> Mask:
+        """Return which values of a column of codes match."""
+        codes = self._codes(where)
+        if isinstance(where, Range) and where.low is None and where.high is None:
+            return np.asarray(column.values > 0)
+        if len(codes) == 1:
+            return np.asarray(column.values == codes[0])
+        return _table(codes, column.values)[column.values]
+
+    def _codes(self, where: Condition) -> Sequence[int]:
+        strings, connection, field = self._strings, self._connection, where.field
+        match where:
+            case Equal(_, value):
+                return strings.found(connection, field, (str(value),))
+            case In(_, values):
+                return strings.found(connection, field, map(str, values))
+            case Prefix(_, text):
+                return strings.beginning(connection, field, text)
+            case Range(_, None, None):
+                return ()
+            case Range(_, low, high, include_low, include_high):
+                above = None if low is None else (">=" if include_low else ">", str(low))
+                below = None if high is None else ("<=" if include_high else "<", str(high))
+                return strings.between(connection, field, above, below)
+
+    def _spread(self, column: ColumnValues, matching: Mask) -> Mask:
+        """Return the slots of matching values. Of a list, one matching element is enough."""
+        if column.slots is None:
+            return matching
+        found = np.zeros(len(self.snapshot.alive), dtype=np.bool_)
+        found[column.slots[matching]] = True
+        return found
+
+    def facet(self, field: str, where: Filter, limit: int) -> list[tuple[Scalar, int]]:
+        """Return the most frequent values of matching records, with counts.
+
+        Equal counts are ordered by value.
+        """
+        column = self.snapshot.columns[field]
+        values = column.within(self.mask(where))
+        if column.field.kind.textual:
+            return self._facet_of_codes(field, values, limit)
+        if column.field.kind is Kind.BOOLEAN:
+            counted = np.bincount(values, minlength=ABSENT_FLAG)[:ABSENT_FLAG].tolist()
+            flags: list[tuple[Scalar, int]] = [
+                (bool(flag), count) for flag, count in enumerate(counted) if count
+            ]
+            return sorted(flags, key=lambda flag: (-flag[1], flag[0]))[:limit]
+        found, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+        best = np.argsort(-counts, kind="stable")[:limit]
+        numbers = found[best].tolist()
+        return [(_spelt(number), count) for number, count in zip(numbers, counts[best].tolist(), strict=True)]
+
+    def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
+        """Return all strings of matching records, with counts, in any order."""
+        values = self.snapshot.columns[field].within(self.mask(where))
+        counts = np.bincount(values, minlength=1)
+        size = len(counts)
+        in_order = self._strings.in_order(self._connection, field)
+        return {text: int(counts[code]) for code, text in in_order if code < size and counts[code]}
+
+    def tally_of_few(self, field: str, where: Filter) -> list[tuple[str | None, int]]:
+        """Count like :meth:`tally`, for few records: string by string, None for a deleted string."""
+        codes = self.snapshot.columns[field].within(self.mask(where))
+        found, counts = np.unique(codes[codes > 0], return_counts=True)
+        pairs = zip(found.tolist(), counts.tolist(), strict=True)
+        return [(self._strings.text(self._connection, code), count) for code, count in pairs]
+
+    def over(self, snapshot: ColumnSnapshot) -> Masks:
+        """Return masks for some records only, for filters without conditions on texts."""
+        return Masks(snapshot, self._strings, self._connection, self._holding, self.sweeps)
+
+    def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
+        """Return how many matching records lie from each bound to before the next."""
+        values = self.snapshot.columns[field].values[self.mask(where)]
+        values = values[~np.isnan(values)]
+        places = np.searchsorted(np.array(bounds, dtype=np.float64), values, side="right")
+        counted: list[int] = np.bincount(places, minlength=len(bounds) + 1)[1 : len(bounds)].tolist()
+        return counted
+
+    def firsts(self, field: str, order: Order, where: Filter) -> dict[str, list[int]]:
+        """Return the first matching rows of each string, several if they are equal."""
+        slots, texts = self._grouped(field, where)
+        codes, ranks = self.snapshot.columns[field].values[slots], self.ranks(order, slots)
+        arranged = np.lexsort((ranks, codes))
+        codes, ranks, rows = codes[arranged], ranks[arranged], slots[arranged] + self.snapshot.origin
+        begins = np.flatnonzero(np.diff(codes, prepend=0))
+        found: dict[str, list[int]] = {}
+        ends = np.append(begins[1:], len(codes))[: len(begins)]
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            code = int(codes[begin])
+            text = self._strings.text(self._connection, code) if texts is None else texts.get(code)
+            level = begin + int(np.searchsorted(ranks[begin:end], ranks[begin], side="right"))
+            if text is not None:
+                found[text] = rows[begin:level].tolist()
+        return found
+
+    def _grouped(self, field: str, where: Filter) -> tuple[Slots, dict[int, str] | None]:
+        """Return the matching slots, and the strings of the field by code, where the filter names them.
+
+        Named strings are looked up in the index, so that only their slots are looked at.
+        """
+        named, rest = _named(field, where)
+        if named is None or self._codes_at is None or costly(where):
+            return np.flatnonzero(self.mask(where)), None
+        texts = self._strings.named(self._connection, field, map(str, named.values))
+        codes = np.sort(np.fromiter(texts, dtype=self.snapshot.columns[field].values.dtype))
+        slots = self._codes_at.slots(self.snapshot, field, codes)
+        slots = slots[self.snapshot.alive[slots]]
+        if rest:
+            slots = slots[self.over(self.snapshot.only(slots)).mask(And(rest))]
+        return slots, texts
+
+    def arranged(self, order: Order, where: Filter) -> Array:
+        """Return the matching rows in order. Equal rows keep their order."""
+        slots = np.flatnonzero(self.mask(where))
+        return slots[np.argsort(self.ranks(order, slots), kind="stable")] + self.snapshot.origin
+
+    def ranks(self, order: Order, slots: Array) -> Array:
+        """Return numbers in the order wanted; absent ones are infinite."""
+        values = self.snapshot.columns[order.field].values[slots]
+        values = -values if order.descending else values
+        return np.where(np.isnan(values), np.inf, values)
+
+    def _facet_of_codes(self, field: str, codes: Array, limit: int) -> list[tuple[Scalar, int]]:
+        counts = np.bincount(codes, minlength=1)
+        counts[0] = 0
+        there = np.flatnonzero(counts)
+        if len(there) > limit:
+            least = np.partition(counts[there], len(there) - limit)[len(there) - limit]
+            above = there[counts[there] > least]
+            tied = there[counts[there] == least]
+            there = np.concatenate([above, self._first(field, tied, limit - len(above))])
+        named = [(self._strings.text(self._connection, code), int(counts[code])) for code in there.tolist()]
+        known: list[tuple[Scalar, int]] = [(text, count) for text, count in named if text is not None]
+        return sorted(known, key=lambda pair: (-pair[1], pair[0]))
+
+    def _first(self, field: str, codes: Array, most: int) -> Array:
+        """Return the first of these codes in order of their strings."""
+        if len(codes) <= most:
+            return codes
+        wanted = np.zeros(int(codes.max()) + 1, dtype=np.bool_)
+        wanted[codes] = True
+        found: list[int] = []
+        for code, _ in self._strings.in_order(self._connection, field):
+            if code < len(wanted) and wanted[code]:
+                found.append(code)
+                if len(found) == most:
+                    break
+        return np.array(found, dtype=np.int64)
+
+
+def costly(where: Filter) -> bool:
+    """Return whether texts must be read."""
+    return any(isinstance(leaf, Contains) for leaf in leaves(where))
+
+
+def _named(field: str, where: Filter) -> tuple[In | None, tuple[Filter, ...]]:
+    """Return the condition that a field has one of some values, if there is one, and the other conditions."""
+    conditions = list(_joined(where))
+    for place, each in enumerate(conditions):
+        if isinstance(each, In) and each.field == field:
+            return each, (*conditions[:place], *conditions[place + 1 :])
+    return None, tuple(conditions)
+
+
+def _joined(where: Filter) -> Iterator[Filter]:
+    """Yield the filters all of which have to match."""
+    match where:
+        case And(of):
+            for each in of:
+                yield from _joined(each)
+        case Everything():
+            return
+        case _:
+            yield where
+
+
+def _joins(where: Filter) -> bool:
+    """Return whether it can be combined with other text conditions: the index must be exact for it."""
+    leaf = where.of if isinstance(where, Not) else where
+    return isinstance(leaf, Contains) and is_whole(leaf.text)
+
+
+def _wanted(of: Sequence[Filter]) -> SubstringCondition | None:
+    """Return the text conditions to evaluate together, in a canonical order. None if there are none."""
+    joined = [each for each in of if _joins(each)]
+    includes = sorted((each for each in joined if isinstance(each, Contains)), key=repr)
+    excludes = sorted((each.of for each in joined if isinstance(each, Not)), key=repr)
+    return SubstringCondition(tuple(includes), tuple(excludes)) if joined else None  # type: ignore[arg-type]
+
+
+def _table(codes: Sequence[int], values: Array) -> Mask:
+    """Return one flag a code: whether it is among ``codes``."""
+    table = np.zeros(int(values.max(initial=0)) + 1, dtype=np.bool_)
+    known = np.array(codes, dtype=np.int64)
+    table[known[known < len(table)]] = True
+    return table
+
+
+def _numbers(where: Condition, values: Array) -> Mask:
+    """Return which numbers match. Absent numbers do not, because NaN compares as false."""
+    match where:
+        case Equal(_, value):
+            return np.asarray(values == value)
+        case In(_, wanted):
+            return np.isin(values, np.array(wanted, dtype=np.float64))
+        case Range(_, low, high, include_low, include_high):
+            found = (
+                ~np.isnan(values) if low is None and high is None else np.ones(len(values), dtype=np.bool_)
+            )
+            if low is not None:
+                found &= values >= low if include_low else values > low
+            if high is not None:
+                found &= values <= high if include_high else values < high
+            return found
+        case Prefix():
+            raise TypeError("numbers have no prefix: the filter was not checked")
+
+
+def _spelt(number: float) -> Scalar:
+    """Return a number as in records: whole numbers as int."""
+    return int(number) if number.is_integer() and abs(number) <= 2**53 else number

@@ -1,0 +1,312 @@
+"""Queries over the vectors of a collection: nearest records, all similarities, the vectors themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tabane.engine.embedded import failures
+from tabane.engine.embedded.collection_table import CollectionTable
+from tabane.engine.embedded.columns import Array, Mask
+from tabane.engine.embedded.masks import Masks, costly
+from tabane.engine.embedded.read_thread import give_way
+from tabane.engine.embedded.record_table import NumericKeys
+from tabane.engine.embedded.truth import Truth
+from tabane.engine.embedded.vector_coverage import MOST_TRIES, at_one_moment
+from tabane.engine.embedded.vectors.space_index import SpaceSnapshot
+from tabane.engine.embedded.vectors.vector_index import Moment, VectorIndex
+from tabane.engine.embedded.vectors.vector_search import VectorMatches, VectorSpaceSearch
+from tabane.engine.unit_vectors import normalised
+from tabane.engine.vector_request import VectorRequest
+from tabane.search.engine import EngineHit, EngineHits, Ranks, Similarities
+from tabane.search.filters import Filter
+
+
+class SortedSimilarities:
+    """Rows by their similarities, highest first, equal ones in order of rows. For one thread at a time."""
+
+    def __init__(self, rows: Array, similarities: Sequence[Array]) -> None:
+        self._rows = rows
+        self._similarities = np.concatenate(similarities)
+        self._rest: Array | None = None
+
+    def block(self, first: int, size: int) -> tuple[Array, Array]:
+        """The rows of a block and their similarities. Blocks are asked for in order, the first one at 0."""
+        if first == 0:
+            places = self._nearest(size)
+        else:
+            if self._rest is None:
+                self._rest = np.argsort(-self._similarities, kind="stable")
+            places = self._rest[first : first + size]
+        return self._rows[places], self._similarities[places]
+
+    def _nearest(self, size: int) -> Array:
+        """Return the first places, without sorting what is behind them."""
+        distances = -self._similarities
+        near = np.arange(len(distances))
+        if len(distances) > size:
+            near = np.flatnonzero(distances <= np.partition(distances, size - 1)[size - 1])
+        return near[np.argsort(distances[near], kind="stable")][:size]
+
+
+BLOCK = 20_000  # records of a scan at a time
+_AT_ONCE = 4096  # keys that are read between two pauses for others
+_DENSE = 4  # times as many rows are sooner read in a row than looked up
+_LOST = 2  # times that vectors are missing, and they are lost
+_LONGEST_WAIT = 60.0  # seconds, for what is rebuilt
+
+
+@dataclass(frozen=True, slots=True)
+class _VectorScan:
+    """All that can be compared, as of one moment."""
+
+    search: VectorSpaceSearch
+    rows: Array
+    slots: list[Array]
+
+
+class VectorQueries:
+    """The vectors of one table, for readers. Everything asked is checked already."""
+
+    def __init__(self, table: CollectionTable, index: VectorIndex, keys: NumericKeys) -> None:
+        self._table = table
+        self._index = index
+        self._keys = keys
+
+    @property
+    def _truth(self) -> Truth:
+        return self._table.truth
+
+    async def nearest(self, asked: VectorRequest, where: Filter, limit: int, offset: int) -> EngineHits:
+        def reading(connection: sqlite3.Connection) -> EngineHits:
+            masks, moment = at_one_moment(self._table, self._index, connection)
+            return self.nearest_of(connection, masks, moment, asked, where, limit, offset)
+
+        long = len(asked.vectors) > 1 or costly(where)
+        return await self._table.database.read(reading, long=long)
+
+    def nearest_of(
+        self,
+        connection: sqlite3.Connection,
+        masks: Masks,
+        moment: Moment,
+        asked: VectorRequest,
+        where: Filter,
+        limit: int,
+        offset: int,
+    ) -> EngineHits:
+        """Return the nearest records of a moment, which is that of the connection's transaction. Blocks."""
+        self._check(connection, moment, asked)
+        found = _search(connection, asked, where, masks, moment).best(limit + offset)
+        hits = self.hits_of(connection, found, masks.snapshot.origin)
+        assert hits is not None  # a match is live at its own moment
+        exact = (found.whole or asked.threshold is None) and _whole(moment, asked)
+        return EngineHits(tuple(hits[offset : offset + limit]), found.compared, exact)
+
+    def _search(
+        self, connection: sqlite3.Connection, asked: VectorRequest, where: Filter
+    ) -> tuple[Masks, VectorSpaceSearch]:
+        masks, moment = self._moment(connection, asked)
+        return masks, _search(connection, asked, where, masks, moment)
+
+    def _moment(self, connection: sqlite3.Connection, asked: VectorRequest) -> tuple[Masks, Moment]:
+        """Records, columns and vectors of one moment: that of the connection's transaction.
+
+        Raises BadArguments if the question does not fit the spaces of that moment: others than those
+        that it was made for.
+        """
+        masks, moment = at_one_moment(self._table, self._index, connection)
+        self._check(connection, moment, asked)
+        return masks, moment
+
+    def _check(self, connection: sqlite3.Connection, moment: Moment, asked: VectorRequest) -> None:
+        for name, vector in asked.vectors.items():
+            if name not in moment or moment[name].dimension != len(vector):
+                self._index.truth.spaces(connection).fitting(name, vector.tobytes())
+
+    def hits_of(
+        self, connection: sqlite3.Connection, found: VectorMatches, origin: int
+    ) -> list[EngineHit] | None:
+        """Return matches as hits; None if some of their records were replaced or deleted. Blocks."""
+        rows = (found.places + origin).tolist()
+        keys = self._truth.keys_at(connection, rows)
+        if len(keys) < len(rows):
+            return None
+        scored = zip(rows, found.scores.tolist(), strict=True)
+        return sorted(
+            (EngineHit(keys[row], row, score) for row, score in scored), key=lambda hit: (-hit.score, hit.key)
+        )
+
+    async def scan(self, asked: VectorRequest, where: Filter) -> AsyncIterator[Similarities]:
+        def begin(connection: sqlite3.Connection) -> _VectorScan:
+            masks, search = self._search(connection, asked, where)
+            places, slots = search.places()
+            return _VectorScan(search, places + masks.snapshot.origin, slots)
+
+        await self._remade()
+        scan = await self._table.database.read(begin, long=True)
+        for first in range(0, len(scan.rows), BLOCK):
+            yield await self._table.database.read(
+                lambda connection, first=first: self._block(connection, scan, first),  # type: ignore[misc]
+                long=True,
+            )
+
+    def _block(self, connection: sqlite3.Connection, scan: _VectorScan, first: int) -> Similarities:
+        part = slice(first, first + BLOCK)
+        rows, slots = scan.rows[part], [each[part] for each in scan.slots]
+        there = self._there(connection, rows)
+        if not there.all():
+            rows, slots = rows[there], [each[there] for each in slots]
+        similarities = scan.search.similarities(slots).tolist()
+        return Similarities(self._keys_of(connection, rows), rows.tolist(), similarities)
+
+    def _there(self, connection: sqlite3.Connection, rows: Array) -> Mask:
+        """Return which of these rows, in order, are live at the moment of the connection's transaction."""
+        snapshot = self._table.masks(connection).snapshot
+        known = np.flatnonzero((rows >= snapshot.origin) & (rows < snapshot.origin + len(snapshot.alive)))
+        there = np.zeros(len(rows), dtype=np.bool_)
+        there[known] = snapshot.alive[rows[known] - snapshot.origin]
+        return there
+
+    def _keys_of(self, connection: sqlite3.Connection, rows: Array) -> list[str]:
+        """Return the keys of live rows that are in order: from memory, if they are numbers.
+
+        Block by block they come there. If a filter leaves out much, its rows alone are looked up.
+        """
+        if not len(rows):
+            return []
+        first, following = int(rows[0]), int(rows[-1]) + 1
+        if self._keys.behind(connection, following) <= 2 * BLOCK:
+            self._keys.read_on(connection, following)
+        keys = self._keys.of(rows)
+        if keys is None:
+            if following - first <= _DENSE * len(rows):
+                found = self._keys_between(connection, first, following)
+            else:
+                found = self._truth.keys_at(connection, rows.tolist())
+            keys = [found[row] for row in rows.tolist()]
+        return keys
+
+    def _keys_between(self, connection: sqlite3.Connection, first: int, end: int) -> dict[int, str]:
+        """Return the keys from a row up to another one, exclusive; pauses for others."""
+        found: dict[int, str] = {}
+        for begin in range(first, end, _AT_ONCE):
+            found |= self._truth.keys_between(connection, begin, min(begin + _AT_ONCE, end) - 1)
+            give_way(connection)
+        return found
+
+    async def ranking(self, asked: VectorRequest, where: Filter) -> AsyncIterator[Ranks]:
+        """All that can be compared, most similar first: worked out by two threads, sorted a block ahead."""
+
+        def begin(connection: sqlite3.Connection) -> _VectorScan:
+            masks, search = self._search(connection, asked, where)
+            places, slots = search.places()
+            self._keys.read_on(connection, masks.snapshot.origin + len(masks.snapshot.alive))
+            return _VectorScan(search, places + masks.snapshot.origin, slots)
+
+        await self._remade()
+        scan = await self._table.database.read(begin, long=True)
+        half = len(scan.rows) // 2
+        parts = await asyncio.gather(
+            *(
+                asyncio.to_thread(scan.search.similarities, [each[part] for each in scan.slots])
+                for part in (slice(0, half), slice(half, None))
+            )
+        )
+        order = SortedSimilarities(scan.rows, parts)
+        for first in range(0, len(scan.rows), BLOCK):
+            rows, similarities = await asyncio.to_thread(order.block, first, BLOCK)
+            keys = self._keys.of(rows)
+            if keys is None:
+                keys, similarities = await self._looked_up(rows.tolist(), similarities)
+            yield Ranks(keys, similarities.tolist(), len(scan.rows))
+
+    async def _looked_up(self, rows: list[int], similarities: Array) -> tuple[list[str], Array]:
+        """Return the keys of those that are still there."""
+        found = await self._table.database.read(
+            lambda connection: self._truth.keys_at(connection, rows), long=True
+        )
+        there = [place for place, row in enumerate(rows) if row in found]
+        return [found[rows[place]] for place in there], similarities[there]
+
+    async def _remade(self) -> None:
+        """Wait while vectors are missing in what is derived. Raises StoreBusy after a minute."""
+        if self._index.whole or await asyncio.to_thread(self._index.wait_until_whole, _LONGEST_WAIT):
+            return
+        raise failures.busy(self._table.database.path)
+
+    async def similarities(self, asked: VectorRequest, keys: Sequence[str]) -> list[float | None]:
+        def reading(connection: sqlite3.Connection) -> list[float | None]:
+            masks, moment = at_one_moment(self._table, self._index, connection)
+            return self.similarities_of(connection, masks, moment, asked, keys)
+
+        return await self._table.database.read(reading)
+
+    def similarities_of(
+        self,
+        connection: sqlite3.Connection,
+        masks: Masks,
+        moment: Moment,
+        asked: VectorRequest,
+        keys: Sequence[str],
+    ) -> list[float | None]:
+        """Return the similarities of records at a moment: that of the connection's transaction. Blocks."""
+        question = replace(asked, threshold=None)
+        self._check(connection, moment, question)
+        rows = self._truth.rows_of(connection, keys)
+        if not _whole(moment, question):
+            moment = self._picked_out(connection, question, sorted({row for row in rows if row}))
+        mask = np.zeros(len(masks.snapshot.alive), dtype=np.bool_)
+        mask[masks.snapshot.slots_of(row for row in rows if row)] = True
+        found = VectorSpaceSearch(question, moment, mask, masks.snapshot.origin).best(max(1, len(keys)))
+        places = (found.places + masks.snapshot.origin).tolist()
+        scores = dict(zip(places, found.scores.tolist(), strict=True))
+        return [None if row is None else scores.get(row) for row in rows]
+
+    def _picked_out(self, connection: sqlite3.Connection, asked: VectorRequest, rows: list[int]) -> Moment:
+        """Return the vectors of these records alone, as the truth has them."""
+        spaces, moment = self._index.truth.spaces(connection), {}
+        for name in asked.vectors:
+            storage = spaces.named(name)
+            numbers = self._index.truth.numbers(connection, storage, rows)
+            found = self._index.truth.file.vectors(storage, [number for number in numbers if number])
+            there = sorted(
+                (row, found[number]) for row, number in zip(rows, numbers, strict=True) if number in found
+            )
+            matrix = normalised(b"".join(vector for _, vector in there), storage.space.dimension)
+            at = np.array([row for row, _ in there], dtype=np.int64)
+            moment[name] = SpaceSnapshot(at, matrix[:0], matrix, None, straight=False)
+        return moment
+
+    async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
+        truth = self._index.truth
+
+        def reading(connection: sqlite3.Connection) -> list[bytes | None]:
+            for again in range(MOST_TRIES):
+                storage = truth.spaces(connection).named(space)
+                numbers = truth.numbers(connection, storage, self._truth.rows_of(connection, keys))
+                found = truth.file.vectors(storage, [number for number in numbers if number])
+                if again == _LOST or all(number in found for number in numbers if number):
+                    break
+                # Some were replaced and deleted since the transaction began, or lost: look again.
+                connection.execute("ROLLBACK")
+                connection.execute("BEGIN")
+            return [found.get(number) for number in numbers]
+
+        return await self._table.database.read(reading)
+
+
+def _search(
+    connection: sqlite3.Connection, asked: VectorRequest, where: Filter, masks: Masks, moment: Moment
+) -> VectorSpaceSearch:
+    """Return a search over one moment, which gives way while it runs."""
+    mask, origin = masks.mask(where), masks.snapshot.origin
+    return VectorSpaceSearch(asked, moment, mask, origin, lambda: give_way(connection))
+
+
+def _whole(moment: Moment, asked: VectorRequest) -> bool:
+    return all(moment[name].whole for name in asked.vectors)

@@ -1,0 +1,287 @@
+"""The nearest of a moment, exactly: candidates by their codes, then the cosines of these.
+
+At least a thousand candidates are compared, and beyond them every record whose codes leave it possible
+that it is among the best. Where few are meant by a filter, all of them are compared. Several spaces: the
+codes estimate each similarity, and the estimates are combined as the similarities will be. A product of
+several is worked out for all records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tabane.engine.embedded.columns import Array, Mask
+from tabane.engine.embedded.vectors.binary_codes import EARLY, BinaryCodes
+from tabane.engine.embedded.vectors.estimates import WIDEST, CodeFilter, SimilarityEstimates
+from tabane.engine.embedded.vectors.space_index import SpaceSnapshot
+from tabane.engine.embedded.vectors.vector_kernel import Floats
+from tabane.engine.unit_vectors import Matrix
+from tabane.engine.vector_request import VectorRequest
+from tabane.search.engine import Combination
+
+CANDIDATES = 1000
+MOST_FIRST = 1000  # of several spaces
+EXACT = 2500  # records that are compared without a look at their codes, which rule out too few of them
+_PART = 32_768
+_STRIDE = 16  # one of so many tells which are the highest
+_CLOSE = 1e-4  # more than what float32 can be wrong by
+
+
+@dataclass(frozen=True, slots=True)
+class VectorMatches:
+    """Places in the mask, best first, with their scores; ``compared`` could have been found in all.
+
+    ``whole``: all of them were compared exactly.
+    """
+
+    places: Array
+    scores: Floats
+    compared: int
+    whole: bool
+
+
+class VectorSpaceSearch:
+    """One question over one moment. ``mask`` says by place which records are meant; place 0 is ``origin``."""
+
+    def __init__(
+        self,
+        question: VectorRequest,
+        views: Mapping[str, SpaceSnapshot],
+        mask: Mask,
+        origin: int,
+        pause: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``pause`` is called between blocks of work, so that others can run."""
+        self._question = question
+        self._pause = pause
+        self._views = [views[name] for name in question.vectors]
+        self._queries = list(question.vectors.values())
+        self._size = len(mask)
+        self._origin = origin
+        self._live = [view.within(mask, origin) for view in self._views]
+
+    def best(self, wanted: int) -> VectorMatches:
+        """Return the ``wanted`` best, and all that equal the last of them."""
+        if len(self._views) == 1:
+            return self._best_of_one(wanted)
+        there, slots, dense = self._comparable()
+        most = MOST_FIRST + 4 * wanted
+        few = len(there) <= max(EXACT, most)
+        if few or self._question.multiplied or all(view.codes is None for view in self._views):
+            return self._ranked(there, slots, wanted, len(there), True)
+        estimated = _EstimatedRecords(self._question, self._views, self._queries, slots, dense, self._pause)
+        first = _highest(estimated.likely, most)
+        known = [self._cosines(number, each[first]) for number, each in enumerate(slots)]
+        reached = self._reached(self._question.combined(known), wanted)
+        reached -= _CLOSE * max(1.0, abs(reached))
+        possible = np.setdiff1d(estimated.possible(first, known, reached), first, assume_unique=True)
+        more, others = self._refined(estimated.spaces, [each[possible] for each in slots], reached)
+        found = np.concatenate([first, possible[more]])
+        cosines = np.concatenate([self._question.combined(known), others])
+        return self._ranked(there[found], [each[found] for each in slots], wanted, len(there), False, cosines)
+
+    def _refined(
+        self, spaces: list[SimilarityEstimates], slots: list[Array], reached: float
+    ) -> tuple[Array, Array]:
+        """Which of them reach it, and their similarities: each space rules some of them out for the next."""
+        errors = [space.error for space in spaces]
+        known = [space.fine(each) for space, each in zip(spaces, slots, strict=True)]
+        highest = self._question.highest(known, errors)
+        possible = np.flatnonzero(highest >= reached)
+        if len(possible) > WIDEST and not self._question.strict:
+            possible = np.sort(possible[np.argpartition(-highest[possible], WIDEST)[:WIDEST]])
+        known = [each[possible] for each in known]
+        for number, of_space in enumerate(slots):
+            known[number], errors[number] = self._cosines(number, of_space[possible]), 0.0
+            kept = np.flatnonzero(self._question.highest(known, errors) >= reached)
+            possible, known = possible[kept], [each[kept] for each in known]
+        return possible, self._question.combined(known)
+
+    def _best_of_one(self, wanted: int) -> VectorMatches:
+        view, live = self._views[0], self._live[0]
+        count = int(np.count_nonzero(live))
+        most = CANDIDATES + 4 * wanted
+        if view.codes is None or count <= max(EXACT, most):
+            slots = np.flatnonzero(live)
+            return self._ranked(view.rows[slots] - self._origin, [slots], wanted, count, True)
+        slots, rough = self._near(view.codes, wanted, most)
+        return self._ranked(view.rows[slots] - self._origin, [slots], wanted, count, False, rough)
+
+    def _near(self, codes: BinaryCodes, wanted: int, most: int) -> tuple[Array, Array]:
+        """Slots with their similarities: the nearest by their codes, and all that may be as near as they."""
+        view, query = self._views[0], self._queries[0]
+        sealed, live = len(view.data), self._live[0]
+        sieve = CodeFilter(view.data, codes, query, live[:sealed], int(np.count_nonzero(live[:sealed])))
+        near = sieve.nearest(most)
+        slots = np.concatenate([near, np.flatnonzero(live[sealed:]) + sealed])
+        similarities = view.cosines(query, slots)
+        more = sieve.others(near, similarities[: len(near)], self._reached(similarities, wanted))
+        if len(more):
+            slots = np.concatenate([slots, more])
+            similarities = np.concatenate([similarities, view.cosines(query, more)])
+        return slots, similarities
+
+    def _reached(self, similarities: Array, wanted: int) -> float:
+        """Return what the last of the hits to be proven reaches at least."""
+        proven = self._question.proven
+        wanted = wanted if proven is None else min(wanted, max(1, proven))
+        least = -np.inf
+        if len(similarities) >= wanted:
+            least = float(np.partition(similarities, len(similarities) - wanted)[len(similarities) - wanted])
+        threshold = self._question.threshold
+        return least if threshold is None else max(least, threshold)
+
+    def _comparable(self) -> tuple[Array, list[Array], bool]:
+        """The places of records that have one of the spaces, or all of them where the question wants that,
+        and their slots in each space, -1 if they have none.
+
+        And whether these are simply all slots of all spaces, as where every record has them and is meant.
+        """
+        runs = [view.run(self._origin, self._size) for view in self._views]
+        run = runs[0]
+        if run is not None and all(each == run for each in runs) and self._live[0].all():
+            slots = np.arange(run.stop - run.start)
+            return slots + run.start, [slots] * len(runs), True
+        found = self._slots()
+        join = np.logical_and if self._question.whole else np.logical_or
+        there = np.flatnonzero(join.reduce([each >= 0 for each in found]))
+        return there, found if len(there) == self._size else [each[there] for each in found], False
+
+    def _slots(self) -> list[Array]:
+        """By place, the slot of each space, -1 where a record has none or is not meant."""
+        found = []
+        for live, view in zip(self._live, self._views, strict=True):
+            slots = np.full(self._size, -1, dtype=np.int64)
+            if (run := view.run(self._origin, self._size)) is not None:
+                slots[run] = np.where(live, np.arange(len(live)), -1)
+            else:
+                there = np.flatnonzero(live)
+                slots[view.rows[there] - self._origin] = there
+            found.append(slots)
+        return found
+
+    def _ranked(
+        self,
+        places: Array,
+        slots: list[Array],
+        wanted: int,
+        compared: int,
+        whole: bool,
+        rough: Array | None = None,
+    ) -> VectorMatches:
+        """Candidates compared: by float32 first, the best of them by float64, so that equals are equal."""
+        rough = self.similarities(slots) if rough is None else rough
+        if self._question.threshold is not None:
+            kept = np.flatnonzero(rough >= self._question.threshold - _CLOSE)
+            places, slots, rough = places[kept], [each[kept] for each in slots], rough[kept]
+        if len(rough) > wanted:
+            least = np.partition(rough, len(rough) - wanted)[len(rough) - wanted]
+            kept = np.flatnonzero(rough >= least - _CLOSE * max(1.0, abs(float(least))))
+            places, slots = places[kept], [each[kept] for each in slots]
+        scores = self._exactly(slots)
+        if self._question.threshold is not None:
+            reached = scores >= self._question.threshold
+            places, scores = places[reached], scores[reached]
+            compared = int(np.count_nonzero(reached)) if len(rough) <= wanted else len(rough)
+        order = np.argsort(-scores, kind="stable")
+        if len(order) > wanted:
+            order = order[: int(np.searchsorted(-scores[order], -scores[order[wanted - 1]], side="right"))]
+        return VectorMatches(places[order], scores[order], compared, whole)
+
+    def similarities(self, slots: list[Array]) -> Array:
+        """Return the combined similarity of records by their slots in each space (-1: none), as float32."""
+        return self._question.combined([self._cosines(number, each) for number, each in enumerate(slots)])
+
+    def _cosines(self, number: int, slots: Array) -> Array:
+        there = _in_order(slots)
+        found = np.full(len(slots), np.nan, dtype=np.float32)
+        found[there] = self._views[number].cosines(self._queries[number], slots[there], self._pause)
+        return found
+
+    def _exactly(self, slots: list[Array]) -> Floats:
+        found = []
+        for view, query, of_space in zip(self._views, self._queries, slots, strict=True):
+            there = _in_order(of_space)
+            each = np.full(len(of_space), np.nan)
+            each[there] = view.exact_cosines(query, of_space[there])
+            found.append(each)
+        return np.asarray(self._question.combined(found), dtype=np.float64)
+
+    def places(self) -> tuple[Array, list[Array]]:
+        """Return all records that can be compared, in order, and their slots in each space."""
+        there, slots, _ = self._comparable()
+        return there, slots
+
+
+class _EstimatedRecords:
+    """Records of several spaces, by some bits of their codes. ``dense``: of all slots, as they are."""
+
+    def __init__(
+        self,
+        question: VectorRequest,
+        views: list[SpaceSnapshot],
+        queries: list[Matrix],
+        slots: list[Array],
+        dense: bool,
+        pause: Callable[[], None],
+    ) -> None:
+        # Some words suffice if they rule out enough in one near space; otherwise all are counted at once.
+        early = EARLY if question.combination is Combination.MAXIMUM else 0
+        self._question = question
+        self._slots = slots
+        self._dense = dense
+        self._pause = pause
+        self.spaces = [SimilarityEstimates(*each, early) for each in zip(views, queries, strict=True)]
+        self.likely = np.zeros(len(slots[0]), dtype=np.float32)
+        if dense and question.factors is not None:
+            for space, factor in zip(self.spaces, question.factors.tolist(), strict=True):
+                pause()
+                space.add_rough(factor, self.likely)
+            return
+        for part, rough in self._parts():
+            self.likely[part] = question.combined(rough)
+
+    def possible(self, near: Array, known: list[Array], reached: float) -> Array:
+        """Return which records may reach it. ``known``: the cosines of the ``near`` ones in each space."""
+        errors = [
+            space.check(slots[near], cosines)
+            for space, slots, cosines in zip(self.spaces, self._slots, known, strict=True)
+        ]
+        margin = self._question.margin(errors)
+        if margin is not None:
+            return np.flatnonzero(self.likely >= reached - margin)
+        highest = ((part, self._question.highest(rough, errors)) for part, rough in self._parts())
+        return np.concatenate([part.start + np.flatnonzero(each >= reached) for part, each in highest])
+
+    def _parts(self) -> Iterator[tuple[slice, list[Array]]]:
+        """Estimates part by part: as many as stay in the processor's own memory."""
+        by_record = None if self._dense else [*map(SimilarityEstimates.rough, self.spaces, self._slots)]
+        for first in range(0, len(self.likely), _PART):
+            self._pause()
+            part = slice(first, min(first + _PART, len(self.likely)))
+            if by_record is None:
+                yield part, [space.rough(part) for space in self.spaces]
+            else:
+                yield part, [each[part] for each in by_record]
+
+
+def _highest(likely: Array, most: int) -> Array:
+    """Indexes of the highest, in order; where others are as high as the last of them, not all of these."""
+    some = likely[::_STRIDE]
+    place = len(some) - min(len(some), 1 + 3 * most // (2 * _STRIDE))
+    found = np.flatnonzero(likely >= np.partition(some, place)[place])  # half as many again, most likely
+    if not most <= len(found) <= 4 * most:
+        found = np.arange(len(likely))
+    if len(found) > most:
+        found = found[np.argpartition(-likely[found], most)[:most]]
+    return np.sort(found)
+
+
+def _in_order(slots: Array) -> Array:
+    """Return if there are slots (-1: none), in order of these: as they lie on the disk."""
+    there = np.flatnonzero(slots >= 0)
+    slots = slots[there]
+    return there if (slots[1:] > slots[:-1]).all() else there[np.argsort(slots, kind="stable")]

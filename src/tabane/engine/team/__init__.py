@@ -1,0 +1,1 @@
+"""Engines for a team: PostgreSQL, and the indexes beside it."""

@@ -1,0 +1,269 @@
+"""An index of vectors on Milvus: a collection for each set. The client is imported when it connects.
+
+Sparse vectors need Milvus 2.4. They are compared by their inner product.
+
+A set is marked by a property of its collection. A search passes the timestamp at which the set was marked, so
+the node that answers it has seen everything that was put before, and usually does not wait for it.
+https://milvus.io/docs/consistency.md
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tabane.engine.candidate_index import IndexedVector, IndexVersion, SparseVector
+from tabane.engine.team.milvus.columns import LONGEST, ROW, VECTOR, cells, columns, expression
+from tabane.engine.team.milvus.index_url import MilvusUrl
+from tabane.errors import StoreError
+from tabane.extras import extra_command
+from tabane.messages import say
+from tabane.search.filters import Filter
+from tabane.search.records import Kind, Shape
+
+MOST = 16_384  # rows of a search; the server's own limit
+OLDEST = (2, 3)
+_SPARSE = (2, 4)  # the first version with sparse vectors
+_LITE = "milvus_lite"  # begins the version of Milvus Lite, which has no timestamps: it sees a write at once
+_CONNECT = 5.0  # seconds until a server must answer
+_PATIENCE = 30.0  # seconds of a call that is no search
+_MARK, _FORM = "tabane.mark", "tabane.form"
+_MOST_BYTES = 8_000_000  # of vectors in a call
+_SPARSE_BYTES = 8  # of a number of a sparse vector
+_LAYOUT = 1  # of the columns; another one is another form
+_BUILD: dict[str, dict[str, Any]] = {
+    "hnsw": {"M": 16, "efConstruction": 200},
+    "ivf_flat": {"nlist": 4096},
+    "ivf_sq8": {"nlist": 4096},
+}
+_WORDS = "sparse_inverted_index"
+_LEAST_EFFORT = 200  # nodes of a graph that are compared at least
+_PROBES = 64  # lists of an IVF index that a search looks into
+
+
+class MilvusIndex:
+    """The protocol :class:`~tabane.engine.candidate_index.CandidateIndex`, by several threads."""
+
+    def __init__(self, url: MilvusUrl) -> None:
+        self._url = url
+        self._gate = threading.Lock()
+        self._connected: Any = None
+        self._lite = False
+
+    @property
+    def place(self) -> str:
+        return self._url.place
+
+    @property
+    def slowest(self) -> float:
+        return float(self._url.timeout)
+
+    @property
+    def most(self) -> int:
+        return MOST
+
+    def version(self) -> IndexVersion:
+        with self._reported():
+            found = str(self._client().get_server_version(timeout=_PATIENCE)).lstrip("v")
+        self._lite = found.startswith(_LITE)
+        plain = found.split("-")[1] if self._lite else found.split("-")[0]
+        numbers = tuple(int(part) for part in plain.split(".")[:2] if part.isdecimal())
+        if len(numbers) == 2 and numbers < OLDEST:
+            least = ".".join(map(str, OLDEST))
+            problem = say("Milvus {found} is too old; {least} or newer is needed", found=found, least=least)
+            raise StoreError(say("{place}: {problem}", place=self.place, problem=problem))
+        return IndexVersion(f"Milvus {found}", self._url.keywords and numbers >= _SPARSE)
+
+    # Sets
+
+    def mark(self, name: str, shape: Shape) -> str | None:
+        name = self._named(name)
+        with self._reported():
+            client = self._client()
+            if not client.has_collection(name, timeout=_PATIENCE):
+                return None
+            properties = client.describe_collection(name, timeout=_PATIENCE).get("properties", {})
+        if properties.get(_FORM) != self._form(shape):
+            return None
+        return str(properties.get(_MARK, "")) or None
+
+    def reset(self, name: str, dimension: int | None, shape: Shape) -> None:
+        name = self._named(name)
+        with self._reported():
+            client = self._client()
+            if client.has_collection(name, timeout=_PATIENCE):
+                client.drop_collection(name, timeout=_PATIENCE)
+            properties = {_FORM: self._form(shape)}
+            if self._url.mmap:
+                properties["mmap.enabled"] = "true"
+            client.create_collection(
+                name,
+                schema=self._schema(client, dimension, shape),
+                num_shards=self._url.shards,
+                properties=properties,
+                timeout=_PATIENCE,
+            )
+            client.create_index(name, self._built(client, dimension), timeout=_PATIENCE)
+            client.load_collection(name, replica_number=self._url.replicas, timeout=_PATIENCE)
+
+    def _schema(self, client: Any, dimension: int | None, shape: Shape) -> Any:
+        from pymilvus import DataType
+
+        kinds = {Kind.STRING: DataType.VARCHAR, Kind.BOOLEAN: DataType.INT8}
+        schema = client.create_schema(auto_id=False, enable_dynamic_field=True)
+        schema.add_field(ROW, DataType.INT64, is_primary=True)
+        if dimension is None:
+            schema.add_field(VECTOR, DataType.SPARSE_FLOAT_VECTOR)
+        else:
+            schema.add_field(VECTOR, DataType.FLOAT_VECTOR, dim=max(dimension, 2))
+        for name, field in columns(shape).items():
+            more = {"max_length": LONGEST + 1} if field.kind is Kind.STRING else {}
+            schema.add_field(name, kinds.get(field.kind, DataType.DOUBLE), **more)
+        return schema
+
+    def _built(self, client: Any, dimension: int | None) -> Any:
+        kind = _WORDS if dimension is None else self._url.kind
+        parameters = client.prepare_index_params()
+        parameters.add_index(VECTOR, index_type=kind.upper(), metric_type="IP", params=_BUILD.get(kind, {}))
+        return parameters
+
+    def _form(self, shape: Shape) -> str:
+        """Return what names the columns and the kind of the index."""
+        named = f"{_LAYOUT} {self._url.kind} {sorted(columns(shape))}"
+        return hashlib.sha256(named.encode()).hexdigest()[:16]
+
+    def drop(self, name: str) -> None:
+        name = self._named(name)
+        with self._reported():
+            client = self._client()
+            if client.has_collection(name, timeout=_PATIENCE):
+                client.drop_collection(name, timeout=_PATIENCE)
+
+    def _named(self, name: str) -> str:
+        return f"{self._url.prefix}_{name}"
+
+    # Vectors
+
+    def put(self, name: str, vectors: Sequence[IndexedVector], shape: Shape) -> None:
+        with self._reported():
+            for part in _parts(vectors):
+                rows = [
+                    {ROW: each.row, VECTOR: _numbers(each.vector), **cells(each.fields, shape)}
+                    for each in part
+                ]
+                self._client().upsert(self._named(name), rows, timeout=_PATIENCE)
+
+    def remove(self, name: str, rows: Sequence[int]) -> None:
+        with self._reported():
+            for first in range(0, len(rows), MOST):
+                part = list(rows[first : first + MOST])
+                self._client().delete(self._named(name), ids=part, timeout=_PATIENCE)
+
+    def advance(self, name: str, mark: str) -> str:
+        with self._reported():
+            client = self._client()
+            # The client library has the call, but only its connection offers it.
+            stamp = 1 if self._lite else client._get_connection().alloc_timestamp(timeout=_PATIENCE)
+            client.alter_collection_properties(self._named(name), {_MARK: mark}, timeout=_PATIENCE)
+        return str(stamp)
+
+    def narrows(self, where: Filter, shape: Shape) -> bool:
+        found = expression(where, shape)
+        return found is not None and found.exact
+
+    def nearest(
+        self,
+        name: str,
+        vector: bytes | SparseVector,
+        where: Filter,
+        shape: Shape,
+        most: int,
+        note: str,
+    ) -> Sequence[int]:
+        said = expression(where, shape)
+        effort = self._effort(most) if isinstance(vector, bytes) else {}
+        seen: dict[str, Any] = {"consistency_level": "Strong"}
+        if not self._url.strong:
+            seen = {"consistency_level": "Customized", "guarantee_timestamp": int(note)}
+        with self._reported():
+            found = self._client().search(
+                self._named(name),
+                [_numbers(vector)],
+                filter=said.text if said else "",
+                limit=min(most, MOST),
+                anns_field=VECTOR,
+                search_params={"metric_type": "IP", "params": effort},
+                timeout=self.slowest,
+                **seen,
+            )
+        return [int(row) for row in found[0].ids]
+
+    def _effort(self, most: int) -> dict[str, int]:
+        if self._url.kind == "hnsw":
+            return {"ef": min(max(2 * most, _LEAST_EFFORT), 32_768)}
+        if self._url.kind == "diskann":
+            return {"search_list": min(max(2 * most, _LEAST_EFFORT), 65_535)}
+        return {"nprobe": _PROBES} if self._url.kind.startswith("ivf") else {}
+
+    # Connections
+
+    def _client(self) -> Any:
+        with self._gate:
+            if self._connected is None:
+                from pymilvus import MilvusClient
+
+                logging.getLogger("pymilvus").setLevel(logging.CRITICAL + 1)  # its errors are reported here
+                self._connected = MilvusClient(
+                    uri=self._url.uri, token=self._url.token, db_name=self._url.database, timeout=_CONNECT
+                )
+            return self._connected
+
+    def close(self) -> None:
+        with self._gate:
+            connected, self._connected = self._connected, None
+        if connected is not None:
+            with contextlib.suppress(Exception):
+                connected.close()
+
+    @contextlib.contextmanager
+    def _reported(self) -> Iterator[None]:
+        """Convert errors of the client library, of which not all have a class in common."""
+        try:
+            yield
+        except StoreError:
+            raise
+        except ImportError as error:
+            message = say(
+                "the setting vector_index needs another package. Install it with: {command}",
+                command=extra_command("milvus"),
+            )
+            raise StoreError(message) from error
+        except Exception as error:
+            self.close()
+            detail = (str(getattr(error, "message", "") or error).strip().splitlines() or ["?"])[0][:300]
+            message = say("{place} cannot be used ({detail})", place=self.place, detail=detail)
+            raise StoreError(message) from error
+
+
+def _numbers(vector: bytes | SparseVector) -> Any:
+    """Return a vector for the client. Milvus has none with one dimension, so that gets a second one."""
+    if not isinstance(vector, bytes):
+        return dict(vector)
+    import numpy as np
+
+    found = np.frombuffer(vector, dtype="<f4")
+    return found if len(found) > 1 else np.append(found, np.float32(0))
+
+
+def _parts(vectors: Sequence[IndexedVector]) -> Iterator[Sequence[IndexedVector]]:
+    """Yield vectors in parts of limited size."""
+    if vectors:
+        longest = max(len(each.vector) for each in vectors)
+        numbers = 1 if isinstance(vectors[0].vector, bytes) else _SPARSE_BYTES
+        size = max(1, _MOST_BYTES // (longest * numbers + 4 * LONGEST))
+        for first in range(0, len(vectors), size):
+            yield vectors[first : first + size]

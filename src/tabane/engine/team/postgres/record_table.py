@@ -1,0 +1,275 @@
+"""The table of records of one collection: its columns, and records as rows of it.
+
+Texts, fields and payload are stored as they are returned. Each field has a column of its type, which filters,
+orders and counts use; each text has one in the spelling in which substrings are compared. ``marks`` has a
+number for each pair of characters and each string of a field, so that one index finds all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+import psycopg
+from psycopg import sql
+
+from tabane.engine.query_plans import PAIRS
+from tabane.engine.team.postgres import copy_format, spelling
+from tabane.engine.team.postgres.copy_format import Cell
+from tabane.search.records import EXACT, Field, Kind, Record, Scalar, Shape, StoredRecord, Value
+
+_TYPES = {
+    Kind.STRING: 'text COLLATE "C"',
+    Kind.NUMBER: "double precision",
+    Kind.DATE: "double precision",
+    Kind.BOOLEAN: "boolean",
+    Kind.STRINGS: 'text[] COLLATE "C"',
+}
+_LONGEST_NAME = 40  # characters of a name inside a column's, which has at most 63
+_NAMED = msgspec.json.Encoder(order="deterministic")
+_TEXTS = msgspec.json.Decoder(dict[str, str])
+_FIELDS = msgspec.json.Decoder(dict[str, Value])
+_BACKFILLED = 500  # records that get a new column together
+
+STORED = sql.SQL("r.row, r.key, r.texts, r.fields, r.payload")
+"""What :func:`stored_record` needs of a row ``r``."""
+
+
+class RecordColumns:
+    """The names and columns of the table of records of one collection."""
+
+    def __init__(self, number: int, shape: Shape) -> None:
+        self.number = number
+        self.fields = {field.name: (field, field_column(field)) for field in shape.fields}
+        self.texts = {text.name: f"s_{_short(text.name)}" for text in shape.texts}
+        self.table = sql.Identifier(f"record_{number}")
+        self.columns = (
+            *("row", "key", "digest", "texts", "fields", "payload", "marks"),
+            *(column for _, column in self.fields.values()),
+            *self.texts.values(),
+        )
+
+    def create(self, connection: psycopg.Connection, *, indexed: bool = True) -> None:
+        """Create the table with the columns of the shape, and those that an existing one lacks.
+
+        ``indexed``: also the indexes that filters and orders use.
+        """
+        connection.execute(
+            sql.SQL(
+                "CREATE TABLE IF NOT EXISTS {} (row bigint PRIMARY KEY, "
+                'key text COLLATE "C" NOT NULL UNIQUE, digest bytea NOT NULL, texts bytea NOT NULL, '
+                "fields bytea NOT NULL, payload bytea NOT NULL, marks integer[] NOT NULL)"
+            ).format(self.table)
+        )
+        there = self._existing(connection)
+        added = {column: kind for column, kind in self._types().items() if column not in there}
+        for column, kind in added.items():
+            add = sql.SQL("ALTER TABLE {} ADD COLUMN {} {}")
+            connection.execute(add.format(self.table, sql.Identifier(column), sql.SQL(kind)))
+        if added:
+            self._backfill(connection)
+        if indexed:
+            self.create_indexes(connection)
+
+    def create_indexes(self, connection: psycopg.Connection) -> None:
+        """Create the indexes that do not exist."""
+        for name, definition in self._indexes():
+            create = sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} {}")
+            connection.execute(create.format(name, self.table, definition))
+
+    def drop_indexes(self, connection: psycopg.Connection) -> None:
+        """Drop the indexes, so that many records can be inserted fast."""
+        for name, _ in self._indexes():
+            connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(name))
+
+    def _indexes(self) -> Iterator[tuple[sql.Identifier, sql.Composable]]:
+        yield self._index("marks"), sql.SQL("USING gin (marks)")
+        for field, column in self.fields.values():
+            for suffix, order in (("", ""), ("_down", " DESC NULLS LAST")) if field.kind.numeric else ():
+                definition = sql.SQL("({}{})").format(sql.Identifier(column), sql.SQL(order))
+                yield self._index(column + suffix), definition
+
+    def _existing(self, connection: psycopg.Connection) -> set[str]:
+        query = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0"
+        return {name for (name,) in connection.execute(query, (f"record_{self.number}",))}
+
+    def _types(self) -> dict[str, str]:
+        fields = {column: _TYPES[field.kind] for field, column in self.fields.values()}
+        return fields | dict.fromkeys(self.texts.values(), 'text COLLATE "C"')
+
+    def _index(self, suffix: str) -> sql.Identifier:
+        return sql.Identifier(f"i{self.number}_{suffix}")
+
+    def _backfill(self, connection: psycopg.Connection) -> None:
+        """Fill the columns of the shape, from the records that were stored with another shape."""
+        after = 0
+        while found := self.after(connection, after, _BACKFILLED):
+            for stored in found:
+                self._refill(connection, stored)
+            after = found[-1].row
+
+    def _refill(self, connection: psycopg.Connection, stored: StoredRecord) -> None:
+        columns = ("marks", *self._types())
+        cells = self._derived(stored.record)
+        assign = sql.SQL(", ").join(sql.SQL("{} = %s").format(sql.Identifier(column)) for column in columns)
+        update = sql.SQL("UPDATE {} SET {} WHERE row = %s").format(self.table, assign)
+        connection.execute(update, [*cells.values(), stored.row])
+
+    def respell(self, connection: psycopg.Connection, stored: Sequence[StoredRecord]) -> None:
+        """Fill the columns of records whose texts are spelt another way than when they were written."""
+        columns = sql.SQL(", ").join(map(sql.Identifier, ("row", *self.texts.values())))
+        query = sql.SQL("SELECT {} FROM {} WHERE row = ANY(%s)").format(columns, self.table)
+        found = {row: spelt for row, *spelt in connection.execute(query, ([each.row for each in stored],))}
+        for each in stored:
+            derived = self._derived(each.record)
+            if [derived[column] for column in self.texts.values()] != found[each.row]:
+                self._refill(connection, each)
+
+    def after(self, connection: psycopg.Connection, row: int, most: int) -> list[StoredRecord]:
+        """Return up to ``most`` records behind a row."""
+        query = sql.SQL("SELECT {} FROM {} r WHERE r.row > %s ORDER BY r.row LIMIT %s")
+        return [
+            stored_record(*each) for each in connection.execute(query.format(STORED, self.table), (row, most))
+        ]
+
+    def of_rows(self, connection: psycopg.Connection, rows: Sequence[int]) -> list[StoredRecord]:
+        """Return the records of those rows that have one."""
+        query = sql.SQL("SELECT {} FROM {} r WHERE r.row = ANY(%s) ORDER BY r.row").format(STORED, self.table)
+        return [stored_record(*each) for each in connection.execute(query, (list(rows),))] if rows else []
+
+    # Writing
+
+    def insert(self, connection: psycopg.Connection, records: Iterable[tuple[int, Record]]) -> None:
+        """Insert records with these rows. None has a key that is there."""
+        columns = sql.SQL(", ").join(map(sql.Identifier, self.columns))
+        command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(self.table, columns)
+        rows = (self._cells(row, record) for row, record in records)
+        with connection.cursor().copy(command) as copy:
+            for block in copy_format.encoded(rows):
+                copy.write(block)
+
+    def delete(self, connection: psycopg.Connection, rows: Sequence[int]) -> None:
+        connection.execute(sql.SQL("DELETE FROM {} WHERE row = ANY(%s)").format(self.table), (list(rows),))
+
+    def known(self, connection: psycopg.Connection, keys: Sequence[str]) -> dict[str, tuple[int, bytes]]:
+        """Return the rows and digests of the records with these keys, by key."""
+        query = sql.SQL("SELECT key, row, digest FROM {} WHERE key = ANY(%s)").format(self.table)
+        wanted = [spelling.stored(key) for key in keys]
+        return {
+            spelling.given(key): (row, digest) for key, row, digest in connection.execute(query, (wanted,))
+        }
+
+    def pair_lengths(self, connection: psycopg.Connection) -> dict[str, int]:
+        """Return the length of all texts in the spaces of pairs: each character begins one."""
+        sums = sql.SQL(", ").join(
+            sql.SQL("coalesce(sum(char_length({})), 0)").format(sql.Identifier(column))
+            for column in self.texts.values()
+        )
+        found = connection.execute(sql.SQL("SELECT {} FROM {}").format(sums, self.table)).fetchone()
+        return {f"{PAIRS}_{name}": int(total) for name, total in zip(self.texts, found or (), strict=True)}
+
+    def live(self, connection: psycopg.Connection, rows: Sequence[int]) -> set[int]:
+        """Return those of the rows that have a record."""
+        query = sql.SQL("SELECT row FROM {} WHERE row = ANY(%s)").format(self.table)
+        return {row for (row,) in connection.execute(query, (list(rows),))}
+
+    def _cells(self, row: int, record: Record) -> list[Cell]:
+        texts, fields = _NAMED.encode(record.texts), _NAMED.encode(record.fields)
+        cells: list[Cell] = [
+            copy_format.int8(row),
+            spelling.stored(record.key).encode(),
+            digest_of(texts, fields, record.payload),
+            texts,
+            fields,
+            record.payload,
+        ]
+        derived = self._derived(record)
+        cells.append(copy_format.int4s(derived.pop("marks")))  # type: ignore[arg-type]
+        cells += [_cell(value) for value in derived.values()]
+        return cells
+
+    def _derived(self, record: Record) -> dict[str, object]:
+        """Return the values of the columns that are made of a record: marks, fields, spelt texts."""
+        marks: set[int] = set()
+        columns: dict[str, object] = {}
+        for name, (field, column) in self.fields.items():
+            columns[column] = column_value(record.fields.get(name), field)
+            marks |= _marks_of(field, record.fields.get(name))
+        for name, column in self.texts.items():
+            text = record.texts.get(name)
+            columns[column] = None if text is None else spelling.spelt(text)
+            marks |= spelling.pair_marks(spelling.spelt(text)) if text else set()
+        return {"marks": list(marks), **columns}
+
+
+def field_column(field: Field) -> str:
+    """Return the column of a field. A field of another kind has another one."""
+    return f"{'n' if field.kind.numeric else field.kind.value}_{_short(field.name)}"
+
+
+def _short(name: str) -> str:
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[: _LONGEST_NAME - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def digest_of(*parts: bytes) -> bytes:
+    """Return a digest that tells different records or vectors apart."""
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        found.update(len(part).to_bytes(8, "big"))
+        found.update(part)
+    return found.digest()
+
+
+def record_digest(record: Record) -> bytes:
+    return digest_of(_NAMED.encode(record.texts), _NAMED.encode(record.fields), record.payload)
+
+
+def column_value(value: Value | None, field: Field) -> object:
+    """Return the value for the column of a field; None if it is absent, or of another kind."""
+    if isinstance(value, tuple):
+        return (
+            sorted({spelling.stored(each) for each in value}) or None if field.kind is Kind.STRINGS else None
+        )
+    if isinstance(value, str):
+        return spelling.stored(value) if field.kind is Kind.STRING else None
+    if isinstance(value, bool):
+        return value if field.kind is Kind.BOOLEAN else None
+    return None if value is None or not field.kind.numeric else float(value)
+
+
+def scalar(value: object, field: Field) -> Scalar:
+    """Return the value of a record for that of a column or of an element of a list."""
+    if isinstance(value, str):
+        return spelling.given(value)
+    if isinstance(value, bool):
+        return value
+    assert isinstance(value, float)
+    return int(value) if value == int(value) and abs(value) <= EXACT else value
+
+
+def _marks_of(field: Field, value: Value | None) -> set[int]:
+    if isinstance(value, tuple):
+        return spelling.value_marks(field.name, map(spelling.stored, value))
+    return {spelling.value_mark(field.name, spelling.stored(value))} if isinstance(value, str) else set()
+
+
+def _cell(value: object) -> Cell:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return copy_format.boolean(value)
+    if isinstance(value, float):
+        return copy_format.float8(value)
+    return value.encode() if isinstance(value, str) else copy_format.texts(value)  # type: ignore[arg-type]
+
+
+def record_of(key: str, texts: bytes, fields: bytes, payload: bytes) -> Record:
+    decoded: Mapping[str, Value] = _FIELDS.decode(fields)
+    return Record(key=spelling.given(key), texts=_TEXTS.decode(texts), fields=dict(decoded), payload=payload)
+
+
+def stored_record(row: int, key: str, texts: bytes, fields: bytes, payload: bytes) -> StoredRecord:
+    return StoredRecord(record=record_of(key, texts, fields, payload), row=row)

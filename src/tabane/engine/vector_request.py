@@ -1,0 +1,125 @@
+"""A validated query over vectors: how several similarities become one, and its upper bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tabane.engine.unit_vectors import Array, Matrix, normalised
+from tabane.errors import BadArguments
+from tabane.messages import say
+from tabane.search.engine import Combination, VectorQuery
+from tabane.search.records import Shape, checked_vector
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRequest:
+    """A query, ready: unit vectors by space, and a factor for each.
+
+    ``proven``: how many of the best hits have to be exact; None: all requested ones.
+    """
+
+    vectors: Mapping[str, Matrix]
+    combination: Combination
+    weights: Mapping[str, float]
+    threshold: float | None
+    whole: bool = False
+    proven: int | None = None
+
+    def combined(self, similarities: list[Array]) -> Array:
+        """Return one similarity of several; NaN if a record lacks all spaces, or one of a whole."""
+        if len(similarities) == 1:
+            return similarities[0]
+        stacked = np.stack(similarities)
+        lacking = np.isnan(stacked)
+        if not lacking.any():
+            return self._combined(stacked)
+        none = lacking.any(axis=0) if self.whole else lacking.all(axis=0)
+        zeroed = np.where(lacking, -np.inf if self.combination is Combination.MAXIMUM else 0.0, stacked)
+        return np.where(none, np.nan, self._combined(zeroed))
+
+    @property
+    def strict(self) -> bool:
+        """Whether one dissimilarity undoes all likeness: what is near in one space tells little then."""
+        return self.combination is Combination.MINIMUM
+
+    @property
+    def multiplied(self) -> bool:
+        """Return whether cosines of several spaces are multiplied.
+
+        Two negative cosines also give a high product, and estimates are least certain there: so all records
+        are compared.
+        """
+        return self.combination is Combination.PRODUCT and len(self.vectors) > 1
+
+    def margin(self, errors: list[float]) -> float | None:
+        """By how much a combination of such errors is off; None if that is not the same for all."""
+        factors = self.factors
+        return None if factors is None else float(np.sqrt(np.sum((factors * errors) ** 2)))
+
+    @property
+    def factors(self) -> Array | None:
+        """Return by what each similarity is multiplied before all are added; None if they are not added."""
+        if self.combination not in (Combination.AVERAGE, Combination.WEIGHTED):
+            return None
+        weights = np.array([self.weights[name] for name in self.vectors])
+        return weights / weights.sum() if self.combination is Combination.AVERAGE else weights
+
+    def highest(self, estimates: list[Array], errors: list[float]) -> Array:
+        """Return what the combined similarity is at most, by estimates that are off by such errors."""
+        if self.combination is Combination.PRODUCT and len(estimates) > 1:
+            return self._highest_product(estimates, errors)
+        margin = self.margin(errors)
+        if margin is not None:
+            return np.asarray(self.combined(estimates) + np.float32(margin))
+        return self.combined(
+            [each + np.float32(error) for each, error in zip(estimates, errors, strict=True)]
+        )
+
+    def _highest_product(self, estimates: list[Array], errors: list[float]) -> Array:
+        """Return the largest product within the errors: two negative factors make a positive one."""
+        stacked = np.stack(estimates)
+        lacking = np.isnan(stacked)
+        low = high = np.ones(stacked.shape[1], dtype=stacked.dtype)
+        for each, without, error in zip(stacked, lacking, errors, strict=True):
+            least = np.where(without, 0, each - np.float32(error))
+            most = np.where(without, 0, each + np.float32(error))
+            corners = np.stack([low * least, low * most, high * least, high * most])
+            low, high = corners.min(axis=0), corners.max(axis=0)
+        none = lacking.any(axis=0) if self.whole else lacking.all(axis=0)
+        return np.where(none, np.nan, high)
+
+    def _combined(self, stacked: Array) -> Array:
+        weights = np.array([self.weights[name] for name in self.vectors], dtype=stacked.dtype)
+        match self.combination:
+            case Combination.MAXIMUM:
+                return np.asarray(stacked.max(axis=0))
+            case Combination.MINIMUM:
+                return np.asarray(stacked.min(axis=0))
+            case Combination.PRODUCT:
+                return np.asarray(stacked.prod(axis=0))
+            case Combination.WEIGHTED:
+                return np.asarray(np.einsum("s,sr->r", weights, stacked))
+            case Combination.AVERAGE:
+                return np.asarray(np.einsum("s,sr->r", weights / weights.sum(), stacked))
+
+
+def checked_request(query: VectorQuery, shape: Shape) -> VectorRequest:
+    """Return the query, ready to be asked. Raises :class:`BadArguments`."""
+    if not query.vectors:
+        raise BadArguments(say("a vector query needs at least one vector"), "vectors")
+    vectors = {}
+    for name, vector in query.vectors.items():
+        space = shape.space(name)
+        vectors[name] = normalised(checked_vector(vector, space), space.dimension)[0]
+    weights = {name: float(query.weights.get(name, 1.0)) for name in vectors}
+    unknown = query.weights.keys() - vectors.keys()
+    average = query.combination is Combination.AVERAGE
+    if unknown or not all(map(math.isfinite, weights.values())):
+        raise BadArguments(say("weights must be finite numbers, for spaces of the query"), "weights")
+    if average and (min(weights.values()) < 0 or not sum(weights.values())):
+        raise BadArguments(say("weights of an average must be at least 0, and not all 0"), "weights")
+    return VectorRequest(vectors, query.combination, weights, query.threshold, query.whole, query.proven)

@@ -1,1 +1,0 @@
-"""Upstream MCP servers: their configuration, their processes, their tools, and how tools are disclosed."""

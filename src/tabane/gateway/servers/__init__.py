@@ -1,1 +1,0 @@
-"""Configuration of servers: the servers file (read, checked, edited), variables and secrets."""

@@ -1,1 +1,0 @@
-"""Running upstream servers: their connections, calls, deaths and instances."""

@@ -1,0 +1,1 @@
+"""Tables in PostgreSQL that the hubs of a group share."""

@@ -1,0 +1,222 @@
+"""All approvals of a hub: asked for, given, used and expired; pure, with the clock handed in."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+
+from msgspec.structs import replace
+
+from tabane.errors import ApprovalRefused, Forbidden, UnknownName
+from tabane.guard.approvals.approval import Approval, ApprovalBinding, ApprovalState
+from tabane.messages import say
+
+LIFE = 600.0
+"""Seconds for which a call waits for a person, and then for which an approval can be used."""
+
+MOST = 256
+"""Approvals of the whole hub that are open or can be used."""
+
+MOST_OF_ONE = 64
+"""The same for one caller. The user of this machine may have all."""
+
+MOST_ENDED = 256
+"""Approvals that are over, of which it is remembered why; the same number of refused ones."""
+
+_OVER = 0.0
+"""When an approval that is over expires, among those of a group."""
+
+LIVING: frozenset[ApprovalState] = frozenset({"open", "approved"})
+
+
+class Approvals:
+    """The approvals of a hub. ``clock`` returns seconds since 1970.
+
+    There is at most one of a binding that is open, approved or refused.
+    """
+
+    def __init__(self, clock: Callable[[], float], kept: Iterable[Approval] = ()) -> None:
+        self._clock = clock
+        self._current: OrderedDict[ApprovalBinding, Approval] = OrderedDict()
+        self._ended: OrderedDict[str, Approval] = OrderedDict()
+        for approval in kept:
+            if approval.expires == _OVER:
+                self._ended[approval.id] = approval
+            elif approval.expires > clock():
+                self._current[approval.binding] = approval
+
+    def __len__(self) -> int:
+        return sum(1 for one in self._current.values() if one.state in LIVING)
+
+    def listed(self, holder: str | None = None) -> list[Approval]:
+        """Return those that are open or can be used, of one holder or of all, the latest first."""
+        self.expire()
+        found = reversed(self._current.values())
+        return [one for one in found if one.state in LIVING and holder in (None, one.binding.holder)]
+
+    def kept(self) -> tuple[Approval, ...]:
+        """Return what has to outlive the hub: those that are open, approved or refused."""
+        return tuple(self._current.values())
+
+    def whole(self) -> tuple[Approval, ...]:
+        """Return all of them for other hubs of a group. Of those that are over, only what became of them."""
+        over = (replace(one, expires=_OVER, reasons=(), arguments="") for one in self._ended.values())
+        return (*self._current.values(), *over)
+
+    def adopt(self, kept: Iterable[Approval]) -> None:
+        """Take approvals of a hub that joins, as far as nobody waits for the same calls here."""
+        for one in kept:
+            if one.binding not in self._current and one.id not in self._ended:
+                self._current[one.binding] = one
+
+    def find(self, id: str) -> Approval:
+        """Return the approval of that id, also if it is over. Raises UnknownName."""
+        self.expire()
+        for one in self._current.values():
+            if one.id == id:
+                return one
+        if id in self._ended:
+            return self._ended[id]
+        raise UnknownName(
+            say("There is no approval {id}. It may have expired. List all with: tabane approve", id=id)
+        )
+
+    def ask(self, wanted: Approval) -> Approval:
+        """Return the approval that waits for a decision about this call: ``wanted``, or an earlier one.
+
+        Raises Forbidden if a person has refused the same call, or if too many wait.
+        """
+        self.expire()
+        current = self._current.get(wanted.binding)
+        if current is None:
+            self._check_room(wanted.binding.holder)
+            self._current[wanted.binding] = wanted
+            return wanted
+        if current.state == "refused":
+            raise _refused(current)
+        return current
+
+    def decide(self, id: str, *, approved: bool, by: str, way: str, remember: bool = False) -> Approval:
+        """Note the decision of a person, who may change it until the call was sent.
+
+        Raises UnknownName if there is no such approval, or if it is over.
+        """
+        found = self.find(id)
+        if self._current.get(found.binding) is not found:
+            raise _over(found)
+        if approved and found.state == "refused":
+            self._check_room(found.binding.holder)
+        state: ApprovalState = "approved" if approved else "refused"
+        expires, remember = self._clock() + LIFE, remember and approved
+        decided = replace(found, state=state, by=by, way=way, remember=remember, expires=expires)
+        self._current[found.binding] = decided
+        self._trim_refused()
+        return decided
+
+    def claim(self, binding: ApprovalBinding) -> Approval | None:
+        """Use up the approval of a call, and return it; None if there is none that was given."""
+        self.expire()
+        found = self._current.get(binding)
+        return self._end(found, "used") if found is not None and found.state == "approved" else None
+
+    def give_back(self, used: Approval) -> Approval | None:
+        """Make an approval valid again whose call was not made; None if the same call waits meanwhile."""
+        if used.binding in self._current or self._ended.pop(used.id, None) is None:
+            return None
+        again = replace(used, state="approved", expires=self._clock() + LIFE)
+        self._current[used.binding] = again
+        return again
+
+    def withdraw(self, id: str) -> Approval | None:
+        """Drop an approval that nobody has decided about, because nobody wants the call any more."""
+        found = next((one for one in self._current.values() if one.id == id), None)
+        return self._end(found, "withdrawn") if found is not None and found.state == "open" else None
+
+    def expire(self) -> list[Approval]:
+        """Drop those whose time is over, and return them."""
+        now = self._clock()
+        return [self._end(one, "expired") for one in list(self._current.values()) if one.expires <= now]
+
+    @property
+    def next_expiry(self) -> float | None:
+        """Return when the next one expires; None if there is none."""
+        return min((one.expires for one in self._current.values()), default=None)
+
+    def _end(self, approval: Approval, state: ApprovalState) -> Approval:
+        del self._current[approval.binding]
+        ended = replace(approval, state=state)
+        self._ended[ended.id] = ended
+        if len(self._ended) > MOST_ENDED:
+            self._ended.popitem(last=False)
+        return ended
+
+    def _trim_refused(self) -> None:
+        refused = [one for one in self._current.values() if one.state == "refused"]
+        for one in refused[: max(0, len(refused) - MOST_ENDED)]:
+            self._end(one, "refused")
+
+    def _check_room(self, holder: str) -> None:
+        living = [one for one in self._current.values() if one.state in LIVING]
+        of_one = sum(1 for one in living if one.binding.holder == holder)
+        if len(living) >= MOST or (holder != "local" and of_one >= MOST_OF_ONE):
+            raise Forbidden(
+                say(
+                    "Too many calls wait for an approval ({count}). Approve or refuse some first: "
+                    "tabane approve",
+                    count=len(living),
+                )
+            )
+
+
+def _refused(approval: Approval) -> ApprovalRefused:
+    return ApprovalRefused(
+        say(
+            "A person refused this call of {tool}. Do not repeat it. (Approval {id}.)",
+            tool=approval.binding.tool,
+            id=approval.id,
+        )
+    )
+
+
+def refusal(approval: Approval) -> ApprovalRefused:
+    """Return the error of a call that waited for an approval, which was not given."""
+    match approval.state:
+        case "refused":
+            return _refused(approval)
+        case "used":
+            return ApprovalRefused(
+                say(
+                    "Approval {id} was used by another call with the same arguments. Each call has to be "
+                    "approved on its own: call again to ask for that.",
+                    id=approval.id,
+                )
+            )
+        case "approved":
+            return ApprovalRefused(
+                say(
+                    "{tool} has changed since approval {id} was asked for, so it was not called. Call again "
+                    "to ask for another approval.",
+                    tool=approval.binding.tool,
+                    id=approval.id,
+                )
+            )
+    return ApprovalRefused(
+        say(
+            "Nobody approved the call of {tool} in time. Call again to ask once more. (Approval {id}.)",
+            tool=approval.binding.tool,
+            id=approval.id,
+        )
+    )
+
+
+def _over(approval: Approval) -> UnknownName:
+    match approval.state:
+        case "used":
+            why = say("Approval {id} was used already: its call was sent.", id=approval.id)
+        case "withdrawn":
+            why = say("Nobody waits for approval {id} any more: its call was canceled.", id=approval.id)
+        case "refused":
+            why = say("Approval {id} was refused.", id=approval.id)
+        case _:
+            why = say("Approval {id} has expired. The call has to be made again.", id=approval.id)
+    return UnknownName(why)

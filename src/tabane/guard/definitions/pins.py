@@ -1,0 +1,219 @@
+"""Pins of one server: which definitions are trusted, which wait for a person, and what a list changes. Pure.
+
+A definition is known by its digest. The digests of one key are trusted (seen first, or accepted by a person),
+open (seen later, waiting for a person), or rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import IntEnum
+from typing import Literal, NamedTuple
+
+from msgspec import Struct, field, structs
+
+from tabane.guard.definitions.definition import DefinitionKey, Kind, SeenDefinition
+from tabane.guard.definitions.findings import KeptFinding, is_high
+
+MOST_VERSIONS = 8
+"""Digests that are known of one key. If there are more, the oldest that nobody rejected is forgotten."""
+
+MOST_KNOWN, SPARE = 20_000, 2_000
+"""Digests that are known of one server, and so many more until the oldest are forgotten, and new again."""
+
+Why = Literal["first", "added", "changed"]
+
+
+class PinState(IntEnum):
+    """What is known of one digest. The numbers are those of the file."""
+
+    TRUSTED = 0
+    ACCEPTED = 1
+    OPEN = 2
+    REJECTED = 3
+
+
+class Pin(Struct, frozen=True):
+    """One digest of one key. ``seen`` is a Unix time. ``findings`` is None if it was not scanned."""
+
+    digest: bytes
+    state: PinState
+    why: Why
+    seen: float
+    findings: tuple[KeptFinding, ...] | None = None
+
+    @property
+    def is_trusted(self) -> bool:
+        return self.state in (PinState.TRUSTED, PinState.ACCEPTED)
+
+    @property
+    def is_suspicious(self) -> bool:
+        """Return whether something was found in it that no person has accepted."""
+        return self.state is PinState.TRUSTED and bool(self.findings)
+
+    @property
+    def waits(self) -> bool:
+        """Return whether a person should look at it."""
+        return self.state is PinState.OPEN or self.is_suspicious
+
+    @property
+    def is_poisoned(self) -> bool:
+        """Return whether the scanner found something severe that no person has accepted."""
+        return self.state in (PinState.TRUSTED, PinState.OPEN) and is_high(self.findings or ())
+
+
+class HoldPolicy(NamedTuple):
+    """What is held back: changed definitions, and those in which the scanner found something severe."""
+
+    changes: bool = False
+    poisoned: bool = False
+
+    def holds(self, pin: Pin) -> bool:
+        """Return whether a definition is held back."""
+        if pin.state is PinState.REJECTED or (self.changes and pin.state is PinState.OPEN):
+            return True
+        return self.poisoned and pin.is_poisoned
+
+
+class PinnedDefinition(NamedTuple):
+    """A digest, and the definition that it is of."""
+
+    key: DefinitionKey
+    pin: Pin
+
+
+class ServerPins(Struct):
+    """All that is known of the definitions of one server.
+
+    ``fingerprint`` is that of its configuration. ``lists`` are the kinds that it has listed. ``withdrawn``
+    says whether it was removed from the servers file. ``order`` of the keys is that of their last change.
+    """
+
+    fingerprint: str = ""
+    lists: set[Kind] = field(default_factory=set)
+    withdrawn: bool = False
+    by_key: dict[DefinitionKey, dict[bytes, Pin]] = field(default_factory=dict)
+    count: int = 0
+
+    def get(self, key: DefinitionKey, digest: bytes) -> Pin | None:
+        return self.by_key.get(key, {}).get(digest)
+
+    def trusted(self, key: DefinitionKey) -> Pin | None:
+        """Return the digest of a key that was trusted last; None if there is none."""
+        found = [pin for pin in self.by_key.get(key, {}).values() if pin.is_trusted]
+        return max(found, key=lambda pin: (pin.state, pin.seen), default=None)
+
+    def all(self) -> Iterator[PinnedDefinition]:
+        return (PinnedDefinition(key, pin) for key, pins in self.by_key.items() for pin in pins.values())
+
+    def put(self, key: DefinitionKey, pin: Pin) -> None:
+        versions = self.by_key.setdefault(key, {})
+        self.count += pin.digest not in versions
+        versions[pin.digest] = pin
+
+    def drop(self, key: DefinitionKey, digest: bytes) -> None:
+        versions = self.by_key.get(key, {})
+        self.count -= versions.pop(digest, None) is not None
+        if not versions:
+            self.by_key.pop(key, None)
+
+
+class PinChange(NamedTuple):
+    """Pins that came, and pins that are forgotten because there are too many."""
+
+    new: tuple[PinnedDefinition, ...] = ()
+    forgotten: tuple[PinnedDefinition, ...] = ()
+
+
+def begins(pins: ServerPins, kind: Kind, count: int) -> bool:
+    """Return whether a list of ``count`` definitions is the first of its kind, and note that it is known.
+
+    What is in the first list of a kind is trusted. A first list of tools that is empty is none: servers list
+    nothing until they are connected.
+    """
+    first = kind not in pins.lists
+    if count or kind != "tool":
+        pins.lists.add(kind)
+    return first
+
+
+def compared(pins: ServerPins, seen: Iterable[SeenDefinition], now: float, *, first: bool) -> PinChange:
+    """Take a part of a list into the pins of its server; return what is new.
+
+    Resources come and go as data does, so each new one is trusted.
+    """
+    new, keep = [], set()
+    for each in seen:
+        versions = pins.by_key.get(each.key)
+        if versions is not None and each.digest in versions:
+            continue
+        trusted = first or (versions is None and each.key.kind == "resource")
+        why: Why = "first" if trusted else "added" if versions is None else "changed"
+        pin = Pin(each.digest, PinState.TRUSTED if trusted else PinState.OPEN, why, now)
+        pins.put(each.key, pin)
+        new.append(PinnedDefinition(each.key, pin))
+        keep.add((each.key, each.digest))
+    return PinChange(tuple(new), tuple(_forget(pins, {each.key for each in new}, keep)))
+
+
+def _forget(
+    pins: ServerPins, changed: Iterable[DefinitionKey], keep: set[tuple[DefinitionKey, bytes]]
+) -> Iterator[PinnedDefinition]:
+    """Drop and yield the oldest pins that are too many, without those that are listed now."""
+    for key in changed:
+        versions = pins.by_key[key]
+        while len(versions) > MOST_VERSIONS:
+            trusted = pins.trusted(key)
+            others = [pin for pin in versions.values() if pin != trusted and (key, pin.digest) not in keep]
+            if not others:
+                break
+            oldest = min(others, key=lambda pin: (pin.state is PinState.REJECTED, pin.seen))
+            pins.drop(key, oldest.digest)
+            yield PinnedDefinition(key, oldest)
+    if pins.count > MOST_KNOWN + SPARE:
+        others_of_all = sorted(
+            (each for each in pins.all() if (each.key, each.pin.digest) not in keep),
+            key=lambda each: (each.pin.state is PinState.REJECTED, each.pin.seen),
+        )
+        for each in others_of_all[: pins.count - MOST_KNOWN]:
+            pins.drop(each.key, each.pin.digest)
+            yield each
+
+
+def decided(
+    pins: ServerPins,
+    chosen: Iterable[PinnedDefinition],
+    state: PinState,
+    shown: Mapping[DefinitionKey, set[bytes]],
+) -> PinChange:
+    """Accept or reject definitions; return the pins as they are now, and those that it replaces.
+
+    An accepted definition replaces what was trusted before, unless some instance still shows that: servers
+    may describe a tool in another way to each client. One that is rejected stays known.
+    """
+    new, forgotten = [], []
+    for key, pin in chosen:
+        now = structs.replace(pin, state=state)
+        if state is PinState.ACCEPTED:
+            for other in list(pins.by_key.get(key, {}).values()):
+                if other.is_trusted and other.digest != pin.digest and other.digest not in shown.get(key, ()):
+                    pins.drop(key, other.digest)
+                    forgotten.append(PinnedDefinition(key, other))
+        pins.put(key, now)
+        new.append(PinnedDefinition(key, now))
+    return PinChange(tuple(new), tuple(forgotten))
+
+
+def scanned(
+    pins: ServerPins,
+    seen: Iterable[SeenDefinition],
+    found: Mapping[DefinitionKey, tuple[KeptFinding, ...]],
+) -> tuple[PinnedDefinition, ...]:
+    """Take what the scanner found into the pins; return those that were not scanned before."""
+    new = []
+    for key, digest, _ in seen:
+        pin = pins.get(key, digest)
+        if key in found and pin is not None and pin.findings is None:
+            pins.put(key, now := structs.replace(pin, findings=found[key]))
+            new.append(PinnedDefinition(key, now))
+    return tuple(new)

@@ -1,0 +1,429 @@
+"""Review of definitions: each list is compared with the pins, and what may not be offered is held back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+
+from msgspec import Raw
+
+from tabane.errors import Conflict, UnknownName
+from tabane.guard.definitions.definition import KINDS, ChosenDefinition, DefinitionKey, Kind, SeenDefinition
+from tabane.guard.definitions.definition_scans import DefinitionScans
+from tabane.guard.definitions.digest_cache import DigestCache
+from tabane.guard.definitions.findings import KeptFinding, kept_findings
+from tabane.guard.definitions.pin_file import PINS_FILE, PinFile, PinWrites
+from tabane.guard.definitions.pins import (
+    MOST_KNOWN,
+    HoldPolicy,
+    Pin,
+    PinChange,
+    PinnedDefinition,
+    PinState,
+    ServerPins,
+    begins,
+    compared,
+    decided,
+    scanned,
+)
+from tabane.guard.definitions.shown import ListingSource, ShownDefinitions
+from tabane.messages import say
+
+if TYPE_CHECKING:
+    from tabane.guard.definitions.changes import DefinitionChange, DefinitionHeld
+    from tabane.guard.definitions.news import DefinitionNews
+
+
+log = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
+
+Scans = Mapping[DefinitionKey, tuple[KeptFinding, ...]]
+"""What the scanner found in definitions that were not scanned before."""
+
+PART = 100
+"""Definitions that are compared at once."""
+
+
+class ReviewedList(NamedTuple):
+    """The digests of a list by name, and the names that are held back."""
+
+    digests: Mapping[str, bytes] = {}
+    held: frozenset[str] = frozenset()
+
+
+class ReviewWatch(NamedTuple):
+    """What is told of changes: the server whose definitions changed, and what is worth an audit entry."""
+
+    changed: Callable[[str], None] = lambda server: None
+    news: Callable[[DefinitionNews], None] = lambda news: None
+
+
+class DefinitionReview:
+    """Pins of all servers, in memory and in a file that a thread of its own writes.
+
+    ``policy`` returns what is held back of a server. ``scans`` looks for attacks in definitions
+    that are new; None if nobody does.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        loop: asyncio.AbstractEventLoop,
+        policy: Callable[[str], HoldPolicy] = lambda server: HoldPolicy(),
+        scans: DefinitionScans | None = None,
+    ) -> None:
+        self._folder, self._loop, self._policy = folder, loop, policy
+        self.scans = scans
+        self.watch = ReviewWatch()
+        self._pins: dict[str, ServerPins] = {}
+        self._digests = DigestCache()
+        self._shown = ShownDefinitions()
+        self._told_removed: set[tuple[str, DefinitionKey]] = set()
+        self._waiting: dict[str, tuple[PinnedDefinition, ...]] = {}
+        self._held: dict[tuple[str, Kind], tuple[HoldPolicy, frozenset[str]]] = {}
+        self._writer = ThreadPoolExecutor(1, "definitions")
+        self._file: PinFile | None = None
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def open(self, servers: Collection[str]) -> None:
+        """Load the pins. ``servers`` are those of the servers file: others were removed meanwhile."""
+        self._file = PinFile(self._folder / PINS_FILE)
+        self._pins = self._file.load()
+        for name in self._pins.keys() - set(servers):
+            self.withdraw(name)
+
+    async def close(self) -> None:
+        """Give up scans, write what is pending, and close the file."""
+        if self.scans is not None:
+            await self.scans.close()
+        if self._file is not None:
+            await self._loop.run_in_executor(self._writer, self._file.close)
+        self._writer.shutdown()
+
+    def withdraw(self, server: str) -> None:
+        """Note that a server was removed from the servers file. Another one may get its name."""
+        pins = self._pins.get(server)
+        if pins is not None and not pins.withdrawn:
+            pins.withdrawn = True
+            self._write(PinWrites(server, head=pins))
+        self._shown.remove(server)
+        self._digests.forget(server)
+        self._forget(server)
+
+    # -- lists -----------------------------------------------------------------------------------
+
+    def read(self, server: str, kind: Kind, items: Iterable[Raw]) -> tuple[SeenDefinition, ...]:
+        """Return the definitions of a list with their digests. May run in a thread."""
+        return self._digests.read(server, kind, items)
+
+    def unscanned(self, server: str, seen: Sequence[SeenDefinition]) -> list[SeenDefinition]:
+        """Return the definitions that were never scanned."""
+        if self.scans is None:
+            return []
+        pins = self._pins.get(server) or ServerPins()
+        found = ((each, pins.get(each.key, each.digest)) for each in seen)
+        return [each for each, pin in found if pin is None or pin.findings is None]
+
+    async def scan(self, server: str, seen: Sequence[SeenDefinition], others: Collection[str]) -> Scans:
+        """Scan definitions. One whose scan fails is not among the results."""
+        from tabane.guard.scanner.findings import ScannedText
+
+        if self.scans is None:
+            return {}
+        texts = [ScannedText(key.kind, key.name, body) for key, _, body in seen]
+        found = await self.scans.scan(server, texts, others)
+        return {
+            each.key: kept_findings(findings)
+            for each, findings in zip(seen, found, strict=True)
+            if findings is not None
+        }
+
+    def take(
+        self,
+        server: str,
+        fingerprint: str,
+        kind: Kind,
+        seen: Sequence[SeenDefinition],
+        source: ListingSource | None = None,
+        scans: Scans | None = None,
+    ) -> ReviewedList:
+        """Compare a list with the pins, pin what is new, and return what is held back.
+
+        ``source`` is the instance that listed; None for a list from disk.
+        """
+        taking = self._taking(server, fingerprint, kind, seen, source, scans)
+        while True:
+            try:
+                next(taking)
+            except StopIteration as end:
+                return cast("ReviewedList", end.value)
+
+    async def take_many(
+        self,
+        server: str,
+        fingerprint: str,
+        kind: Kind,
+        seen: Sequence[SeenDefinition],
+        source: ListingSource | None = None,
+        scans: Scans | None = None,
+    ) -> ReviewedList:
+        """Do as :meth:`take`, and let other requests run in between."""
+        from tabane.workers.time_slices import TimeSlices
+
+        taking, turns = self._taking(server, fingerprint, kind, seen, source, scans), TimeSlices()
+        while True:
+            try:
+                next(taking)
+            except StopIteration as end:
+                return cast("ReviewedList", end.value)
+            await turns.pause()
+
+    def _taking(
+        self,
+        server: str,
+        fingerprint: str,
+        kind: Kind,
+        seen: Sequence[SeenDefinition],
+        source: ListingSource | None,
+        scans: Scans | None,
+    ) -> Generator[None, None, ReviewedList]:
+        pins = self._pins_of(server, fingerprint)
+        first, now = begins(pins, kind, len(seen)), time.time()
+        if first:
+            self._write(PinWrites(server, head=pins))
+        digests = {each.key.name: each.digest for each in seen}
+        before = self._shown.put(server, source, kind, digests)
+        new: list[PinnedDefinition] = []
+        findings: list[PinnedDefinition] = []
+        for at in range(0, len(seen), PART):
+            part = seen[at : at + PART]
+            change = compared(pins, part, now, first=first)
+            found = scanned(pins, part, scans or {})
+            if change.new or change.forgotten or found:
+                self._keep(server, pins, PinChange((*change.new, *found), change.forgotten), part)
+            new += change.new
+            findings += found
+            yield
+        self._forget(server)
+        self._tell(server, kind, new, findings, before.keys() - digests.keys())
+        return ReviewedList(digests, self.held_names(server, kind))
+
+    def held_names(self, server: str, kind: Kind) -> frozenset[str]:
+        """Return the names of that kind that are held back: if one instance shows it, for all clients."""
+        policy = self._policy(server)
+        known = self._held.get((server, kind))
+        if known is not None and known[0] == policy:
+            return known[1]
+        pins = self._pins.get(server) or ServerPins()
+        found = frozenset(
+            name
+            for name, digest in self._shown.of_kind(server, kind)
+            if (pin := pins.get(DefinitionKey(kind, name), digest)) is not None and policy.holds(pin)
+        )
+        self._held[server, kind] = (policy, found)
+        return found
+
+    def refusal(self, server: str, kind: Kind, name: str) -> DefinitionHeld | None:
+        """Return the error for who asks for a definition that is held back; None if it is not."""
+        pins, policy, key = self._pins.get(server), self._policy(server), DefinitionKey(kind, name)
+        if pins is None or key not in pins.by_key:
+            return None
+        for digest in self._shown.of_key(server, key):
+            pin = pins.get(key, digest)
+            if pin is not None and policy.holds(pin):
+                from tabane.guard.definitions.changes import DefinitionHeld
+
+                return DefinitionHeld(server, kind, name, self._change(server, key, pin).why)
+        return None
+
+    # -- what waits for a person -----------------------------------------------------------------
+
+    def changes(self, server: str) -> tuple[DefinitionChange, ...]:
+        """Return the definitions of a server that wait for a person, or that were rejected and are listed."""
+        return tuple(self._change(server, key, pin) for key, pin in self.waiting(server))
+
+    def waiting(self, server: str) -> tuple[PinnedDefinition, ...]:
+        """Return the pins of these definitions. They are gathered once after each change."""
+        found = self._waiting.get(server)
+        if found is None:
+            pins = self._pins.get(server) or ServerPins()
+            found = self._waiting[server] = () if pins.withdrawn else tuple(self._gathered(server, pins))
+        return found
+
+    def counts(self, server: str) -> dict[str, int]:
+        """Return how many definitions wait, in how many something was found, and how many are held back."""
+        waits = [pin for _, pin in self.waiting(server) if pin.waits]
+        return {
+            "waiting": len(waits),
+            "held": sum(len(self.held_names(server, kind)) for kind in KINDS.values()),
+            "suspicious": sum(bool(pin.findings) for pin in waits),
+        }
+
+    def change(self, server: str, pinned: PinnedDefinition) -> DefinitionChange:
+        """Return a definition with what follows from it now."""
+        return self._change(server, *pinned)
+
+    def _gathered(self, server: str, pins: ServerPins) -> Iterator[PinnedDefinition]:
+        for each in pins.all():
+            pin = each.pin
+            if pin.state is PinState.ACCEPTED or (pin.state is PinState.TRUSTED and not pin.findings):
+                continue
+            if pin.state is PinState.OPEN or pin.digest in self._shown.of_key(server, each.key):
+                yield each
+
+    def _forget(self, server: str) -> None:
+        """Forget what was gathered of a server, after a change."""
+        self._waiting.pop(server, None)
+        for kind in KINDS.values():
+            self._held.pop((server, kind), None)
+
+    def digest(self, server: str, key: DefinitionKey) -> bytes | None:
+        """Return the digest of a definition as the server lists it now; None if it does not."""
+        return next(iter(self._shown.of_key(server, key)), None)
+
+    async def bodies(self, server: str, key: DefinitionKey) -> dict[bytes, bytes]:
+        """Return the definitions that are known of a key, by digest."""
+        return await self._in_thread(lambda file: file.bodies(server, key))
+
+    def trusted(self, server: str, key: DefinitionKey) -> Pin | None:
+        """Return the pin of a definition that is trusted now."""
+        pins = self._pins.get(server)
+        return pins.trusted(key) if pins is not None else None
+
+    def pin(self, server: str, key: DefinitionKey, digest: bytes) -> Pin | None:
+        pins = self._pins.get(server)
+        return pins.get(key, digest) if pins is not None else None
+
+    async def accept(self, server: str, chosen: Sequence[ChosenDefinition]) -> None:
+        """Trust definitions from now on. Raises Conflict if a server no longer lists one of them."""
+        found = [self._chosen(server, key, digest) for key, digest in chosen]
+        for key, pin in found:
+            if pin.digest not in self._shown.of_key(server, key):
+                raise Conflict(
+                    say(
+                        "{name} of {server!n} has another definition by now. Look at it again: tabane "
+                        "servers diff {server!c} {name!c}",
+                        name=key.name or key.kind,
+                        server=server,
+                    )
+                )
+        await self._decide(server, found, PinState.ACCEPTED)
+
+    async def reject(self, server: str, chosen: Sequence[ChosenDefinition]) -> None:
+        """Hold definitions back for good, whatever the settings say. Raises UnknownName."""
+        found = [self._chosen(server, key, digest) for key, digest in chosen]
+        await self._decide(server, found, PinState.REJECTED)
+
+    def _chosen(self, server: str, key: DefinitionKey, digest: bytes) -> PinnedDefinition:
+        pin = self.pin(server, key, digest)
+        if pin is None:
+            raise UnknownName(
+                say(
+                    "{server!n} has no definition of {name} with this hash. List those that wait: tabane "
+                    "servers changes {server!c}",
+                    server=server,
+                    name=key.name or key.kind,
+                )
+            )
+        return PinnedDefinition(key, pin)
+
+    async def _decide(self, server: str, found: Sequence[PinnedDefinition], state: PinState) -> None:
+        """Put a decision in force once it is on disk: one that is lost would have to be made again."""
+        pins = self._pins[server]
+        shown = {key: self._shown.of_key(server, key) for key, _ in found}
+        change = decided(pins, found, state, shown)
+        self._forget(server)
+        writes = PinWrites(server, change.new, forgotten=change.forgotten, head=pins)
+        await self._in_thread(lambda file: file.write(writes))
+        self.watch.changed(server)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _pins_of(self, server: str, fingerprint: str) -> ServerPins:
+        pins = self._pins.get(server)
+        if pins is not None and pins.withdrawn and pins.fingerprint != fingerprint:
+            log.info("%s: this name belonged to another server, so its definitions are pinned again", server)
+            self._write(PinWrites(server, whole=True))
+            pins = None
+        if pins is None:
+            pins = self._pins[server] = ServerPins(fingerprint)
+        elif pins.withdrawn or pins.fingerprint != fingerprint:
+            pins.withdrawn, pins.fingerprint = False, fingerprint
+            self._write(PinWrites(server, head=pins))
+        return pins
+
+    def _keep(self, server: str, pins: ServerPins, change: PinChange, seen: Iterable[SeenDefinition]) -> None:
+        new = {(key, pin.digest) for key, pin in change.new}
+        bodies = {
+            (each.key, each.digest): bytes(each.body) for each in seen if (each.key, each.digest) in new
+        }
+        self._write(PinWrites(server, change.new, bodies, change.forgotten, pins))
+
+    def _tell(
+        self,
+        server: str,
+        kind: Kind,
+        new: Sequence[PinnedDefinition],
+        findings: Sequence[PinnedDefinition],
+        gone: Collection[str],
+    ) -> None:
+        """Tell of what changed; of each removed definition once, since a server may list it by turns."""
+        from tabane.guard.definitions.news import DefinitionNews, log_news
+
+        keys = [DefinitionKey(kind, name) for name in gone]
+        removed = [key for key in keys if (server, key) not in self._told_removed]
+        if len(self._told_removed) > MOST_KNOWN:
+            self._told_removed.clear()
+        self._told_removed.update((server, key) for key in removed)
+        suspicious = [each for each in findings if each.pin.waits and each.pin.findings]
+        opened = [each for each in new if each.pin.state is PinState.OPEN]
+        if not (opened or suspicious or removed):
+            return
+        held = self.held_names(server, kind)
+        news = DefinitionNews(server, kind, tuple(opened), tuple(suspicious), tuple(removed), held)
+        log_news(news)
+        self.watch.news(news)
+        self.watch.changed(server)
+
+    def _change(self, server: str, key: DefinitionKey, pin: Pin) -> DefinitionChange:
+        from tabane.guard.definitions.changes import DefinitionChange
+
+        current = pin.digest in self._shown.of_key(server, key)
+        trusted = self.trusted(server, key)
+        before = trusted.digest if trusted is not None and trusted.digest != pin.digest else None
+        return DefinitionChange(
+            server, key, pin, self._policy(server).holds(pin) and current, current, before
+        )
+
+    def _write(self, writes: PinWrites) -> None:
+        if self._file is not None:
+            self._writer.submit(self._file.write, _copied(writes)).add_done_callback(_log_failure)
+
+    async def _in_thread(self, work: Callable[[PinFile], Found]) -> Found:
+        file = self._file
+        assert file is not None
+        return await self._loop.run_in_executor(self._writer, lambda: work(file))
+
+
+def _copied(writes: PinWrites) -> PinWrites:
+    """Return writes whose head does not change while they wait."""
+    head = writes.head
+    if head is None:
+        return writes
+    return writes._replace(head=ServerPins(head.fingerprint, set(head.lists), head.withdrawn))
+
+
+def _rejected(pinned: PinnedDefinition) -> bool:
+    return pinned.pin.state is PinState.REJECTED
+
+
+def _log_failure(future) -> None:  # type: ignore[no-untyped-def]
+    if future.exception():
+        log.error("the file of pins: %s", future.exception())

@@ -1,0 +1,169 @@
+"""Evidence in a text: signals near each other, weighed together. One signal is seldom enough.
+
+The weight of a passage is the sum of its strongest signal of each sign, and more if it says both what is
+wanted and where it is to go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from tabane.guard.scanner.signals import Hit, Sign, Signal
+
+MEDIUM, HIGH = 4, 6
+"""Weights of a passage from which it is a finding."""
+
+PASSAGE = 450
+"""Characters within which signals belong together."""
+
+_MOST_HITS = 200
+
+_WORDS = re.compile(r"\w[\w'-]*")
+_NEGATED = re.compile(
+    r"\b(?:not|never|don't|avoid|without|cannot|must not|nor|refuses? to|rather than|no|stop|prevents?|against) (?:\S+ ){0,4}$"
+)
+_QUOTED = re.compile(
+    r"\b(?:detect(?:s|ing|ion)?|scan(?:s|ning)|flags?|identif(?:y|ies)|prevents?|blocks?|rejects?|guards?|sanitizes?|classif(?:y|ies)"
+    r"|filters?|phrases?|patterns?|attacks?|attempts?|injections?|jailbreaks?|malicious|phishing|such as|e\.g\.?|examples?|explains?)\b[^.!?\n]{0,120}$"
+)
+_NEVER = re.compile(r"\b(?:not|never|don't|cannot)\b[^.!?\n]*$")
+_EXAMPLE = re.compile("検出|検知|見つけ|対策|攻撃|のような|などの")
+_NEGATABLE = frozenset({Sign.SECRETS, Sign.STUFFING, Sign.CHANNEL, Sign.CONVERSATION, Sign.OVERRIDE})
+_QUOTABLE = frozenset({Sign.OVERRIDE, Sign.MARKUP, Sign.SECRECY, Sign.SECRETS, Sign.COMMAND})
+_WANTED = frozenset({Sign.SECRETS, Sign.CONVERSATION})
+_WAYS = frozenset({Sign.STUFFING, Sign.CHANNEL, Sign.REDIRECT})
+
+
+_STUFFED, _MUCH_WANTED = 2, 3
+_COMMON = frozenset({Sign.ORDER, Sign.PRESSURE, Sign.ADDRESS, Sign.EXCLUSIVE, Sign.OTHER_TOOL, Sign.STUFFING})
+_MUCH = 9
+"""Weight of common signs alone that is evidence all the same."""
+
+
+class Passage(NamedTuple):
+    """Signals that belong together, and their weight."""
+
+    weight: int
+    hits: tuple[Hit, ...]
+
+    @property
+    def signs(self) -> frozenset[Sign]:
+        return frozenset(hit.sign for hit in self.hits)
+
+
+def words_of(text: str) -> frozenset[str]:
+    """Return the words of a text in small letters, as signals name them."""
+    return frozenset(_WORDS.findall(text))
+
+
+def hits_of(
+    text: str, candidates: Collection[Signal], known: Collection[tuple[Sign, int]], least: int
+) -> list[Hit] | None:
+    """Return what the candidates find, at most 200 times each; None if all of it weighs less than ``least``.
+
+    ``known`` are signs and weights that were found already. The search ends when it cannot become enough.
+    """
+    possible = Counter([*known, *((one.sign, one.weight) for one in candidates)])
+    enough = highest_weight(possible) >= least
+    hits: list[Hit] = []
+    for one in sorted(candidates, key=lambda one: one.weight, reverse=True) if enough else ():
+        new = list(_found(text, one))
+        hits += new
+        if new:
+            continue
+        key = one.sign, one.weight
+        possible[key] -= 1
+        if not possible[key]:  # nothing else may say that
+            del possible[key]
+            if highest_weight(possible) < least:
+                return None
+    return hits if enough else None
+
+
+def _found(text: str, signal: Signal) -> Iterable[Hit]:
+    for _, found in zip(range(_MOST_HITS), signal.expression.finditer(text), strict=False):
+        yield Hit(found.start(), found.end(), signal.sign, signal.weight)
+
+
+def _counts(text: str, hit: Hit) -> bool:
+    """Return whether a hit is meant: it is not negated, and not the example of a scanner or a lesson."""
+    before = text[max(0, hit.start - 180) : hit.start]
+    if hit.sign in _NEGATABLE and _NEGATED.search(before[-40:]):
+        return False
+    if text.startswith("without", hit.start) and _NEVER.search(before[-60:]):
+        return False
+    if before.endswith(("「", "『")) and _EXAMPLE.search(text, hit.end, hit.end + 40):
+        return False
+    return not (hit.sign in _QUOTABLE and _QUOTED.search(before))
+
+
+NO_PASSAGE = Passage(0, ())
+
+
+def heaviest(text: str, found: Iterable[Hit]) -> Passage:
+    """Return the passage with the most evidence; it is within one line of the text."""
+    hits = sorted((hit for hit in found if _counts(text, hit)), key=lambda hit: (hit.start, hit.end))
+    here = _Passing()
+    best = first = 0
+    kept = (0, 0)
+    for last, hit in enumerate(hits):
+        here.add(hit)
+        line = text.rfind("\n", max(0, hit.start - PASSAGE), hit.start) + 1
+        while first < last and hits[first].start < max(hit.end - PASSAGE, line):
+            here.remove(hits[first])
+            first += 1
+        weight = here.weight()
+        if weight > best:
+            best, kept = weight, (first, last + 1)
+    return Passage(best, tuple(hits[slice(*kept)])) if best else NO_PASSAGE
+
+
+class _Passing:
+    """The signals of a passage that moves over the text, counted by sign and weight."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[Sign, int]] = Counter()
+
+    def add(self, hit: Hit) -> None:
+        self._counts[hit.sign, hit.weight] += 1
+
+    def remove(self, hit: Hit) -> None:
+        self._counts[hit.sign, hit.weight] -= 1
+
+    def weight(self) -> int:
+        return weigh(key for key, count in self._counts.items() if count > 0)
+
+
+def weigh(signals: Iterable[tuple[Sign, int]]) -> int:
+    """Return the weight of signals that belong together: pairs of sign and weight.
+
+    Orders, haste and advice about tools are in many honest texts. They count in full only beside a sign that
+    is not.
+    """
+    strongest: dict[Sign, int] = {}
+    for sign, weight in signals:
+        strongest[sign] = max(strongest.get(sign, 0), weight)
+    common = sum(weight for sign, weight in strongest.items() if sign in _COMMON and weight < MEDIUM)
+    grave = sum(strongest.values()) - common
+    if grave < 3:
+        common = min(common, MEDIUM - 1 if grave + common < _MUCH else MEDIUM)
+    complete = not _WANTED.isdisjoint(strongest) and not _WAYS.isdisjoint(strongest)
+    return grave + common + (1 if complete else 0)
+
+
+def highest_weight(signals: Collection[tuple[Sign, int]]) -> int:
+    """Return the weight that no passage exceeds, of a text in which these signals are."""
+    wanted = any(sign in _WANTED and weight >= _MUCH_WANTED for sign, weight in signals)
+    return weigh([*signals, (Sign.STUFFING, _STUFFED)] if wanted else signals)
+
+
+def stuffed(hits: Iterable[Hit], start: int) -> list[Hit]:
+    """Return that the parameters, whose texts begin at ``start``, take what they ask for."""
+    return [
+        Hit(hit.start, hit.end, Sign.STUFFING, _STUFFED)
+        for hit in hits
+        if hit.start >= start and hit.sign in _WANTED and hit.weight >= _MUCH_WANTED
+    ]

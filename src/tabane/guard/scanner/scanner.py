@@ -1,0 +1,186 @@
+"""The scanner: a definition in, findings out. It reads what a model would read, and runs nothing."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterator
+
+from tabane.guard.scanner.definition_texts import DefinitionTexts, definition_texts
+from tabane.guard.scanner.encoded_payloads import decoded_payloads
+from tabane.guard.scanner.evidence import (
+    HIGH,
+    MEDIUM,
+    NO_PASSAGE,
+    Passage,
+    heaviest,
+    hits_of,
+    stuffed,
+    words_of,
+)
+from tabane.guard.scanner.findings import HIDDEN, SEVERITIES, Finding, Kind, Severity, excerpt_of
+from tabane.guard.scanner.hidden_characters import visible
+from tabane.guard.scanner.languages import signals_for
+from tabane.guard.scanner.lookalikes import KnownNames, lookalike
+from tabane.guard.scanner.shadowing import SHADOWING, shadowing
+from tabane.guard.scanner.signals import Sign
+from tabane.guard.scanner.skeletons import disguised_words, spaced_orders, undisguised, without_leet
+from tabane.guard.scanner.word_rules import matched_rules, word_hits
+from tabane.messages import Message, say
+
+ORDERS, EXFILTRATION = "orders", "exfiltration"
+
+_ENCODED = 2
+"""Weight of a passage that was encoded from which it is a finding: nobody encodes what harms nobody."""
+
+_MARKS = str.maketrans({"*": None, "`": None, "\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"'})
+_JOINTS = re.compile(r"[_\-.]+|(?<=[a-z])(?=[A-Z])")
+
+_EXFILTRATING = frozenset({Sign.SECRETS, Sign.CONVERSATION})
+_SHADOWING = frozenset({Sign.OTHER_TOOL, Sign.REDIRECT, Sign.EXCLUSIVE})
+
+
+class DefinitionScanner:
+    """Scans definitions of tools, prompts, resources, skills, and instructions of servers.
+
+    It keeps the names of the last call prepared, so that scanning all tools of a server with the same
+    ``others`` prepares them once.
+    """
+
+    def __init__(self) -> None:
+        self._known = KnownNames(())
+        self._others: Collection[str] | None = None
+
+    def scan(
+        self, server: str, kind: Kind, name: str, definition: bytes, others: Collection[str]
+    ) -> tuple[Finding, ...]:
+        """Return what is suspicious about a definition: at most one finding of a rule, the worst first.
+
+        ``definition`` is its JSON, or the text of a skill or of instructions. ``others`` are the names of
+        tools of other servers, public or their own; a frozenset or tuple is prepared once. Never raises for
+        what a server sends. A usual tool takes one or two milliseconds, the largest text some hundred.
+        """
+        known = self._names(others)
+        read = _ReadDefinition(name, definition_texts(definition))
+        found = [*read.findings(), *shadowing(read.text, name, known)]
+        if kind in ("tool", "prompt"):
+            found.extend(lookalike(server, name, known))
+        return _worst_of_each_rule(found)
+
+    def _names(self, others: Collection[str]) -> KnownNames:
+        fixed = isinstance(others, frozenset | tuple)
+        if not fixed or others is not self._others:
+            self._known, self._others = KnownNames(others), others if fixed else None
+        return self._known
+
+
+class _ReadDefinition:
+    """The texts of a definition as a person sees them, in small letters, and what was hidden in them."""
+
+    def __init__(self, name: str, texts: DefinitionTexts) -> None:
+        self._name = name
+        self._names = frozenset(one.lower() for one in texts.names)
+        self._complete = texts.complete
+        self._found: list[Finding] = []
+        self._hidden: list[str] = []
+        self._disguised: list[str] = []
+        said = "\n".join(map(self._seen, texts.texts))
+        asked = "\n".join(
+            [*map(self._seen, texts.parameters), *(_sentence(self._seen(n)) for n in texts.names)]
+        )
+        self._whole = f"{said}\n{asked}"
+        self.text = self._whole.lower()
+        self._asked = len(said.lower()) + 1
+        self._words = words_of(self.text)
+
+    def _weight(self, text: str, least: int, words: frozenset[str] | None = None) -> Passage:
+        """Return the passage with the most evidence; none if all signals weigh less than ``least``."""
+        words = words_of(text) if words is None else words
+        matched = matched_rules(text, self._name, self._names)
+        candidates = [one for one in signals_for(text, words) if one.may_be_in(text, words)]
+        found = hits_of(text, candidates, {(one.rule.sign, one.rule.weight) for one in matched}, least)
+        if found is None:
+            return NO_PASSAGE
+        hits = [*word_hits(text, matched), *found]
+        return heaviest(text, [*hits, *stuffed(hits, self._asked)])
+
+    def _seen(self, text: str) -> str:
+        if _is_plain(text):
+            return text
+        seen = visible(text)
+        self._found.extend(seen.findings)
+        self._hidden.extend(seen.decoded)
+        if seen.text.isascii():
+            return _in_a_line(seen.text.replace("*", "").replace("`", ""))
+        plain = unicodedata.normalize("NFKC", seen.text)
+        self._disguised.extend(disguised_words(plain))
+        return _in_a_line(undisguised(plain).translate(_MARKS))
+
+    def findings(self) -> Iterator[Finding]:
+        yield from self._found
+        if not self._complete:
+            yield Finding(HIDDEN, "medium", say("It is too long to be scanned: only its beginning was."))
+        if self._disguised:
+            what = say("Words mix letters of several scripts that look the same.")
+            severity: Severity = "high" if len(self._disguised) > 1 else "medium"
+            yield Finding(HIDDEN, severity, what, excerpt_of(" ".join(self._disguised)))
+        passage = self._weight(self.text, MEDIUM, self._words)
+        if passage.weight >= MEDIUM:
+            yield _finding(self.text, passage)
+        yield from self._encoded(passage.weight)
+
+    def _encoded(self, plain: int) -> Iterator[Finding]:
+        for text in (*self._hidden, *decoded_payloads(self._whole, self._words)):
+            if self._weight(_in_a_line(text).lower(), _ENCODED).weight >= _ENCODED:
+                yield Finding(
+                    HIDDEN, "high", say("It contains encoded orders to the model."), excerpt_of(text)
+                )
+        leet = without_leet(self.text)
+        least = max(MEDIUM, plain + 1)
+        if leet is not None and self._weight(leet, least).weight < least:
+            leet = None
+        if (disguised := leet or spaced_orders(self.text)) is not None:
+            yield Finding(
+                HIDDEN, "high", say("It spells orders to the model in a disguise."), excerpt_of(disguised)
+            )
+
+
+_MARKED = ("  ", "<", "*", "`")
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether nothing can be hidden in a text, and nothing in it has to be replaced: most are so."""
+    return text.isascii() and text.isprintable() and not any(map(text.__contains__, _MARKED))
+
+
+def _in_a_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _sentence(name: str) -> str:
+    """Return a name as words too if it has many: a name may be an order."""
+    words = _JOINTS.sub(" ", name)
+    return f"{name}\n{words}" if words.count(" ") >= 3 else name
+
+
+def _finding(text: str, passage: Passage) -> Finding:
+    severity: Severity = "high" if passage.weight >= HIGH else "medium"
+    rule, message = _rule(passage)
+    start = min(hit.start for hit in passage.hits)
+    return Finding(rule, severity, message, excerpt_of(text, start, max(hit.end for hit in passage.hits)))
+
+
+def _rule(passage: Passage) -> tuple[str, Message]:
+    signs = passage.signs
+    if not signs.isdisjoint(_EXFILTRATING):
+        return EXFILTRATION, say("It asks the model for secrets or for the conversation.")
+    if not signs.isdisjoint(_SHADOWING):
+        return SHADOWING, say("It tells the model how to use other tools, or to use none but this one.")
+    return ORDERS, say("It gives orders to the model.")
+
+
+def _worst_of_each_rule(found: list[Finding]) -> tuple[Finding, ...]:
+    best: dict[str, Finding] = {}
+    for finding in sorted(found, key=lambda one: SEVERITIES.index(one.severity)):
+        best.setdefault(finding.rule, finding)
+    return tuple(best.values())

@@ -1,0 +1,291 @@
+"""Rules over the meanings of words: which words, in which order and how near each other, are a sign."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from tabane.guard.scanner.english_words import WordMeaning, meanings
+from tabane.guard.scanner.signals import Hit, Sign
+
+M = WordMeaning
+
+LONGEST_SENTENCE = 80
+"""Words after which a sentence ends in any case."""
+
+_TOKENS = re.compile(
+    r"[\w$~%][\w$~%/@'\\+-]*+(?:[.:=](?=[\w/\\~])[\w$~%/@'\\+-]*+)*+|\.[/\w][\w/~$-]*+(?:\.(?=\w)[\w/~$-]*+)*+"
+    r"|[.!?;](?=[\s\"')\]]|$)|\n|/\w[\w/~$-]*+(?:\.(?=\w)[\w/~$-]*+)*+"
+)
+_END = -1
+"""Stands for the end of a sentence among the meanings of its words."""
+
+_PATH = re.compile(
+    r"(?:~|\$home|%userprofile%|/home/|/root|/users/).{0,80}/\.\w|^\.?ssh[/\\]|id_(?:rsa|ed25519|ecdsa|dsa)|authorized_keys|(?:^|[~/\\])\.aws(?:/|$)|/etc/(?:passwd|shadow|sudoers)"
+    r"|mcp\.json|claude_desktop_config|(?:^|/)\.env$|(?:^|/)\.env\.\w+$|\.netrc|\.npmrc|\.pypirc|\.git-credentials|\.git/config|\.kube/|kubeconfig|\.docker/config|keychain|wallet\.dat|cookies\.sqlite"
+    r"|\.(?:bash|zsh)_history|\.gnupg|(?:^|[/_.-])credentials?(?:\.json|\.ya?ml|\.csv|$)|secrets?\.(?:ya?ml|json|toml|env)|service[-_]account\S{0,80}\.json|/proc/self/environ|/run/secrets|\.pem$|\.p12$|\.keystore$|\.ssh$|\.ssh/"
+)
+_KEY_FILE = re.compile(
+    r"ssh|id_|\.aws/|passwd|shadow|sudoers|netrc|git-credentials|keychain|wallet|cookies|history|gnupg|environ|\.pem|\.p12"
+)
+_KEY_NAME = re.compile(
+    r"^\$?[a-z0-9]+(?:_[a-z0-9]+)*_(?:key|token|secret|password|passwd|credentials?|pat)s?$"
+)
+_SERVICE = re.compile(r"://|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}")
+_TOOL_NAME = re.compile(r"^[a-z][a-z0-9]*(?:[_][a-z0-9]+)+$")
+_QUOTES = frozenset("\"'“”‘’「」")
+
+_PAIRS: Mapping[tuple[str, str], int] = {
+    ("api", "key"): M.SECRET, ("api", "keys"): M.SECRET, ("access", "key"): M.SECRET, ("access", "keys"): M.SECRET, ("private", "key"): M.SECRET | M.PATH | M.KEY_FILE,
+    ("private", "keys"): M.SECRET | M.PATH | M.KEY_FILE, ("ssh", "key"): M.SECRET | M.PATH | M.KEY_FILE, ("ssh", "keys"): M.SECRET | M.PATH | M.KEY_FILE, ("secret", "key"): M.SECRET, ("secret", "keys"): M.SECRET,
+    ("environment", "variables"): M.SECRET, ("env", "vars"): M.SECRET, ("seed", "phrase"): M.SECRET, ("recovery", "phrase"): M.SECRET,
+    ("credit", "card"): M.SECRET, ("browser", "history"): M.SECRET, ("connection", "strings"): M.SECRET, ("deploy", "keys"): M.SECRET, ("account", "numbers"): M.SECRET,
+    ("bank", "details"): M.SECRET, ("social", "security"): M.SECRET, ("key", "material"): M.SECRET, ("ssh", "private"): M.SECRET | M.PATH | M.KEY_FILE, ("session", "token"): M.SECRET,
+    ("no", "longer"): M.NOT, ("rather", "than"): M.OVER | M.NOT, ("instead", "of"): M.OVER | M.NOT, ("switched", "off"): M.BROKEN, ("turned", "off"): M.BROKEN, ("shut", "down"): M.BROKEN,
+    ("taken", "over"): M.BROKEN, ("out", "of"): M.NOT, ("bring", "up"): M.TELL, ("leave", "out"): M.NOT, ("left", "out"): M.NOT, ("leave", "this"): M.NOT, ("find", "out"): M.KNOW,
+    ("word", "for"): M.WHOLE, ("in", "full"): M.WHOLE, ("system", "prompt"): M.PROMPT | M.YOUR, ("hidden", "prompt"): M.PROMPT | M.YOUR, ("language", "model"): M.MODEL,
+    ("carbon", "copy"): M.BLIND, ("blind", "copy"): M.BLIND, ("blind", "carbon"): M.BLIND, ("from", "now"): M.NOW, ("from", "here"): M.NOW, ("no", "matter"): M.EVERY, ("regardless", "of"): M.EVERY,
+    ("behind", "the"): M.HIDE, ("keep", "quiet"): M.HIDE, ("stay", "silent"): M.HIDE, ("say", "nothing"): M.HIDE, ("phone", "number"): M.RECIPIENT, ("account", "number"): M.RECIPIENT,
+    ("email", "address"): M.RECIPIENT, ("mail", "address"): M.RECIPIENT, ("up", "to"): M.WHOLE, ("takes", "precedence"): M.OVER, ("so", "far"): M.WHOLE, ("hand", "over"): M.PUT | M.TAKE | M.SEND,
+    ("look", "up"): M.TAKE, ("look", "for"): M.TAKE, ("turn", "off"): M.RUN | M.IGNORE, ("pay", "no"): M.IGNORE, ("pipe", "to"): M.SEND, ("act", "as"): M.ROLE, ("tool", "list"): M.PROMPT | M.YOUR,
+    ("list", "of"): M.CONTENTS, ("auth", "token"): M.SECRET, ("auth", "tokens"): M.SECRET, ("access", "token"): M.SECRET, ("access", "tokens"): M.SECRET, ("bearer", "token"): M.SECRET, ("api", "token"): M.SECRET, ("api", "tokens"): M.SECRET, ("id", "rsa"): M.PATH | M.KEY_FILE, ("dot", "env"): M.PATH, ("etc", "passwd"): M.PATH | M.KEY_FILE, ("signing", "key"): M.SECRET, ("signing", "keys"): M.SECRET, ("master", "password"): M.SECRET, ("one-time", "code"): M.SECRET, ("one-time", "codes"): M.SECRET,
+    ("user", "messages"): M.MESSAGES | M.USER, ("long-term", "memory"): M.STEERING_FILE,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Words in this order: each with how many words may be between it and the one before."""
+
+    sign: Sign
+    weight: int
+    steps: tuple[tuple[int, int], ...]
+
+
+def rule(sign: Sign, weight: int, *steps: WordMeaning | int) -> Rule:
+    """Return a rule from meanings with the most words between them, in turns: meaning, gap, meaning."""
+    pairs = [(int(steps[0]), 0)]
+    pairs.extend((int(steps[at + 1]), int(steps[at]) + 1) for at in range(1, len(steps), 2))
+    return Rule(sign, weight, tuple(pairs))
+
+
+S = Sign
+ANY_SECRET = M.SECRET | M.PATH | M.KEY_FILE
+
+RULES: tuple[Rule, ...] = (
+    # secrecy
+    rule(S.SECRECY, 4, M.NOT, 3, M.TELL, 5, M.USER),
+    rule(S.SECRECY, 4, M.NOT, 3, M.TELL, 2, M.THIS),
+    rule(S.SECRECY, 3, M.NOT, 2, M.SHOW, 5, M.USER),
+    rule(S.SECRECY, 4, M.USER, 3, M.NOT, 5, M.KNOW),
+    rule(S.SECRECY, 4, M.USER, 4, M.KNOW, 3, M.NOT),
+    rule(S.SECRECY, 4, M.NOT, 2, M.KNOW, 3, M.USER),
+    rule(S.SECRECY, 4, M.NOT, 1, M.USER, 3, M.KNOW),
+    rule(S.SECRECY, 3, M.NOT, 4, M.USER, 2, M.CONSENT),
+    rule(S.SECRECY, 4, M.HIDE, 6, M.USER),
+    rule(S.SECRECY, 3, M.HIDE, 3, M.SEND | M.RUN),
+    rule(S.SECRECY, 3, M.SEND | M.RUN, 10, M.HIDE),
+    rule(S.SECRECY, 2, M.HIDE, 3, M.THIS),
+    rule(S.SECRECY, 4, M.KEEP, 4, M.HIDE),
+    rule(S.SECRECY, 4, M.NOT, 1, M.THIS, 8, M.TELL, 3, M.USER),
+    rule(S.OVERRIDE, 5, M.NOT, 1, M.APPLY, 3, M.EARLIER | M.AUTHORITY | M.YOUR, 3, M.RULES),
+    # override
+    rule(S.OVERRIDE, 6, M.IGNORE, 4, M.EARLIER, 3, M.RULES),
+    rule(S.OVERRIDE, 6, M.IGNORE, 2, M.EARLIER, 4, M.AUTHORITY | M.USER, 3, M.TELL | M.SAID),
+    rule(S.OVERRIDE, 5, M.EARLIER, 2, M.RULES, 4, M.NOT, 2, M.APPLY),
+    rule(S.OVERRIDE, 4, M.OVER, 6, M.AUTHORITY | M.USER, 4, M.RULES | M.MESSAGES),
+    rule(S.OVERRIDE, 4, M.RULES, 6, M.OVER, 4, M.USER | M.AUTHORITY),
+    rule(S.OVERRIDE, 4, M.YOUR, 2, M.NOW | M.EARLIER, 3, M.ROLE),
+    # orders
+    rule(S.ORDER, 2, M.BEFORE, 8, M.EVERY | M.OTHER, 4, M.ACTION | M.TOOL),
+    rule(S.ORDER, 1, M.WHEN | M.BEFORE, 10, M.MUST | M.MODEL, 6, M.TAKE | M.SEND | M.RUN),
+    rule(S.ORDER, 2, M.MODEL, 3, M.MUST, 6, M.TAKE | M.PUT | M.SEND | M.RUN),
+    rule(S.ORDER, 1, M.MUST, 8, M.TAKE | M.SEND | M.RUN),
+    # what is wanted
+    rule(S.SECRETS, 4, M.TAKE | M.CONTENTS | M.PUT | M.SEND, 14, M.KEY_FILE),
+    rule(S.SECRETS, 3, M.TAKE | M.CONTENTS | M.PUT | M.SEND, 14, M.PATH),
+    rule(S.SECRETS, 2, M.PATH),
+    rule(S.SECRETS, 2, M.TAKE | M.PUT | M.SEND, 12, M.SECRET),
+    rule(S.SECRETS, 3, M.CONTENTS, 4, M.KEY_NAME),
+    rule(S.CONVERSATION, 3, M.PUT | M.TAKE | M.SEND, 8, M.WHOLE, 4, M.TALK),
+    rule(S.CONVERSATION, 2, M.WHOLE, 4, M.TALK),
+    rule(S.CONVERSATION, 3, M.WHOLE, 2, M.TALK, 2, M.HISTORY | M.SAID),
+    rule(S.CONVERSATION, 4, M.WHOLE, 3, M.TALK, 6, M.PROMPT),
+    rule(S.CONVERSATION, 3, M.CONTENTS | M.PUT, 4, M.YOUR, 2, M.PROMPT),
+    rule(S.CONVERSATION, 2, M.TALK, 4, M.WHOLE),
+    rule(S.CONVERSATION, 3, M.WHOLE, 3, M.SAID),
+    rule(S.CONVERSATION, 2, M.YOUR, 2, M.PROMPT),
+    rule(S.CONVERSATION, 3, M.EACH, 2, M.USER, 1, M.MESSAGES),
+    rule(S.CONVERSATION, 3, M.EACH, 3, M.MESSAGES, 3, M.USER),
+    rule(S.CONVERSATION, 2, M.TALK, 1, M.HISTORY),
+    # ways out
+    rule(S.STUFFING, 1, M.PUT, 14, M.INTO, 3, M.FIELD),
+    rule(S.CHANNEL, 3, M.SEND, 14, M.SERVICE),
+    rule(S.CHANNEL, 4, M.WHEN | M.BEFORE | M.MUST | M.ALWAYS, 8, M.SEND, 14, M.SERVICE),
+    rule(S.CHANNEL, 4, M.TAKE, 14, M.SEND, 10, M.SERVICE),
+    # other tools
+    rule(S.EXCLUSIVE, 3, M.ALWAYS | M.MUST | M.EVERY, 8, M.USE, 3, M.SELF, 8, M.FIRST | M.EVERY | M.BEFORE | M.OVER),
+    rule(S.EXCLUSIVE, 4, M.ALL_OF, 4, M.TURN, 8, M.USE | M.RUN, 3, M.SELF),
+    rule(S.EXCLUSIVE, 4, M.USE | M.RUN, 3, M.SELF, 8, M.ALL_OF, 3, M.TURN),
+    rule(S.EXCLUSIVE, 4, M.OVER, 2, M.EVERY, 1, M.OTHER, 3, M.TOOL),
+    rule(S.EXCLUSIVE, 4, M.MODEL, 4, M.MUST, 5, M.USE, 2, M.SELF | M.THIS, 4, M.EVERY),
+    rule(S.EXCLUSIVE, 3, M.EVERY, 2, M.ACTION, 8, M.USE, 3, M.SELF),
+    rule(S.EXCLUSIVE, 3, M.SELF, 3, M.MUST, 4, M.USE, 4, M.BEFORE | M.FIRST, 3, M.EVERY),
+    rule(S.EXCLUSIVE, 3, M.USE, 3, M.SELF, 4, M.OVER | M.BEFORE, 4, M.OTHER | M.EVERY, 3, M.TOOL),
+    rule(S.EXCLUSIVE, 3, M.NOT, 3, M.USE, 3, M.OTHER, 3, M.TOOL),
+    rule(S.EXCLUSIVE, 2, M.OVER, 3, M.OTHER | M.EVERY, 3, M.TOOL),
+    rule(S.OTHER_TOOL, 3, M.TOOL_NAME | M.TOOL, 6, M.BROKEN),
+    rule(S.OTHER_TOOL, 2, M.WHEN, 5, M.TOOL_NAME, 12, M.MUST | M.PUT | M.CHANGE),
+    rule(S.REDIRECT, 4, M.PUT | M.CHANGE | M.ALWAYS | M.WHEN | M.EVERY, 8, M.BLIND, 8, M.SERVICE),
+    rule(S.REDIRECT, 4, M.CHANGE | M.MUST, 6, M.RECIPIENT, 6, M.SERVICE),
+    # consequences
+    rule(S.UNCONFIRMED, 3, M.NOT, 3, M.ASK, 4, M.CONSENT),
+    rule(S.UNCONFIRMED, 2, M.NOT, 3, M.ASK, 3, M.USER),
+    rule(S.UNCONFIRMED, 3, M.IGNORE | M.RUN, 4, M.SAFEGUARD),
+    rule(S.COMMAND, 3, M.RUN, 6, M.HARM),
+    rule(S.PERSISTENCE, 4, M.PUT | M.CHANGE, 8, M.INTO, 5, M.STEERING_FILE),
+    rule(S.OUTPUT, 4, M.EVERY | M.ALWAYS, 10, M.TELL, 3, M.CLEAN),
+    rule(S.OUTPUT, 2, M.EVERY | M.ALWAYS, 10, M.TELL, 2, M.USER),
+    rule(S.OUTPUT, 3, M.EVERY | M.ALWAYS, 8, M.PRAISE),
+)  # fmt: skip
+
+
+class MatchedRule(NamedTuple):
+    """A rule, and the numbers of the first and the last word of the text that it matches."""
+
+    rule: Rule
+    first: int
+    last: int
+
+
+def matched_rules(text: str, own: str, names: Collection[str]) -> list[MatchedRule]:
+    """Return the rules that a text, in small letters, matches.
+
+    ``own`` is the name of the tool itself; ``names`` are those of its parameters, in small letters.
+    """
+    found: list[MatchedRule] = []
+    for sentence in _sentences(_meanings_in(_TOKENS.findall(text), own.lower(), names)):
+        present = 0
+        for _, means in sentence:
+            present |= means
+        for one in _possible(present):
+            found.extend(MatchedRule(one, first, last) for first, last in _matches(one, sentence))
+    return found
+
+
+def word_hits(text: str, matched: Sequence[MatchedRule]) -> list[Hit]:
+    """Return where in the text the rules match."""
+    if not matched:
+        return []
+    tokens = list(_TOKENS.finditer(text))
+    return [
+        Hit(tokens[first].start(), tokens[last].end(), one.sign, one.weight) for one, first, last in matched
+    ]
+
+
+def _meanings_in(tokens: Sequence[str], own: str, names: Collection[str]) -> list[int]:
+    """Return what each word of a text means, 0 for nothing."""
+    pairs, words = _pairs(), _words()
+    means = list(map(_Meanings.of_all_texts().__getitem__, tokens))
+    own_words = {own, *names}.difference(words)
+    special = own_words.union(pairs)
+    for at in [at for at, token in enumerate(tokens) if token in special]:
+        token = tokens[at]
+        if token in own_words:
+            means[at] = int(M.SELF if token == own else M.FIELD)
+        if token in pairs and at:
+            means[at] |= pairs[token].get(tokens[at - 1], 0)
+    return means
+
+
+def _sentences(means: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
+    """Yield the words of each sentence that mean something: the place of each, and its meaning."""
+    begun, words = 0, list[tuple[int, int]]()
+    for place, each in enumerate(means):
+        if not each:
+            continue
+        if each == _END or place - begun > LONGEST_SENTENCE:
+            if words:
+                yield words
+                words = []
+            begun = place + 1 if each == _END else place
+        if each != _END:
+            words.append((place, each))
+    if words:
+        yield words
+
+
+class _Meanings(dict[str, int]):
+    """Meanings of words, the ends of sentences, and meanings that words have by their form.
+
+    Words that no list has are remembered, so that each is looked at once.
+    """
+
+    @staticmethod
+    @cache
+    def of_all_texts() -> _Meanings:
+        return _Meanings(_words() | dict.fromkeys(".!?;\n", _END))
+
+    def __missing__(self, token: str) -> int:
+        word = token.rstrip("'")
+        means = self[word] if word != token and word in self else _by_form(word)
+        if len(self) < MOST_REMEMBERED and len(token) <= _LONGEST_REMEMBERED:
+            self[token] = means
+        return means
+
+
+MOST_REMEMBERED, _LONGEST_REMEMBERED = 16_384, 40
+"""Words whose meaning is remembered, and letters of each."""
+
+
+def _by_form(token: str) -> int:
+    if token.isalpha():
+        return 0
+    if _SERVICE.search(token):
+        return int(M.SERVICE)
+    if _PATH.search(token):
+        return int(M.PATH | M.KEY_FILE if _KEY_FILE.search(token) else M.PATH)
+    if _KEY_NAME.search(token):
+        return int(M.SECRET | M.KEY_NAME)
+    return int(M.TOOL_NAME) if _TOOL_NAME.search(token) else 0
+
+
+def _matches(one: Rule, words: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the places of the first and the last word of a rule. The latest beginning is the nearest."""
+    last: list[tuple[int, int] | None] = [None] * len(one.steps)
+    final = len(one.steps) - 1
+    for place, means in words:
+        for at in range(final, -1, -1):
+            meaning, gap = one.steps[at]
+            if not means & meaning:
+                continue
+            before = last[at - 1] if at else (place - gap, place)
+            if before is None or place - before[0] > gap or (at and place == before[0]):
+                continue
+            last[at] = (place, before[1])
+            if at == final:
+                yield before[1], place
+                break
+
+
+@lru_cache(4_096)
+def _possible(present: int) -> tuple[Rule, ...]:
+    """Return the rules that a sentence with these meanings may match."""
+    return tuple(one for one in RULES if all(meaning & present for meaning, _ in one.steps))
+
+
+@cache
+def _pairs() -> dict[str, dict[str, int]]:
+    """Return what pairs of words mean, by their second word and then by their first."""
+    pairs: dict[str, dict[str, int]] = {}
+    for (first, second), means in _PAIRS.items():
+        pairs.setdefault(second, {})[first] = int(means)
+    return pairs
+
+
+@cache
+def _words() -> dict[str, int]:
+    return meanings()

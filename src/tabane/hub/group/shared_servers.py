@@ -1,0 +1,209 @@
+"""Servers that one hub of a group runs for all: which hub that is, and links from the others to it.
+
+A hub that needs such a server claims it in the shared state. It gets it if no hub has it, or the one that has
+it is gone or leaving. Otherwise it opens a link to the hub that has it. So a server moves when it is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from urllib.parse import unquote
+
+from msgspec import Raw
+
+from tabane.catalog.gateway import Gateway
+from tabane.errors import StoreError, UpstreamUnavailable
+from tabane.group.link_frames import LinkFrames
+from tabane.group.membership import BEAT, HubGroup
+from tabane.group.state import GroupMember
+from tabane.hub.group.group_client import FORWARDED
+from tabane.hub.group.server_link import LINKS, LinkedConnection, linked
+from tabane.hub.group.server_relay import ServerRelay
+from tabane.hub.http.programs import Admission, switching
+from tabane.hub.http.request import HttpRequest, refusal
+from tabane.messages import Message, say
+from tabane.operations import LOCAL, Caller, Face
+from tabane.servers.server import Server
+from tabane.upstreams.connection import UpstreamConnection
+from tabane.upstreams.conversation import Conversation
+from tabane.upstreams.upstream import Upstream
+from tabane.wire import websocket
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 15.0
+"""Seconds for the hub that runs a server to be reachable, or to be known as gone."""
+
+
+class SharedServers:
+    """Connects to the servers of one hub's gateway; those that are not shared are its own matter.
+
+    ``max_line`` is the limit for the bytes of a message.
+    """
+
+    def __init__(self, group: HubGroup, gateway: Gateway, max_line: int) -> None:
+        self._group, self._gateway, self._max_line = group, gateway, max_line
+        self._start = gateway.connect
+        self._mine: set[str] = set()
+        self._count = 0
+        self._watching = False
+        gateway.connect = self.connect
+        gateway.runs_at = self.runs_at
+
+    def runs_at(self, server: str) -> str:
+        """Return the address of the hub that runs a server for all; empty if none is known to."""
+        member = self._group.member(self._group.runner(server))
+        return member.address if member is not None and member.serves else ""
+
+    # -- connections of this hub -----------------------------------------------------------------
+
+    async def connect(
+        self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
+    ) -> UpstreamConnection:
+        """Start a server, or open a link to the hub that runs it. Raises UpstreamUnavailable."""
+        if server.run != "group":
+            return await self._start(server, on_notice, on_closed)
+        self._watch()
+        until = self._gateway.loop.time() + PATIENCE
+        while True:
+            member = await self._runner(server.name, until)
+            if member is not None and member.id == self._group.me.id:
+                self._mine.add(server.name)
+                return await self._start(server, on_notice, on_closed)
+            if member is not None:
+                conversation = self._conversation(server, on_notice, on_closed)
+                found = await linked(self._group, member, server.name, conversation, self._max_line)
+                if found is not None:
+                    return found
+            await self._news(server.name, until)
+
+    async def _runner(self, server: str, until: float) -> GroupMember | None:
+        """Return the hub that runs a server from now on; None if it is not known."""
+        group = self._group
+        while not group.connected:
+            await self._news(server, until)
+        try:
+            runner = await group.state.claim_server(server, group.me.id)
+        except StoreError as error:
+            raise UpstreamUnavailable(error.message) from None
+        return group.me if runner == group.me.id else group.member(runner)
+
+    async def _news(self, server: str, until: float) -> None:
+        try:
+            async with asyncio.timeout_at(until):
+                await self._group.news()
+        except TimeoutError:
+            raise UpstreamUnavailable(self._unreached(server)) from None
+
+    def _unreached(self, server: str) -> Message:
+        if self._group.joined:
+            return say(
+                "The hub that runs {server!n} for the group cannot be reached: {address}",
+                server=server,
+                address=self.runs_at(server) or "?",
+            )
+        problem = self._group.problem
+        return problem.message if problem else say("This hub has not joined its group yet.")
+
+    def _conversation(
+        self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
+    ) -> Conversation:
+        return Conversation(
+            server.name,
+            self._gateway.loop,
+            on_notice=on_notice,
+            on_closed=on_closed,
+            max_line=self._max_line,
+        )
+
+    # -- links of other hubs ---------------------------------------------------------------------
+
+    def asked_by(self, request: HttpRequest) -> bool:
+        """Return whether a request is for a link to a server."""
+        return request.path.startswith(LINKS)
+
+    def admit(self, request: HttpRequest) -> Admission:
+        """Admit a request of another hub, which is signed, to become a link. Raises RefusedRequest."""
+        fault = websocket.fault_in(request.method, request.headers)
+        if fault:
+            raise refusal(400, fault)
+        assert request.forwarded is not None
+        group, server = self._group, unquote(request.path.removeprefix(LINKS))
+        self._count += 1
+        # The other hub has checked what its caller may do.
+        caller = Caller(LOCAL.holder, Face.MCP, f"link-{self._count}", access=LOCAL)
+        frames = LinkFrames(group.key, request.headers[FORWARDED], runs=True)
+        relay = ServerRelay(server, request.forwarded.sender, caller, frames, lambda: self._instance(server))
+        return Admission(caller, switching(request.headers["sec-websocket-key"]), link=relay)
+
+    def _instance(self, name: str) -> Upstream:
+        """Return the instance for other hubs. Raises TabaneError if this hub does not run the server."""
+        server = self._gateway.servers.get(name)
+        if server is None or server.run != "group":
+            raise UpstreamUnavailable(
+                say(
+                    'The hub that runs {server!n} for the group has it without "run": "group" in its servers '
+                    "file, or not at all. Give all hubs the same file.",
+                    server=name,
+                )
+            )
+        if server.disabled:
+            raise UpstreamUnavailable(server.disabled)
+        return self._gateway.instance(name)
+
+    # -- servers that move -----------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        if not self._watching:
+            self._watching = True
+            self._gateway.spawn(self._look_after())
+
+    async def _look_after(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(BEAT):
+                    await self._group.news()
+            except TimeoutError:
+                pass
+            for server in list(self._gateway.servers.values()):
+                if server.run == "group":
+                    self._look_at_links(server.name)
+            try:
+                await self._look_at_own()
+            except StoreError as error:
+                log.warning("it is not known who runs the servers of the group: %s", error)
+
+    def _look_at_links(self, name: str) -> None:
+        """Leave a hub that is leaving: the calls there finish, and later ones go to another hub."""
+        for instance in self._gateway.instances(name):
+            connection = instance.connection
+            if not isinstance(connection, LinkedConnection):
+                continue
+            member = self._group.member(connection.member.id)
+            if member is None or not member.alive:
+                connection.lost()
+            elif not member.serves:
+                self._gateway.replace_instances(name)
+
+    async def _look_at_own(self) -> None:
+        """Give up what another hub has taken or may take, and what is not in the servers file any more."""
+        group, gateway = self._group, self._gateway
+        for name in list(self._mine) if group.connected else ():
+            server = gateway.servers.get(name)
+            if server is None or server.disabled or server.run != "group":
+                self._mine.discard(name)
+                await group.state.release_server(name, group.me.id)
+            elif not group.in_touch or await self._was_taken(name):
+                self._mine.discard(name)
+                log.warning("this hub stops %s, which another hub of the group may run", name)
+                for instance in gateway.instances(name):
+                    instance.reconnect()
+
+    async def _was_taken(self, name: str) -> bool:
+        group = self._group
+        if group.runner(name) in ("", group.me.id) or group.me.state == "leaving":
+            return False
+        # What was seen with the last heartbeat may be older than the claim.
+        return await group.state.claim_server(name, group.me.id) != group.me.id

@@ -1,0 +1,281 @@
+"""The desk of a hub where calls wait for a person: asked, decided, used once, and kept over a restart.
+
+In a group of hubs, the approvals are those of the group. Each change is one transaction in its database, and
+the desk has a copy of what was there last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tabane.errors import StoreError
+from tabane.guard.approvals.approval import Approval, ApprovalBinding
+from tabane.guard.approvals.approvals import Approvals
+from tabane.hub.people.approvals.approval_file import ApprovalFile
+
+if TYPE_CHECKING:
+    from tabane.hub.people.approvals.shared_approvals import GroupApprovals, PostgresApprovals
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+Decided = Callable[[Approval, bool], None]
+"""Called with each decision, and whether it is to hold for later calls too."""
+
+
+class ApprovalDesk:
+    """The approvals of a hub or its group, those who wait for them here, and their file.
+
+    ``on_change`` is called whenever one begins, changes or ends, ``on_decided`` with each decision.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        loop: asyncio.AbstractEventLoop,
+        on_change: Callable[[], None] = lambda: None,
+        on_decided: Decided = lambda approval, remember: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._loop, self._on_change, self._on_decided = loop, on_change, on_decided
+        self._seconds, self._file = clock, ApprovalFile(home)
+        self._shared: PostgresApprovals | None = None
+        self._ahead, self._seen = 0.0, -1
+        self._approvals: Approvals | None = None
+        self._loading: asyncio.Task[Approvals] | None = None
+        self._waiting: dict[str, set[asyncio.Future[None]]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._write_turn = asyncio.Lock()
+        self._writes: set[asyncio.Task[None]] = set()
+        self._version = self._on_disk = 0
+        self._closing = False
+
+    def clock(self) -> float:
+        """Return seconds since 1970, by the clock of the group."""
+        return self._seconds() + self._ahead
+
+    # -- a group of hubs ---------------------------------------------------------------------------
+
+    async def share(self, shared: PostgresApprovals) -> None:
+        """Share the approvals with the other hubs of a group. Raises StoreError."""
+        kept = (await self.approvals()).kept()
+        _, found = await shared.change(lambda approvals: approvals.adopt(kept))
+        self._shared = shared
+        self._take(found)
+        if kept:  # nobody may use them a second time
+            await asyncio.to_thread(self._file.write, ())
+
+    async def follow(self) -> None:
+        """Copy what other hubs of the group have changed. Raises StoreError."""
+        if self._shared is not None:
+            self._take(await self._shared.read())
+
+    def _take(self, found: GroupApprovals) -> None:
+        """Take the approvals of the group, and tell those who wait what has changed."""
+        if found.number < self._seen:
+            return
+        first, self._seen, self._ahead = self._seen < 0, found.number, found.now - self._seconds()
+        before = {one.id: one.state for one in self._approvals.whole()} if self._approvals else {}
+        self._approvals = Approvals(self.clock, found.approvals)
+        after = {one.id: one for one in self._approvals.whole()}
+        for id, one in after.items():
+            if one.remember and before.get(id, "open") in ("open", "refused") and not first:
+                self._remember(one)
+        for id in {*before, *after}:
+            if id not in after or before.get(id) != after[id].state:
+                self._changed(id)
+
+    def _remember(self, decided: Approval) -> None:
+        try:
+            self._on_decided(decided, True)
+        except StoreError as error:
+            log.warning("what a person allowed for later calls is not kept here: %s", error)
+
+    async def _change(self, work: Callable[[Approvals], T]) -> T:
+        """Change the approvals, for all hubs of a group at once. Raises StoreError, and as the work."""
+        if self._shared is None:
+            return work(await self.approvals())
+        result, found = await self._shared.change(work)
+        self._take(found)
+        return result
+
+    async def approvals(self) -> Approvals:
+        """Return the approvals. They are read from the file when they are first needed."""
+        if self._approvals is None:
+            if self._loading is None:
+                self._loading = self._loop.create_task(self._load())
+            await asyncio.shield(self._loading)
+        assert self._approvals is not None
+        return self._approvals
+
+    async def _load(self) -> Approvals:
+        kept = await asyncio.to_thread(self._file.read)
+        self._approvals = Approvals(self.clock, kept)
+        self._watch_expiry()
+        return self._approvals
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    async def claim(self, binding: ApprovalBinding) -> Approval | None:
+        """Use up the approval of a call; None if it has none. At the return, it is on disk that it is used.
+
+        Raises StoreError if that cannot be written: the call must not be sent then.
+        """
+        used = await self._change(lambda approvals: approvals.claim(binding))
+        if used is not None:
+            self._changed(used.id)
+            await self._on_disk_now()
+        return used
+
+    def give_back(self, used: Approval) -> None:
+        """Make an approval valid again that :meth:`claim` has returned, because its call was not made."""
+        if self._shared is not None:
+            self._begin(self._changed_later(lambda approvals: approvals.give_back(used)))
+        elif self._approvals is not None and self._approvals.give_back(used) is not None:
+            self._changed(used.id)
+            self._begin_write()
+
+    async def ask(self, wanted: Approval) -> Approval:
+        """Ask for an approval, and return it; an earlier one if the same call waits already.
+
+        Raises Forbidden as :meth:`Approvals.ask` does.
+        """
+        asked = await self._change(lambda approvals: approvals.ask(wanted))
+        if asked is wanted:
+            self._changed(asked.id)
+            if self._shared is None:
+                self._begin_write()
+        return asked
+
+    async def decided(self, id: str, seconds: float) -> Approval:
+        """Return an approval when it is not open any more; after ``seconds`` as it is then.
+
+        If the wait is cancelled and nobody else waits for it, the approval is withdrawn: its caller is gone.
+        """
+        news: asyncio.Future[None] = self._loop.create_future()
+        waiting = self._waiting.setdefault(id, set())
+        waiting.add(news)
+        try:
+            if (await self.approvals()).find(id).state == "open" and seconds > 0:
+                await asyncio.wait([news], timeout=seconds)
+        except asyncio.CancelledError:
+            if len(waiting) == 1:
+                self.leave(id, waits=True)
+            raise
+        finally:
+            waiting.discard(news)
+            if not waiting:
+                self._waiting.pop(id, None)
+        return (await self.approvals()).find(id)
+
+    def leave(self, id: str, *, waits: bool = False) -> None:
+        """Withdraw an open approval if nobody waits for it: the caller that asked is gone.
+
+        ``waits``: it is the one who waits.
+        """
+        if self._approvals is None or self._closing or (self._waiting.get(id) and not waits):
+            return
+        if self._shared is not None:
+            self._begin(self._changed_later(lambda approvals: approvals.withdraw(id)))
+        elif self._approvals.withdraw(id) is not None:
+            self._changed(id)
+            self._begin_write()
+
+    def waiting(self, id: str) -> frozenset[asyncio.Future[None]]:
+        """Return those who wait for a decision."""
+        return frozenset(self._waiting.get(id, ()))
+
+    # -- people ------------------------------------------------------------------------------------
+
+    async def decide(self, id: str, *, approved: bool, by: str, way: str, remember: bool = False) -> Approval:
+        """Note the decision of a person. At the return, it is on disk. Raises UnknownName and StoreError."""
+        decided = await self._change(
+            lambda approvals: approvals.decide(id, approved=approved, by=by, way=way, remember=remember)
+        )
+        if self._shared is not None:
+            return decided
+        self._on_decided(decided, decided.remember)
+        if approved:
+            await self._on_disk_now()
+            self._changed(id)
+        else:
+            self._changed(id)
+            await self._on_disk_now()
+        return decided
+
+    def close(self) -> None:
+        """Keep what is open: its callers lose their connections, but can go on with the next hub."""
+        self._closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def written(self) -> None:
+        """Wait until everything is on disk."""
+        if self._writes:
+            await asyncio.wait(self._writes)
+
+    # -- changes -----------------------------------------------------------------------------------
+
+    def _changed(self, id: str) -> None:
+        for news in self._waiting.get(id, ()):
+            if not news.done():
+                news.set_result(None)
+        self._watch_expiry()
+        self._on_change()
+
+    def _watch_expiry(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self._approvals.next_expiry if self._approvals is not None else None
+        if due is not None and not self._closing:
+            self._timer = self._loop.call_later(max(due - self.clock(), 0.0) + 0.01, self._expire)
+
+    def _expire(self) -> None:
+        assert self._approvals is not None
+        self._timer = None
+        for expired in self._approvals.expire():
+            self._changed(expired.id)
+        self._watch_expiry()
+
+    async def _on_disk_now(self) -> None:
+        if self._shared is None:
+            await asyncio.shield(self._begin_write())
+
+    def _begin_write(self) -> asyncio.Task[None]:
+        """Begin to write the approvals as they are now."""
+        self._version += 1
+        return self._begin(self._write(self._version))
+
+    async def _changed_later(self, work: Callable[[Approvals], object]) -> None:
+        try:
+            await self._change(work)
+        except StoreError as error:
+            log.warning("an approval could not be changed for the group, and expires: %s", error)
+
+    def _begin(self, write: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Begin to write, in a task of its own, so that nobody cancels it."""
+        writing = self._loop.create_task(write)
+        self._writes.add(writing)
+        writing.add_done_callback(self._wrote)
+        return writing
+
+    def _wrote(self, writing: asyncio.Task[None]) -> None:
+        self._writes.discard(writing)
+        if not writing.cancelled():
+            writing.exception()  # whoever waits for it has it; an open approval just does not outlive the hub
+
+    async def _write(self, version: int) -> None:
+        async with self._write_turn:
+            if self._on_disk >= version or self._shared is not None:
+                return
+            assert self._approvals is not None
+            version, kept = self._version, self._approvals.kept()
+            await asyncio.to_thread(self._file.write, kept)
+            self._on_disk = version

@@ -1,0 +1,137 @@
+"""Operations on approvals: calls that wait for a person, and the person's decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta, Struct
+
+from tabane.errors import CallerError
+from tabane.messages import say
+from tabane.operations import Caller, CallTarget, Face, Operation, Privilege
+
+if TYPE_CHECKING:
+    from tabane.guard.approvals.approval import Approval
+    from tabane.hub.people.approvals.connection_watches import ConnectionWatches
+    from tabane.hub.people.approvals.desk import ApprovalDesk
+    from tabane.messages import Lang
+
+_FACES = frozenset({Face.RPC, Face.CLI})
+
+APPROVING = CallTarget("approve_call", source="admin", kind="operation")
+"""The operation that a caller needs permission for to approve calls."""
+
+_Id = Annotated[str, Meta(min_length=1, max_length=40, description="Id of the approval, as listed.")]
+
+
+class ListApprovals(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class NextApproval(Struct, frozen=True, forbid_unknown_fields=True):
+    asks: Annotated[
+        bool,
+        Meta(
+            description="A person is asked on this connection: the call waits for up to ten minutes, "
+            "whatever approval_wait says."
+        ),
+    ] = False
+
+
+class ApproveCall(Struct, frozen=True, forbid_unknown_fields=True):
+    id: _Id
+    remember: Annotated[
+        bool,
+        Meta(description="Allow the same for later calls too, if the approval has pairs."),
+    ] = False
+
+
+class RefuseCall(Struct, frozen=True, forbid_unknown_fields=True):
+    id: _Id
+
+
+class ApprovalOperations:
+    """Handlers over the approvals of a hub. Only administrators decide: nobody approves its own calls."""
+
+    def __init__(self, desk: Callable[[], ApprovalDesk], watches: Callable[[], ConnectionWatches]) -> None:
+        self._desk, self._watches = desk, watches
+
+    def table(self) -> list[Operation]:
+        return [
+            Operation(
+                "list_approvals",
+                "Calls that wait until a person approves them, and approvals that are not used yet, the "
+                "latest first: id, tool, server, reasons, arguments without secrets, pairs that can be "
+                "allowed for later calls too, who calls, state (open, approved), and when it was asked and "
+                "expires (seconds since 1970).",
+                ListApprovals, self._list, _FACES, Privilege.READ, read_only=True, source="admin",
+            ),
+            Operation(
+                "next_approval",
+                "Wait until a call of this connection has to be approved by a person, and return what "
+                "list_approvals has of it, and whether this caller may approve it (may_approve). For "
+                "programs with a connection that stays.",
+                NextApproval, self._next, _FACES, Privilege.READ, read_only=True, source="hub", relays=True,
+            ),
+            Operation(
+                "approve_call",
+                "Approve one of these calls. It is made once, with these arguments.",
+                ApproveCall, self._approve, _FACES, Privilege.ADMIN, source="admin",
+            ),
+            Operation(
+                "refuse_call",
+                "Refuse one of these calls. The same call is refused for ten minutes.",
+                RefuseCall, self._refuse, _FACES, Privilege.ADMIN, source="admin",
+            ),
+        ]  # fmt: skip
+
+    async def _list(self, caller: Caller, params: ListApprovals) -> dict[str, Any]:
+        return {"results": [row(one, caller.lang) for one in (await self._desk().approvals()).listed()]}
+
+    async def _next(self, caller: Caller, params: NextApproval) -> dict[str, Any]:
+        if not caller.connected:
+            raise CallerError(say("This needs a connection that stays: use a WebSocket."))
+        asked = await self._watches().next(caller.session, asks=params.asks)
+        return row(asked, caller.lang) | {"may_approve": caller.access.allows(APPROVING)}
+
+    async def _approve(self, caller: Caller, params: ApproveCall) -> dict[str, Any]:
+        return await self._decide(caller, params.id, approved=True, remember=params.remember)
+
+    async def _refuse(self, caller: Caller, params: RefuseCall) -> dict[str, Any]:
+        return await self._decide(caller, params.id, approved=False)
+
+    async def _decide(
+        self, caller: Caller, id: str, *, approved: bool, remember: bool = False
+    ) -> dict[str, Any]:
+        decided = await self._desk().decide(
+            id, approved=approved, by=caller.access.holder, way=_way(caller), remember=remember
+        )
+        return row(decided, caller.lang)
+
+
+def row(approval: Approval, lang: Lang) -> dict[str, Any]:
+    """Return an approval for a person."""
+    return {
+        "id": approval.id,
+        "tool": approval.binding.tool,
+        "server": approval.binding.server,
+        "reasons": [reason.message.render(lang) for reason in approval.reasons],
+        "rules": [reason.rule for reason in approval.reasons],
+        "arguments": approval.arguments,
+        "arguments_size": approval.arguments_size,
+        "pairs": list(approval.pairs),
+        "holder": approval.binding.holder,
+        "label": approval.label,
+        "client": approval.client,
+        "state": approval.state,
+        "asked": approval.asked,
+        "expires": approval.expires,
+    }
+
+
+def _way(caller: Caller) -> str:
+    """Return how somebody decides: on the web page, with a command of this machine, or as a program."""
+    if caller.face is Face.WEB:
+        return "page"
+    return "command" if caller.pid else "rpc"

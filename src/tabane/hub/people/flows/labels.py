@@ -1,0 +1,106 @@
+"""The labels of everything that can be called through a hub. They are decided once, with the first call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from tabane.catalog.tools.tool import Tool
+from tabane.guard.flows.label_table import LabelTable
+from tabane.guard.flows.own_labels import labels_of_operation
+from tabane.guard.flows.tool_facts import DescribedTool, ServerFacts
+from tabane.guard.flows.tool_labels import labels_of_tool
+from tabane.operations import CallTarget
+from tabane.servers.labels import NO_LABELS, READ_LABELS, CallLabels
+from tabane.servers.server import Server
+from tabane.wire.json import InvalidJson, fields, member
+
+MOST_KEPT = 20_000
+"""Targets whose labels are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTools:
+    """Finds a server by its name, a tool by its public name, and the tools of a server."""
+
+    server: Callable[[str], Server | None]
+    tool: Callable[[str], Tool | None]
+    tools_of: Callable[[str], Iterable[Tool]]
+
+
+class TargetLabels:
+    """Knows the labels of call targets.
+
+    A tool whose definition has changed is another target, so its labels are decided again.
+    """
+
+    def __init__(self, known: KnownTools) -> None:
+        self._known, self._table = known, LabelTable()
+        self._kept: dict[str, tuple[CallTarget, CallLabels]] = {}
+
+    def __call__(self, target: CallTarget) -> CallLabels:
+        kept = self._kept.get(target.name)
+        if kept is not None and kept[0] is target:
+            return kept[1]
+        labels = self._decide(target)
+        if len(self._kept) >= MOST_KEPT:
+            self._kept.clear()
+        self._kept[target.name] = target, labels
+        return labels
+
+    def forget(self) -> None:
+        """Decide all labels again: servers have changed."""
+        self._kept.clear()
+
+    def _decide(self, target: CallTarget) -> CallLabels:
+        if not target.server:
+            return labels_of_operation(target)
+        server = self._known.server(target.server)
+        facts = _server_facts(server) if server is not None else ServerFacts(target.server)
+        if target.kind == "tool":
+            tool = self._known.tool(target.name)
+            named = DescribedTool(target.name.removeprefix(f"{target.server}__"))
+            return labels_of_tool(named if tool is None else _tool_facts(tool), facts, self._table)
+        if target.kind == "resource":
+            return self._of_resource(target.server, facts)
+        return NO_LABELS.with_labels(facts.change.added, "settings")
+
+    def _of_resource(self, server: str, facts: ServerFacts) -> CallLabels:
+        """Return the labels of a resource: those of all that the server's tools read."""
+        found = NO_LABELS.with_labels(facts.change.added, "settings")
+        for tool in self._known.tools_of(server):
+            for bit, origin in labels_of_tool(_tool_facts(tool), facts, self._table).origins:
+                if bit & READ_LABELS and not bit & facts.change.removed:
+                    found = found.with_labels(bit, origin)
+        return found
+
+
+def _server_facts(server: Server) -> ServerFacts:
+    single = tuple((hints.pattern, hints.labels) for hints in server.hints)
+    words = (server.command, *server.args) if server.command else ()
+    return ServerFacts(server.name, words, server.url, server.labels, single)
+
+
+def _tool_facts(tool: Tool) -> DescribedTool:
+    hints = _annotations(tool.definition)
+    properties = tool.schema.get("properties")
+    return DescribedTool(
+        tool.name,
+        tool.title,
+        tool.description,
+        tuple(properties) if isinstance(properties, dict) else (),
+        *(_hint(hints, name) for name in ("readOnlyHint", "destructiveHint", "openWorldHint")),
+    )
+
+
+def _annotations(definition: bytes) -> dict[str, object]:
+    try:
+        found = member(fields(definition), "annotations")
+    except InvalidJson:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _hint(hints: dict[str, object], name: str) -> bool | None:
+    value = hints.get(name)
+    return value if isinstance(value, bool) else None

@@ -1,0 +1,213 @@
+"""Operations on the flow policy: labels, trails, allowed pairs, and what the policy says of a call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import msgspec
+
+from tabane.errors import BadArguments, StoreError
+from tabane.guard.flows.flow_reasons import flow_reason
+from tabane.guard.flows.flow_rule import FlowRule
+from tabane.guard.flows.own_labels import FETCHING
+from tabane.guard.flows.trails import SPILLED, Trail, TrailKey
+from tabane.hub.people.flows.labels import TargetLabels
+from tabane.hub.people.flows.pair_file import PairFile
+from tabane.hub.people.flows.parameters import ExplainFlow, FlowPair, FlowTrails, ListFlowLabels
+from tabane.messages import Message, say
+from tabane.operations import Caller, CallTarget
+from tabane.servers.labels import CallLabels, label_names
+
+_AT_ONCE = 50
+"""Targets that are looked at before others have their turn."""
+
+
+class FlowState(Protocol):
+    """The flow policy of a hub. ``rule`` is None if it is off."""
+
+    @property
+    def rule(self) -> FlowRule | None: ...
+
+    @property
+    def labels(self) -> TargetLabels: ...
+
+    @property
+    def pairs(self) -> PairFile: ...
+
+    def has_server(self, name: str) -> bool: ...
+
+    def forget(self, fits: Callable[[TrailKey], bool]) -> int:
+        """Remove trails. Return their number. Raises OSError."""
+        ...
+
+
+class FlowOperations:
+    """What a person can see and change of the flow policy.
+
+    ``find`` returns what a name stands for, and raises UnknownName. ``known`` yields all that can be called.
+    """
+
+    def __init__(
+        self,
+        flows: FlowState,
+        find: Callable[[Caller, str], Awaitable[CallTarget]],
+        known: Callable[[], Iterable[CallTarget]],
+    ) -> None:
+        self._flows, self._find, self._known = flows, find, known
+
+    async def explain(self, caller: Caller, params: ExplainFlow) -> dict[str, Any]:
+        target = await self._find(caller, params.tool)
+        labels = self._flows.labels(target)
+        found: dict[str, Any] = {"tool": target.name, "server": target.server, **_labels_row(labels)}
+        rule = self._flows.rule
+        if rule is None:
+            return {**found, "outcome": "off", "trail": None}
+        trail = _latest(rule, FlowTrails(params.holder, params.client, params.cwd))
+        key = (
+            trail.key if trail is not None else TrailKey(params.holder, params.client or "", params.cwd or "")
+        )
+        arguments = b"" if params.arguments is None else msgspec.json.encode(params.arguments)
+        finding = rule.view(key, target, arguments)
+        row = None if trail is None else _trail_row(trail)
+        if finding is None:
+            return {**found, "outcome": "allow", "trail": row}
+        reason = flow_reason(
+            finding, target.name, key.holder, fetches=target.name in FETCHING and bool(arguments)
+        ).render(caller.lang)
+        why = {"rule": finding.rule, "pairs": list(finding.pairs), "reason": reason}
+        return {**found, "outcome": finding.action, "trail": row, **why}
+
+    async def labels(self, caller: Caller, params: ListFlowLabels) -> dict[str, Any]:
+        rows: list[dict[str, Any]] = []
+        for count, target in enumerate(self._known()):
+            if count % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # those of a large catalog take tens of milliseconds
+            if params.name and params.name not in (target.name, target.server):
+                continue
+            labels = self._flows.labels(target)
+            if labels.bits or params.name:
+                rows.append({"tool": target.name, "server": target.server, **_labels_row(labels)})
+            if len(rows) > params.limit:
+                return {"results": rows[: params.limit], "more": True}
+        if params.name and not rows and not self._flows.has_server(params.name):
+            await self._find(caller, params.name)  # raises UnknownName, with what is meant
+        return {"results": rows, "more": False}
+
+    async def trails(self, caller: Caller, params: FlowTrails) -> dict[str, Any]:
+        rule = self._flows.rule
+        found = [] if rule is None else _fitting(rule, params)
+        rows = [_trail_row(trail) for trail in found]
+        pairs = {holder: sorted(pairs) for holder, pairs in sorted(self._flows.pairs.all().items())}
+        return {"policy": "off" if rule is None else rule.policy, "results": rows, "allowed": pairs}
+
+    async def forget(self, caller: Caller, params: FlowTrails) -> dict[str, Any]:
+        try:
+            return {"forgotten": self._flows.forget(lambda key: _fits(key, params))}
+        except OSError as error:
+            raise StoreError(
+                say("{path} cannot be written: {detail}", path="flow-trails.jsonl", detail=str(error))
+            ) from None
+
+    async def allow(self, caller: Caller, params: FlowPair) -> dict[str, Any]:
+        _check_pair(params.pair)
+        return {"pair": params.pair, "changed": self._flows.pairs.allow(params.holder, params.pair)}
+
+    async def disallow(self, caller: Caller, params: FlowPair) -> dict[str, Any]:
+        return {"pair": params.pair, "changed": self._flows.pairs.disallow(params.holder, params.pair)}
+
+
+def _check_pair(pair: str) -> None:
+    """Raise BadArguments if a text is no pair."""
+    read, arrow, called = pair.partition(">")
+    if not (read and arrow and called) or ">" in called:
+        raise BadArguments(
+            say(
+                "pair: {pair} is not a pair. Write what was read, > and what may be called, such as "
+                "mail>slack. List pairs with: tabane policy trails",
+                pair=pair,
+            ),
+            "pair",
+        )
+
+
+def explanation_messages(found: dict[str, Any]) -> list[Message]:
+    """Return an explanation as messages: the labels, what was read, and what would happen."""
+    return [*label_messages(found), *_trail_messages(found["trail"]), _outcome_message(found)]
+
+
+def label_messages(row: dict[str, Any]) -> list[Message]:
+    """Return the labels of a tool, and where each comes from."""
+    if not row["labels"]:
+        return [say("{tool} has no labels.", tool=row["tool"])]
+    labels = ", ".join(f"{each['label']} ({each['from']})" for each in row["labels"])
+    found = [say("{tool} is labeled {labels}.", tool=row["tool"], labels=labels)]
+    if row.get("if_given"):
+        names = ", ".join(row["if_given"])
+        found.append(say("It is external only if one of these is given: {names}.", names=names))
+    return found
+
+
+def _trail_messages(trail: dict[str, Any] | None) -> Iterator[Message]:
+    if trail is None or not trail["labels"]:
+        yield say("The client has read nothing with a label in the last 30 minutes.")
+        return
+    who = trail["client"] or trail["holder"]
+    for label in trail["labels"]:
+        read = ", ".join(trail[label].values())
+        yield say("{who} has read something {label}: {read}.", who=who, label=label, read=read)
+
+
+def _outcome_message(found: dict[str, Any]) -> Message:
+    match found["outcome"]:
+        case "off":
+            return say('The flow policy is off: flow_policy = "off".')
+        case "allow":
+            return say("The flow policy lets a call of {tool} begin.", tool=found["tool"])
+        case "ask":
+            return say("A person would be asked. {reason}", reason=found["reason"])
+        case _:
+            return say("The call would be refused. {reason}", reason=found["reason"])
+
+
+def _labels_row(labels: CallLabels) -> dict[str, Any]:
+    rows = [{"label": label_names(bit)[0], "from": origin} for bit, origin in sorted(labels.origins)]
+    return {"labels": rows, "if_given": list(labels.if_given)} if labels.if_given else {"labels": rows}
+
+
+def _trail_row(trail: Trail) -> dict[str, Any]:
+    return {
+        "holder": trail.key.holder,
+        "client": trail.key.client,
+        "cwd": trail.key.folder,
+        "labels": label_names(trail.labels),
+        "private": dict(trail.private),
+        "untrusted": dict(trail.untrusted),
+        "passed": sorted(trail.passed),
+        "since": _time(trail.since or trail.used),
+        "used": _time(trail.used),
+    }
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _fits(key: TrailKey, wanted: FlowTrails) -> bool:
+    """Return whether a trail is meant. One that counts for everybody is meant if nobody is named."""
+    given = (wanted.holder, wanted.client, wanted.cwd)
+    if key == SPILLED:
+        return given == (None, None, None)
+    return all(name is None or name == part for name, part in zip(given, key, strict=True))
+
+
+def _fitting(rule: FlowRule, wanted: FlowTrails) -> list[Trail]:
+    """Return the trails with labels that are meant, the latest first."""
+    found = (each for each in rule.trails if each.labels and _fits(each.key, wanted))
+    return sorted(found, key=lambda each: -each.used)
+
+
+def _latest(rule: FlowRule, wanted: FlowTrails) -> Trail | None:
+    return next(iter(_fitting(rule, wanted)), None)

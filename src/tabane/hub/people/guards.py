@@ -1,0 +1,215 @@
+"""Guards of a hub, put together: the rules in force, the desk for approvals, and the operations on them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.operations.confirmation import ConfirmRule
+from tabane.hub.people.approvals.passphrase_file import PASSPHRASE
+from tabane.hub.people.flows.hub_flows import HubFlows
+from tabane.hub.people.guarding import HubGuard
+from tabane.hub.work.scripts import ScriptRule
+from tabane.operations import LOCAL, CallTarget, Operation
+from tabane.settings import Settings
+from tabane.settings.table import APPROVAL_WAIT
+
+if TYPE_CHECKING:
+    from tabane.guard.approvals.approval import Approval
+    from tabane.hub.people.approvals.connection_watches import ConnectionWatches
+    from tabane.hub.people.approvals.desk import ApprovalDesk
+    from tabane.hub.people.approvals.passphrase import HubPassphrase
+    from tabane.hub.work.scripts import RunningScript, ScriptApprovals
+    from tabane.operations import Caller
+    from tabane.operations.guarding import CallRule, CallVerdict, OpenApproval
+    from tabane.servers.configuration import ServersConfiguration
+
+
+class ShownArguments(Protocol):
+    """Knows what of arguments is secret, and who watches the hub."""
+
+    def without_secrets(self, arguments: bytes) -> tuple[bytes, int]:
+        """Return arguments without secrets; only the beginning, and their size, if they are long."""
+        ...
+
+    def approvals_changed(self) -> None:
+        """Note that an approval was asked for, or changed."""
+        ...
+
+    @property
+    def is_watched(self) -> bool:
+        """Return whether the web page is open somewhere."""
+        ...
+
+
+class ScriptRegistry(Protocol):
+    """The scripts that run now."""
+
+    approvals: ScriptApprovals | None
+
+    @property
+    def running(self) -> Mapping[str, RunningScript]: ...
+
+
+class HubGuards:
+    """The guard of a hub, and what it needs. Most of it is imported with the first call that has to wait.
+
+    ``allow`` is called with a holder and a pair that a person allows for later calls too.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        settings: Callable[[], Settings],
+        loop: asyncio.AbstractEventLoop,
+        shown: ShownArguments,
+        flows: HubFlows,
+        scripts: ScriptRegistry,
+    ) -> None:
+        self._gateway, self._settings, self._loop, self._shown = gateway, settings, loop, shown
+        self._desk: ApprovalDesk | None = None
+        self._watches: ConnectionWatches | None = None
+        self._passphrase: HubPassphrase | None = None
+        self._configuration: ServersConfiguration | None = None
+        self._flows, self.allow, self._scripts = flows, flows.allow, scripts
+        self.guard = HubGuard(self._ask)
+        scripts.approvals = self
+
+    def apply(self, configuration: ServersConfiguration) -> None:
+        """Put the rules of these servers in force."""
+        self._configuration = configuration
+        rules: list[CallRule] = []
+        if self._has_passphrase:
+            from tabane.hub.people.approvals.passphrase import PassphraseRule
+
+            rules.append(PassphraseRule(self.passphrase()))
+        if confirm := ConfirmRule(configuration.servers, self._gateway.catalogue.find):
+            rules.append(confirm)
+        if (flow := self._flows.apply()) is not None:
+            rules.append(flow)
+        if (writes := self._settings().script_writes) != "allow":
+            rules.append(ScriptRule(writes))
+        self.guard.rules = tuple(rules)
+
+    def _ask(
+        self,
+        verdicts: tuple[CallVerdict, ...],
+        caller: Caller,
+        target: CallTarget,
+        arguments: bytes,
+        request: str,
+    ) -> OpenApproval:
+        from tabane.hub.people.approvals.guarded_approval import GuardedApproval
+
+        return GuardedApproval(self, verdicts, caller, target, arguments, request)
+
+    def table(self) -> list[Operation]:
+        from tabane.hub.people.approvals.operations import ApprovalOperations
+        from tabane.hub.people.approvals.passphrase_operations import PassphraseOperations
+
+        return [
+            *ApprovalOperations(self.desk, self._watched).table(),
+            *PassphraseOperations(self.passphrase, self._passphrase_changed).table(),
+        ]
+
+    def passphrase(self) -> HubPassphrase:
+        """Return the passphrase of the hub, whether one is set or not."""
+        if self._passphrase is None:
+            from tabane.hub.people.approvals.passphrase import HubPassphrase
+
+            self._passphrase = HubPassphrase(self._settings().home, self._loop)
+        return self._passphrase
+
+    @property
+    def _has_passphrase(self) -> bool:
+        return (self._settings().home / PASSPHRASE).exists()
+
+    def _passphrase_changed(self) -> None:
+        if self._configuration is not None:
+            self.apply(self._configuration)
+
+    # -- what an approval needs ----------------------------------------------------------------------
+
+    def desk(self) -> ApprovalDesk:
+        if self._desk is None:
+            from tabane.hub.people.approvals.desk import ApprovalDesk
+
+            home = self._settings().home
+            self._desk = ApprovalDesk(home, self._loop, self._shown.approvals_changed, self._decided)
+        return self._desk
+
+    def _watched(self) -> ConnectionWatches:
+        if self._watches is None:
+            from tabane.hub.people.approvals.connection_watches import ConnectionWatches
+
+            self._watches = ConnectionWatches(self._loop)
+        return self._watches
+
+    def tell(self, caller: Caller, approval: Approval) -> bool:
+        """Tell a caller that watches what its call waits for. Return whether a person is asked there."""
+        return self._watches is not None and self._watches.tell(caller.session, approval)
+
+    def definition(self, target: CallTarget) -> str:
+        """Return a digest of a tool's definition: as its server gave it, and as an override shows it."""
+        tool = self._gateway.catalogue.find(target.name) if target.kind == "tool" else None
+        return "" if tool is None else hashlib.sha256(tool.digest.encode() + tool.definition).hexdigest()
+
+    def shown(self, arguments: bytes) -> tuple[bytes, int]:
+        return self._shown.without_secrets(arguments)
+
+    def wait(self, caller: Caller) -> float:
+        """Return for how many seconds a call waits for a person.
+
+        Unless the setting says otherwise, it does not wait if nobody would notice.
+        """
+        seconds = self._settings().approval_wait
+        if seconds != APPROVAL_WAIT or self._shown.is_watched:
+            return seconds
+        return seconds if self._watches is not None and self._watches.has(caller.session) else 0.0
+
+    def script(self, caller: Caller) -> RunningScript | None:
+        """Return the script that makes a call; None if none does."""
+        return self._scripts.running.get(caller.script) if caller.script else None
+
+    async def is_decided(self, approval: str) -> bool:
+        return (await self.desk().approvals()).find(approval).state != "open"
+
+    def leave(self, approval: str) -> None:
+        self.desk().leave(approval)
+
+    def through_client(self, caller: Caller) -> bool:
+        """Return whether the answer of a client's user counts as an approval.
+
+        It does if the user of this machine is asked, or somebody who may approve calls of others too. The
+        holder of a key would approve its own calls. With a passphrase, it does not: any program of the user
+        could be a client that answers its own question.
+        """
+        from tabane.hub.people.approvals.operations import APPROVING
+
+        access = caller.access
+        if self._has_passphrase:  # which a dialog of a client must not ask for
+            return False
+        return access.holder == LOCAL.holder or access.allows(APPROVING)
+
+    def check(self, caller: Caller, target: CallTarget, arguments: bytes) -> None:
+        self.guard.check(caller, target, arguments)
+
+    # -- the rest of the hub -------------------------------------------------------------------------
+
+    def _decided(self, approval: Approval, remember: bool) -> None:
+        if remember:
+            for pair in approval.pairs:
+                self.allow(approval.binding.holder, pair)
+
+    def close(self) -> None:
+        """Keep what waits for a person: its callers go on with the next hub."""
+        if self._desk is not None:
+            self._desk.close()
+
+    async def written(self) -> None:
+        """Wait until everything is on disk."""
+        if self._desk is not None:
+            await self._desk.written()

@@ -1,0 +1,82 @@
+"""OAuth of a hub: access tokens of the authorization server that the settings name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from tabane.errors import ConfigurationError, Unauthorized
+from tabane.messages import say
+from tabane.operations import Access
+from tabane.servers.variables import variables_of
+from tabane.settings import Settings
+
+if TYPE_CHECKING:
+    from tabane.access.oauth.resource import OAuthResource
+
+
+class HubOAuth:
+    """Verifies access tokens. Nothing is imported while the setting oauth_issuer is empty.
+
+    ``own_url`` returns the URL of MCP as clients see it, and ``environment`` is the hub's. Raises
+    ConfigurationError if oauth_scopes is wrong.
+    """
+
+    def __init__(
+        self, settings: Callable[[], Settings], own_url: Callable[[], str], environment: Mapping[str, str]
+    ) -> None:
+        self._settings, self._own_url, self._environment = settings, own_url, environment
+        self._loaded: OAuthResource | None = None
+        if settings().oauth_scopes:
+            from tabane.access.oauth.scopes import ScopeTable
+
+            ScopeTable(settings().oauth_scopes)
+
+    @property
+    def active(self) -> bool:
+        """Return whether an authorization server is named."""
+        return bool(self._settings().oauth_issuer)
+
+    async def verify(self, token: str) -> Access:
+        """Return the access that a token gives.
+
+        Raises Unauthorized (a TokenRefused), and AuthorizationServerUnavailable if that cannot be known now.
+        """
+        if not self.active:
+            raise Unauthorized(say("This hub accepts no access tokens, because oauth_issuer is not set."))
+        return await self._resource().verify(token)
+
+    def metadata(self) -> tuple[str, bytes] | None:
+        """Return the URL and the JSON document of the hub's metadata (RFC 9728); None without OAuth."""
+        return self._resource().metadata() if self.active else None
+
+    async def close(self) -> None:
+        """Close every connection to the authorization server."""
+        if self._loaded is not None:
+            await self._loaded.close()
+
+    def _resource(self) -> OAuthResource:
+        if self._loaded is None:
+            from tabane.access.oauth.resource import OAuthResource
+
+            self._loaded = OAuthResource(self._settings, self._own_url, self._secret, self._environment)
+        return self._loaded
+
+    def _secret(self) -> str:
+        """Return the client secret for introspection. Raises ConfigurationError if it is not set."""
+        return client_secret(self._settings(), self._environment)
+
+
+def client_secret(settings: Settings, environment: Mapping[str, str]) -> str:
+    """Return the client secret for introspection. Raises ConfigurationError if it is not set."""
+    name = settings.oauth_client_secret.removeprefix("${").removesuffix("}")
+    found = variables_of(settings, environment).get(name)
+    if not found:
+        raise ConfigurationError(
+            say(
+                "The variable {name} of the setting oauth_client_secret is not set. Add {name}=… to {path}.",
+                name=name,
+                path=settings.home / "secrets.env",
+            )
+        )
+    return found

@@ -1,0 +1,1 @@
+"""The servers of a hub: their configuration, setup, trials and tools."""

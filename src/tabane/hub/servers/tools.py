@@ -1,0 +1,396 @@
+"""Gateway of a hub, operations on tools and servers, and the hub's own tools among them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Raw, structs
+
+from tabane.catalog.gateway import Gateway
+from tabane.catalog.long_results import KeptLimits, LongResults
+from tabane.catalog.results.query_pool import QueryPool
+from tabane.catalog.tool_meaning import ToolEmbedding
+from tabane.catalog.tools.validation import ArgumentValidator, ValidationPool
+from tabane.errors import CallerError, TabaneError
+from tabane.guard.definitions.pins import HoldPolicy
+from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_names, own_tools
+from tabane.hub.clients.questions.questions import HubQuestions
+from tabane.hub.clients.task_calls import TaskParts
+from tabane.hub.clients.tool_calls import as_failure, as_result, question_of
+from tabane.hub.servers.cages import cages_of
+from tabane.hub.servers.definition_scanning import definition_scans
+from tabane.hub.servers.result_types.result_types import HubResultTypes
+from tabane.hub.servers.servers import FileFollower, limits_of
+from tabane.hub.work.scripts import OPEN, HubScripts
+from tabane.hub.work.tasks.tasks import HubTasks
+from tabane.messages import Message, say
+from tabane.operations import Caller, CallTarget, Door, Face, OpenCall, Operation, OperationTable
+from tabane.servers.configuration import ServersConfiguration
+from tabane.servers.server import Server
+from tabane.settings import Settings
+from tabane.upstreams.connector import Connector
+from tabane.upstreams.hub_chain import HubChain
+from tabane.upstreams.logins.login_network import LoginNetwork
+from tabane.upstreams.logins.logins import ServerLogins
+from tabane.upstreams.processes.processes import ChildProcesses
+from tabane.wire import json
+from tabane.wire.channel import LineBatch
+from tabane.wire.era import result_type
+from tabane.wire.extensions import carried
+from tabane.wire.negotiation import offered_to_servers
+
+if TYPE_CHECKING:
+    from tabane.audit.log import AuditLog
+    from tabane.catalog.operations.tool_operations import ToolOperations
+    from tabane.catalog.tool_search import ToolSource
+    from tabane.hub.servers.own_tools import CallerLimits, KeptDomains
+    from tabane.hub.telemetry.metering import Answered
+
+RESERVED = frozenset(
+    {
+        *DISCLOSING, "search_everything", "read_url_content", "remember_url", "hello",
+        "search_similar", "search_posts_by_text", "get_user_stats", "get_database_stats", "suggest_users",
+        "get_status", "embed_text", "put_document", "put_documents", "put_file", "search_documents",
+        "get_document", "list_documents", "delete_document", "get_documents_by_prefix", "get_document_stats",
+        "get_post", "get_documentation", "read_resource", "get_prompt",
+    }
+)  # fmt: skip
+"""Names of the hub's own tools, now or in a later version. No tool of an upstream gets one of them."""
+
+
+MEMORY_OF_VALUE = 4
+"""About how many bytes of memory a script needs for a byte of JSON."""
+
+
+def count_servers(configuration: ServersConfiguration, gateway: Gateway) -> dict[str, int]:
+    """Return the counts of servers and tools that status shows."""
+    servers = configuration.servers
+    running = [any(one.connection for one in gateway.instances(server.name)) for server in servers]
+    return {
+        "servers": len(servers),
+        "servers_disabled": sum(1 for server in servers if server.disabled),
+        "servers_running": sum(running),
+        "tools": gateway.catalogue.count,
+        "definition_changes": sum(len(gateway.review.waiting(server.name)) for server in servers),
+    }
+
+
+def _idle(table: OperationTable, stores: KeptDomains, limits: CallerLimits) -> frozenset[str]:
+    """Return the own tools that have nothing to work on."""
+    from tabane.hub.servers.own_tools import held, idle
+
+    return idle(own_names(table), lambda of: held(of, stores, limits))
+
+
+def _fault_of_address(address: str) -> Message | None:
+    """Return why a login may not go to an address; None if it may."""
+    from ipaddress import ip_address
+
+    from tabane.reader.guard.addresses import fault
+
+    return fault(ip_address(address.partition("%")[0]))
+
+
+def gateway_of(
+    servers: tuple[Server, ...],
+    settings: Settings,
+    environment: Mapping[str, str],
+    loop: asyncio.AbstractEventLoop,
+    batch: LineBatch,
+    processes: ChildProcesses,
+    *,
+    embedding: Callable[[], ToolEmbedding],
+    on_changed: Callable[[str, str], None],
+    on_log: Callable[[str, Raw], None],
+) -> Gateway:
+    """Return the gateway over the servers."""
+    logs = settings.home / "logs" / "servers"
+
+    def downloads() -> tuple[float, int]:
+        return gateway.limits.download_timeout, gateway.limits.downloads
+
+    chain = HubChain()
+    logins = ServerLogins(
+        settings.home,
+        settings.servers,
+        LoginNetwork(environment, _fault_of_address),
+        keyring=settings.keyring,
+    )
+    logins.client_metadata_url = settings.login_client_metadata_url
+    connector = Connector(
+        loop,
+        batch,
+        processes,
+        logs,
+        environment,
+        settings.max_line,
+        downloads,
+        lambda: offered_to_servers(gateway.extensions),
+        chain,
+        logins.of,
+        cages_of(settings, environment),
+    )
+    gateway = Gateway(
+        servers,
+        settings.home,
+        logs,
+        loop,
+        connector,
+        limits_of(settings),
+        reserved=RESERVED,
+        embedding=embedding,
+        validator=ArgumentValidator(ValidationPool(environment, errors=2)),
+        list_wait=settings.list_wait,
+        health_interval=settings.health_interval,
+        on_changed=on_changed,
+        on_log=on_log,
+        obstacle=connector.obstacle,
+        preparation=connector.preparation,
+        passed=connector.passed,
+        cages=connector.cages,
+        extensions=carried(settings.extensions),
+        chain=chain,
+        logins=logins,
+        scans=definition_scans(environment, errors=2),
+        hold=hold_of(settings),
+    )
+    gateway.screening.later = batch.later
+    _screen(gateway, settings, servers)
+    return gateway
+
+
+def _screen(gateway: Gateway, settings: Settings, servers: tuple[Server, ...]) -> None:
+    gateway.screening.mode = settings.credentials_in_calls
+    gateway.screening.know(secret for server in servers for secret in server.secrets)
+
+
+def apply_settings(gateway: Gateway, settings: Settings, configuration: ServersConfiguration) -> None:
+    """Put settings and servers in force, as they are after a reload."""
+    gateway.list_wait, gateway.health_interval = settings.list_wait, settings.health_interval
+    gateway.extensions = carried(settings.extensions)
+    if gateway.logins is not None:
+        gateway.logins.client_metadata_url = settings.login_client_metadata_url
+    gateway.use_limits(limits_of(settings))
+    gateway.use_hold(hold_of(settings))
+    _screen(gateway, settings, configuration.servers)
+    gateway.apply(configuration.servers)
+
+
+def hold_of(settings: Settings) -> HoldPolicy:
+    """Return which definitions of servers are held back."""
+    return HoldPolicy(settings.definition_changes == "hold", settings.poisoned_definitions == "hold")
+
+
+def kept_results(
+    loop: asyncio.AbstractEventLoop,
+    home: Path,
+    environment: Mapping[str, str],
+    settings: Callable[[], Settings],
+) -> LongResults:
+    """Return what keeps long results. Large ones are in files without a name in the home."""
+
+    def limits() -> KeptLimits:
+        now = settings()
+        return KeptLimits(now.result_lifetime, most_bytes=now.result_memory, most_on_disk=now.result_disk)
+
+    return LongResults(loop, limits, folder=home, queries=QueryPool(environment, errors=2))
+
+
+class UsedServersFile:
+    """The servers file that a hub uses: its settings, and the follower of its files."""
+
+    def __init__(self, settings: Callable[[], Settings], follower: Callable[[], FileFollower]) -> None:
+        self._settings, self._follower = settings, follower
+
+    @property
+    def path(self) -> Path:
+        return self._settings().servers
+
+    def reload(self) -> Message | None:
+        """Put the file in force as it is now. Return why it has no effect; None if it has."""
+        self._follower().now()
+        return self._follower().problem
+
+    def follow(self) -> Message | None:
+        """Do the same if a file has changed since it was read."""
+        self._follower().follow()
+        return self._follower().problem
+
+
+class UseMeter(Protocol):
+    """Tells of successful calls, their target, holder and number, and a tool's result, and has the audit log.
+
+    ``answered`` is told what a caller reads.
+    """
+
+    recorder: AuditLog | None
+    used: Callable[[CallTarget, str, int], None] | None
+    returned: Callable[[CallTarget, str, bytes | Raw], None] | None
+    answered: Answered | None
+
+
+class HubTools:
+    """The tools of servers and the hub's own, as operations; and the questions that servers ask meanwhile.
+
+    ``door`` returns the door of the hub.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        door: Callable[[], Door],
+        settings: Callable[[], Settings],
+        follower: Callable[[], FileFollower],
+    ) -> None:
+        self._gateway, self._door = gateway, door
+        self._settings, self._file = settings, UsedServersFile(settings, follower)
+        self.questions = HubQuestions(settings().home, lambda: settings().questions_to_page, gateway.adopt)
+        self._calls: ToolOperations | None = None
+        self._long_results: LongResults | None = None
+        self._meter: UseMeter | None = None
+        self.result_types = HubResultTypes(gateway, settings)
+        self.scripts = HubScripts(
+            gateway, self._perform, settings, lambda: self.questions.signer().key, self.result_types.of
+        )
+        tasks = HubTasks(settings().home, gateway.loop, settings, self._target)
+        self.tasks = TaskParts(tasks, gateway, gateway.loop, settings)
+
+    def open(self) -> None:
+        """Load the catalog, the tasks of earlier runs, and what was learned of results."""
+        self._gateway.open()
+        self.result_types.open()
+        self.tasks.tasks.open()
+
+    async def close(self) -> None:
+        """Stop following tasks, then stop the servers."""
+        await self.scripts.close()
+        if self._long_results is not None:
+            await self._long_results.close()
+        await self.tasks.tasks.close()
+        await self.result_types.close()
+        await self._gateway.close()
+
+    async def abandon(self) -> None:
+        """Stop the servers, and write nothing more."""
+        self.tasks.tasks.let_go()
+        await self.scripts.close()
+        self.result_types.abandon()
+        await self._gateway.close()
+
+    def apply(self, settings: Settings, configuration: ServersConfiguration) -> None:
+        """Put settings and servers in force, as they are after a reload."""
+        apply_settings(self._gateway, settings, configuration)
+        self.result_types.apply()
+
+    def source(self) -> ToolSource:
+        """Return the tools as a source of the search over everything."""
+        from tabane.catalog.tool_search import ToolSource
+
+        return ToolSource(self._gateway)
+
+    def read_more_of(self, long_results: LongResults) -> None:
+        """Note what is read of these results, and close them with the tools."""
+        self._long_results = long_results
+        long_results.on_read = self._read_again
+
+    def table(self, long_results: LongResults) -> list[Operation]:
+        from tabane.catalog.operations.table import gateway_table
+        from tabane.hub.work.tasks.operations import TaskOperations
+
+        return [
+            *gateway_table(
+                self._gateway, self._admit, self._own, long_results, self._file, self.result_types.of
+            ),
+            *self.questions.table(),
+            *self.scripts.table(),
+            *self.result_types.table(),
+            *TaskOperations(self.tasks.tasks, self.tasks.follower).table(),
+        ]
+
+    def provide(self, table: OperationTable, stores: KeptDomains, limits: CallerLimits) -> None:
+        """Add the hub's own operations to the tools of servers that can be found.
+
+        A search leaves out those that have nothing to work on.
+        """
+        self._gateway.provide(
+            lambda: own_tools(table),
+            lambda: old_names(table),
+            lambda: _idle(table, stores, limits),
+        )
+
+    def report_to(self, meter: UseMeter, questions_changed: Callable[[], None]) -> None:
+        """Have the uses of tools counted, scripts recorded, and changes of the open questions told."""
+        self._meter = self.scripts.meter = meter
+        meter.used, meter.returned = self.note_use, self.result_types.returned
+        self.questions.open.watcher = questions_changed
+
+    def _read_again(self, caller: Caller, origin: CallTarget) -> None:
+        """Note that a caller reads something of a kept result: the flow labels of its tool count again."""
+        self.scripts.note_read(caller, origin)
+        if self._meter is not None and self._meter.answered is not None:
+            self._meter.answered(caller, origin)
+
+    def note_use(self, target: CallTarget, holder: str, times: int) -> None:
+        """Count calls of a server's tool. The counts outlive the hub unless calls are not to be recorded."""
+        if target.server and target.kind == "tool":
+            self._gateway.note_use(holder, target.name, times, kept=self._settings().audit != "off")
+
+    async def _perform(self, caller: Caller, name: str, arguments: dict[str, Any]) -> Raw:
+        """Call a tool for a script, as call_tool does, or as call_readonly_tool if it was called by that."""
+        from tabane.hub.clients.rounds import LARGEST as LARGEST_QUESTION
+
+        if name == OPEN:
+            return await self._opened(caller, arguments)
+        if self._calls is None:
+            from tabane.catalog.operations.tool_operations import ToolOperations
+
+            assert self._long_results is not None
+            self._calls = ToolOperations(self._gateway, self._admit, self._own, self._long_results)
+        caller, looks = structs.replace(caller, looks=False), caller.looks
+        script = self.scripts.running.get(caller.script)
+        asker = script.question if script is not None else None
+        result = await self._calls.perform(caller, name, arguments, read_only=looks, asker=asker)
+        if len(result) <= LARGEST_QUESTION and result_type(result) not in (None, "complete"):
+            raise question_of(name)
+        if (tool := self._gateway.catalogue.find(name)) is not None:
+            self.scripts.note_read(caller, tool.target)
+        return result
+
+    async def _opened(self, caller: Caller, arguments: dict[str, Any]) -> Raw:
+        """Return the value of a kept result for a script. Raises TabaneError."""
+        result = await self._own(caller, "read_more", json.encode({**arguments, "whole": True}))
+        if len(result) > (most := self._settings().script_memory // MEMORY_OF_VALUE):
+            raise CallerError(
+                say(
+                    "The result has {size} MiB, which is too much for a script: at most {most} MiB (setting "
+                    "script_memory). Open a part: open_result(handle, select='…')",
+                    size=len(result) >> 20,
+                    most=most >> 20,
+                )
+            )
+        return result
+
+    def _target(self, alias: str, server: str) -> CallTarget:
+        """Return a tool as what a caller wants to call, also if its server no longer lists it."""
+        tool = self._gateway.catalogue.find(alias)
+        return tool.target if tool is not None and tool.server == server else CallTarget(alias, server)
+
+    async def _own(self, caller: Caller, name: str, arguments: bytes) -> Raw:
+        door = self._door()
+        operation = door.table.get(name)
+
+        def render(value: Any) -> bytes:
+            return as_result(operation, value, caller.lang)
+
+        try:
+            return Raw(await door.respond(caller, name, arguments, render, face=Face.MCP))
+        except TabaneError as error:
+            if operation is None or operation.failure is None:
+                raise
+            return Raw(as_failure(operation, error, caller.lang))
+
+    def _admit(self, caller: Caller, target: CallTarget, arguments: bytes) -> OpenCall:
+        return self._door().admit(caller, target, arguments)

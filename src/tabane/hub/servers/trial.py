@@ -1,0 +1,250 @@
+"""Trial of a server before it is configured: it is started, lists its tools, and is ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta, Raw, Struct, structs
+
+from tabane.catalog.tools.aliases import AliasMap
+from tabane.catalog.tools.listings import ServerListing, keep_listing, listing_of
+from tabane.errors import UpstreamError, UpstreamUnavailable
+from tabane.guard.definitions.definition_scans import DefinitionScans
+from tabane.hub.servers.definition_scanning import definition_scans
+from tabane.hub.servers.servers import limits_of, with_inherited
+from tabane.messages import Message, say
+from tabane.operations import Caller, Face
+from tabane.servers.configuration import configuration_of, why_disabled
+from tabane.servers.server import Server
+from tabane.servers.variables import variables_of
+from tabane.settings import Settings
+from tabane.upstreams.connector import Connector
+from tabane.upstreams.processes.processes import ChildProcesses
+from tabane.upstreams.upstream_limits import UpstreamLimits
+from tabane.wire.channel import LineBatch
+from tabane.wire.json import join
+
+if TYPE_CHECKING:
+    from tabane.upstreams.handshake import Peer
+    from tabane.upstreams.upstream import Upstream
+
+
+Keep = Callable[[ServerListing], None]
+
+FACES = frozenset({Face.RPC, Face.CLI})
+
+QUICK = 5.0
+"""Seconds within which a start that fails is tried once more."""
+
+
+class TryServer(Struct, frozen=True, forbid_unknown_fields=True):
+    """``definition`` is the entry that the servers file would have under ``name``.
+
+    ``replaces`` is the server whose hidden values (``***``) the definition may contain. ``secrets`` are
+    values of variables that are not kept yet.
+    """
+
+    name: Annotated[str, Meta(min_length=1)]
+    definition: dict[str, Any]
+    replaces: str | None = None
+    secrets: dict[str, str] = {}
+
+
+class Trials:
+    """Tries servers as this hub would start them: with its variables and its environment.
+
+    ``settings`` gives those in force.
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        environment: Mapping[str, str],
+        loop: asyncio.AbstractEventLoop,
+        batch: LineBatch,
+        processes: ChildProcesses,
+        keep: Keep,
+        scans: DefinitionScans | None = None,
+    ) -> None:
+        """Keep the arguments. ``keep`` gets the listing of a server that works."""
+        self._settings, self._environment, self._keep = settings, environment, keep
+        self._scans = scans
+        self._loop, self._batch, self._processes = loop, batch, processes
+
+    async def run(self, caller: Caller, params: TryServer) -> dict[str, Any]:
+        """Try a server. Raises as :func:`server_from_definition` and :func:`try_server`."""
+        import tempfile  # two megabytes that a hub which tries nothing goes without
+
+        from tabane.guard.definitions.listing_scan import suspicious_definitions
+
+        settings = self._settings()
+        server = server_from_definition(
+            settings, self._environment, params.name, params.definition, params.secrets
+        )
+        if server.needs_folder:
+            server = server.in_folder(caller.cwd or str(settings.servers.parent))
+        with tempfile.TemporaryDirectory(prefix="tabane-") as folder:
+            if server.cwd == str(settings.servers.parent) and not settings.servers.parent.exists():
+                # Its working folder is created together with the file, when there is a server to keep.
+                server = structs.replace(server, cwd=folder)
+            connect = self._connector(Path(folder, "logs"), settings)
+            kept: list[ServerListing] = []
+            found = await try_server(server, connect, limits_of(settings), kept.append)
+            for listing in kept:
+                self._keep(listing)
+            lists = kept[-1].lists if kept else {}
+            suspicious = await suspicious_definitions(server.name, lists, self._scans, caller.lang)
+            return found | {"suspicious": suspicious}
+
+    def _connector(self, logs: Path, settings: Settings) -> Connector:
+        # Its log is not that of a configured server of the same name.
+        return Connector(
+            self._loop,
+            self._batch,
+            self._processes,
+            logs,
+            self._environment,
+            settings.max_line,
+            lambda: (settings.download_timeout, settings.downloads),
+        )
+
+
+def try_alone(
+    settings: Settings,
+    environment: Mapping[str, str],
+    caller: Caller,
+    params: TryServer,
+) -> dict[str, Any]:
+    """Try a server within this process if no hub runs. Blocks; raises as :meth:`Trials.run`."""
+
+    listings: list[ServerListing] = []
+
+    async def run() -> dict[str, Any]:
+        processes = ChildProcesses()
+        loop = asyncio.get_running_loop()
+        scans = definition_scans(environment)
+        trials = Trials(lambda: settings, environment, loop, LineBatch(), processes, listings.append, scans)
+        try:
+            return await trials.run(caller, params)
+        finally:
+            await scans.close()
+            await processes.close()
+
+    # What goes wrong is raised; standard error belongs to the command.
+    logging.getLogger("tabane").addHandler(logging.NullHandler())
+    found = asyncio.run(run())
+    for listing in listings:
+        keep_listing(settings.home / "catalogue.db", listing)
+    return found
+
+
+def server_from_definition(
+    settings: Settings,
+    environment: Mapping[str, str],
+    name: str,
+    definition: Any,
+    secrets: Mapping[str, str] | None = None,
+) -> Server:
+    """Return the server as it would be read from the file. ``secrets`` come before those that are kept.
+
+    Raises ConfigurationError and UpstreamUnavailable.
+    """
+    variables = variables_of(settings, environment).with_secrets(secrets or {})
+    found = configuration_of(settings.servers, {name: definition}, variables)
+    server = with_inherited(found, settings, environment).get(name)
+    if server is None:
+        raise UpstreamUnavailable(say("{name!n} cannot be used as the name of a server.", name=name))
+    why = why_disabled(server)
+    if why is not None:
+        raise UpstreamUnavailable(say("{server!n} cannot be started: {why}", server=name, why=why))
+    return server
+
+
+async def try_server(
+    server: Server, connect: Connector, limits: UpstreamLimits, keep: Keep = lambda listing: None
+) -> dict[str, Any]:
+    """Return the server's description and tools; it has ended when this returns. ``keep`` gets its lists.
+
+    Raises UpstreamError with its exit status and stderr if it does not get that far.
+    """
+    from tabane.upstreams.upstream import Upstream
+
+    loop = asyncio.get_running_loop()
+    peers: list[Peer] = []
+    lists: dict[str, list[Raw]] = {}
+    once = asyncio.Semaphore()
+
+    def take(peer: Peer, name: str, items: list[Raw]) -> None:
+        peers.append(peer)
+        lists[name] = items
+
+    upstream = Upstream(server, loop, connect, limits, take, once, preparation=connect.preparation)
+    try:
+        await wait_listed(upstream)
+        if "tools" not in lists:
+            why = upstream.vitals.error or say("it has not been started")
+            raise UpstreamError(_does_not_work(server.name, why))
+        keep(_listing(server, peers[-1], lists))
+        return _row(server, peers[-1], lists)
+    finally:
+        await upstream.close()
+
+
+def _does_not_work(server: str, why: Message) -> Message:
+    """Return why a tried server failed, with the end of its output: no log of it is kept."""
+    from tabane.upstreams.launching.failure_causes import cause_in  # many rules, needed for failures alone
+
+    failed = cause_in(why)
+    if failed is None:
+        return say("{server!n} does not work: {why}", server=server, why=why)
+    short = failed.without_log()
+    if failed.tail.strip() == failed.cause.line:
+        return say("{server!n} does not work: {why}", server=server, why=short)
+    return say(
+        "{server!n} does not work: {why}\nIt wrote:\n{tail}", server=server, why=short, tail=failed.tail
+    )
+
+
+async def wait_listed(upstream: Upstream) -> None:
+    """Wait for its lists. A quick failure is given a second chance: some servers end at a question of an
+    era that they do not know, and the next start does not put it.
+    """
+    from tabane.upstreams.lists import LISTS
+    from tabane.upstreams.upstream_state import UpstreamState
+
+    began = time.monotonic()
+    await upstream.listed()
+    if upstream.state is UpstreamState.WAITING and time.monotonic() - began < QUICK:
+        with contextlib.suppress(UpstreamError):
+            await upstream.start()
+    for name in LISTS:
+        await upstream.listed(name)
+
+
+def _listing(server: Server, peer: Peer, lists: Mapping[str, list[Raw]]) -> ServerListing:
+    kept = {name: tuple(items) for name, items in lists.items()}
+    capabilities = join(peer.capabilities)
+    return listing_of(server.name, server.fingerprint, peer.era, peer.version, peer.name, capabilities, kept)
+
+
+def _row(server: Server, peer: Peer, lists: Mapping[str, list[Raw]]) -> dict[str, Any]:
+    from tabane.catalog.tools.catalog import ToolCatalog
+    from tabane.catalog.tools.disclosure import signature
+
+    catalogue = ToolCatalog(AliasMap({}, frozenset()))
+    catalogue.put(server, lists["tools"])
+    return {
+        "name": server.name,
+        "state": "ready",
+        "era": peer.era.value,
+        "version": peer.version,
+        "about": peer.name,
+        "tools": [signature(tool) for tool in catalogue.of_server(server.name)],
+        **{name: len(lists.get(name, ())) for name in ("prompts", "resources", "templates")},
+    }

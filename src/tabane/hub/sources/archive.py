@@ -1,0 +1,187 @@
+"""Post archive of a hub: opened at startup if it exists, imported into, and searched."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import tzinfo
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tabane.errors import TabaneError
+from tabane.hub.sources.embedding import CollectionEmbedder
+from tabane.hub.stores.stores import FOLDER, Stores
+from tabane.hub.work.jobs import Jobs
+from tabane.messages import Lang, say
+from tabane.operations import Caller, Operation, Progress
+from tabane.operations.job_turns import Turn
+from tabane.posts import COLLECTION, DOMAIN
+from tabane.settings import Settings
+from tabane.settings.files import private_folder
+from tabane.wire import json
+
+if TYPE_CHECKING:
+    from tabane.hub.work.job import Job
+    from tabane.posts.importing.plan import PostSources
+    from tabane.posts.operations import Archive
+    from tabane.posts.parameters import ImportPosts
+    from tabane.search.engine import Collection
+    from tabane.search.models import Models
+    from tabane.search.source import OnDemandSource
+
+log = logging.getLogger(__name__)
+
+_TAKEN = "posts.imported"  # the sources of the last import that a start requested
+
+
+class PostArchive:
+    """The archive of one hub. Nothing is opened or created before the first request.
+
+    ``zone`` returns the name of the time zone of its dates; "" for that of this machine.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        stores: Stores,
+        models: Models,
+        embedding: CollectionEmbedder,
+        jobs: Jobs,
+        zone: Callable[[], str],
+    ) -> None:
+        self._stores, self._embedding, self._jobs, self._zone_name = stores, embedding, jobs, zone
+        self._taken = home / FOLDER / _TAKEN
+        self._models, self._importing = models, Turn(stores.turn("import", COLLECTION))
+        self._opening: Job | None = None
+
+    @cached_property
+    def _archive(self) -> Archive:
+        from tabane.posts.operations import Archive
+
+        return Archive(
+            self._collection,
+            self._models,
+            self._zone,
+            ready=lambda: self.beginning is None,
+            missing=lambda spaces: self._embedding.missing(COLLECTION, spaces),
+        )
+
+    @property
+    def beginning(self) -> Job | None:
+        """Return the job that has to end before all stored data can be searched."""
+        opening = self._opening
+        return opening if opening is not None and opening.status == "running" else None
+
+    def open(self, given: ImportPosts | None = None, lang: Lang = "en") -> None:
+        """Open the stores, so that the first request does not wait for it; ``given`` is imported first."""
+        if given is not None:
+            from tabane.posts.table import import_title
+
+            self._opening = self._jobs.start(
+                "import_posts", import_title(given), lambda progress: self._begin(given, lang, progress)
+            )
+        elif self._stores.holds(DOMAIN):
+            title = say("Opening the archive of posts")
+            self._opening = self._jobs.start("open_posts", title, self._open)
+
+    def table(self) -> list[Operation]:
+        from tabane.posts.table import import_table, posts_table
+
+        return [*posts_table(lambda: self._archive), *import_table(self._import)]
+
+    @property
+    def source(self) -> OnDemandSource:
+        """Return the posts as a search source."""
+        from tabane.search.source import OnDemandSource
+
+        return OnDemandSource(lambda: self._stores.holds(DOMAIN), lambda: self._archive.searching)
+
+    def _zone(self) -> tzinfo:
+        from tabane.text.time_zones import zone_of
+
+        return zone_of(self._zone_name())
+
+    async def _collection(self) -> Collection:
+        from tabane.posts.post import SHAPE
+
+        return await self._stores.collection(DOMAIN, SHAPE)
+
+    async def _open(self, progress: Progress) -> dict[str, Any]:
+        progress.tell(0, 1)
+        await self._archive.statistics.census()
+        self._embedding.wake(COLLECTION)
+        return {}
+
+    async def _begin(self, given: ImportPosts, lang: Lang, progress: Progress) -> dict[str, Any]:
+        """Import the sources of this start. If that fails, the existing archive is opened anyway."""
+        try:
+            taken = await self._take(given, lang, progress)
+        except TabaneError:
+            if self._stores.holds(DOMAIN):
+                await self._open(progress)
+            raise
+        await self._archive.statistics.census()
+        self._embedding.wake(COLLECTION)
+        return taken
+
+    async def _import(self, caller: Caller, params: ImportPosts, progress: Progress) -> dict[str, Any]:
+        return await self._take(params, caller.lang, progress)
+
+    async def _take(self, params: ImportPosts, lang: Lang, progress: Progress) -> dict[str, Any]:
+        from tabane.hub.work.job import Job
+
+        async with self._importing.taken(progress):
+            if params.once and isinstance(progress, Job):
+                self._opening = progress  # the user who starts with an archive waits for it
+            # Without an import, the modules that read files are not loaded either: 30 ms and some MB.
+            from tabane.posts.importing.importer import import_posts
+
+            sources = await asyncio.to_thread(params.sources)
+            mark = await asyncio.to_thread(_mark, sources)
+            if params.once and self._stores.holds(DOMAIN) and await asyncio.to_thread(self._was_taken, mark):
+                return {"unchanged_files": True}
+            report = await import_posts(
+                await self._collection(),
+                sources,
+                progress,
+                self._zone(),
+                prune=params.prune,
+                report_path=params.report,
+                lang=lang,
+            )
+            await asyncio.to_thread(self._note_taken, mark)
+            self._embedding.wake(COLLECTION)
+            return report.plain(lang)
+
+    def _note_taken(self, mark: bytes) -> None:
+        private_folder(self._taken.parent, parents=False)  # with a database, nothing else has made it
+        self._taken.write_bytes(mark)
+
+    def _was_taken(self, mark: bytes) -> bool:
+        try:
+            return self._taken.read_bytes() == mark
+        except OSError:
+            return False
+
+
+def _mark(sources: PostSources) -> bytes:
+    """Return a fingerprint of the sources: paths, sizes and times. Blocks."""
+    paths = [*sources.csvs, *sources.archives, *sources.results]
+    for folder in sources.folders.values():
+        paths += sorted(str(path) for path in Path(folder).iterdir())
+    facts = [(path, (found := Path(path).stat()).st_size, found.st_mtime_ns) for path in paths]
+    return json.encode([asdict(sources), facts])
+
+
+def given_archive(settings: Settings) -> ImportPosts | None:
+    """Return the folders of posts that the settings name, None if they name none."""
+    folders = (settings.posts_embeddings, settings.posts_reasoning, settings.posts_summary)
+    embeddings, reasoning, summary = (str(folder) if folder else None for folder in folders)
+    if not any(folders):
+        return None
+    from tabane.posts.parameters import ImportPosts
+
+    return ImportPosts(embeddings=embeddings, reasoning=reasoning, summary=summary, once=True)

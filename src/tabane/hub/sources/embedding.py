@@ -1,0 +1,174 @@
+"""Background embedding of collections: each record without a vector gets one.
+
+The collection itself shows which records have none, so the next hub continues after a hub was killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct
+
+from tabane.errors import BadArguments, ModelError
+from tabane.hub.stores.stores import FOLDER, UNFINISHED, Stores
+from tabane.messages import Message, say
+from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter
+
+if TYPE_CHECKING:
+    from tabane.hub.sources.coverage import EmbeddedCollection
+    from tabane.hub.sources.embedding_lane import CollectionLane
+    from tabane.search.embedding.embedder import NoModel
+    from tabane.search.meaning import Incomplete, Meaning
+    from tabane.search.models import Models
+
+
+class Reembed(Struct, frozen=True, forbid_unknown_fields=True):
+    """``collection``: default all. ``model``: default that of the settings."""
+
+    collection: Annotated[str, Meta(max_length=64)] | None = None
+    model: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
+
+
+class ReembeddedCollection(Struct, frozen=True):
+    """``spaces`` are those that were embedded again; none if all had this model already."""
+
+    collection: str
+    spaces: list[str]
+
+
+class Reembedded(Struct, frozen=True):
+    """The result of the operation. ``model`` is the fingerprint of the model."""
+
+    model: str
+    results: list[ReembeddedCollection]
+
+
+class CollectionEmbedder:
+    """Keeps collections embedded, and turns questions into vectors. Each collection has its own lane."""
+
+    def __init__(
+        self,
+        home: Path,
+        stores: Stores,
+        models: Models,
+        jobs: Starter,
+        whose: Callable[[], Sequence[EmbeddedCollection]],
+        named: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Keep the arguments. ``named``: whether the settings name the model; else Tabane chooses it.
+
+        ``whose`` returns the collections. It is called at the first use.
+        """
+        self._folder, self._stores, self._models, self._jobs = home / FOLDER, stores, models, jobs
+        self._whose, self._named = whose, named
+
+    @cached_property
+    def _lanes(self) -> Mapping[str, CollectionLane]:
+        from tabane.hub.sources.coverage import EmbeddingCoverage
+        from tabane.hub.sources.embedding_lane import CollectionLane
+
+        return {
+            each.name: CollectionLane(
+                self._folder,
+                each,
+                self._stores,
+                self._models,
+                self._jobs,
+                EmbeddingCoverage(each, self._named),
+            )
+            for each in self._whose()
+        }
+
+    @property
+    def _is_used(self) -> bool:
+        return "_lanes" in vars(self)
+
+    def open(self) -> None:
+        """Continue the work that an earlier hub did not finish."""
+        if not any(self._folder.glob(f"*{UNFINISHED}")):
+            return
+        for lane in self._lanes.values():
+            if lane.unfinished:
+                lane.wake()
+
+    def wake(self, name: str) -> None:
+        """Embed the new records of that collection."""
+        self._lanes[name].wake()
+
+    async def idle(self) -> None:
+        """Wait until the embedding that the hub itself began is done."""
+        if not self._is_used:
+            return
+        for lane in self._lanes.values():
+            await lane.idle()
+
+    async def question(self, name: str, text: str, spaces: Iterable[str]) -> Meaning | NoModel:
+        """Return the question as vectors for these spaces of a collection, or why there are none.
+
+        Raises BadArguments if the collection has vectors, but none in such a space.
+        """
+        return await self._lanes[name].question(text, tuple(spaces))
+
+    async def missing(self, name: str, spaces: Iterable[str]) -> Incomplete | None:
+        """Return how much of these spaces of a collection is embedded; None if all of it is."""
+        return await self._lanes[name].missing(tuple(spaces))
+
+    async def own_models(self) -> list[tuple[str, Message, str]]:
+        """Return name, title and model of each collection that keeps the model of its vectors."""
+        lanes = self._lanes.items()
+        return [
+            (name, lane.called, model) for name, lane in lanes for model in sorted(await lane.own_models())
+        ]
+
+    def table(self) -> list[Operation]:
+        return [
+            Operation(
+                "reembed",
+                "Embed collections again with another model; the one they have serves until that is done.",
+                Reembed,
+                self._reembed,
+                frozenset({Face.RPC, Face.CLI}),
+                Privilege.ADMIN,
+                kind="job",
+                title=self._title,
+            )
+        ]
+
+    def _title(self, params: Reembed) -> Message:
+        from tabane.hub.sources.embedding_lane import title_of
+
+        lanes = self._lanes.items()
+        return title_of(*(lane.called for name, lane in lanes if params.collection in (None, name)))
+
+    async def reembed(self, progress: Progress) -> Reembedded:
+        """Embed all collections with the model of the settings, as the operation does."""
+        return await self._reembedded(Reembed(), progress)
+
+    async def close(self) -> None:
+        """Stop. What was embedded is on the disk; the next hub continues."""
+        if not self._is_used:
+            return
+        for lane in self._lanes.values():
+            await lane.close()
+
+    async def _reembed(self, caller: Caller, params: Reembed, progress: Progress) -> Reembedded:
+        return await self._reembedded(params, progress)
+
+    async def _reembedded(self, params: Reembed, progress: Progress) -> Reembedded:
+        from tabane.search.embedding.embedder import NoModel
+
+        if params.collection is not None and params.collection not in self._lanes:
+            known = ", ".join(self._lanes)
+            message = say("collection: {name} is not one of {known}", name=params.collection, known=known)
+            raise BadArguments(message, "collection")
+        model = await (self._models.serving(params.model) if params.model else self._models.wanted())
+        if isinstance(model, NoModel):
+            raise ModelError(model.reason)
+        names = list(self._lanes) if params.collection is None else [params.collection]
+        chosen = params.model is not None
+        spaces = {name: await self._lanes[name].reembed(model, progress, chosen) for name in names}
+        rows = [ReembeddedCollection(name, done) for name, done in spaces.items()]
+        return Reembedded(model.fingerprint, rows)

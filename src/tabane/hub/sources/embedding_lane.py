@@ -1,0 +1,364 @@
+"""The embedding of one collection: in the background, as jobs, newest records first."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tabane.errors import BadArguments, HubError, TabaneError
+from tabane.hub.local.lock import OwnFile
+from tabane.hub.sources.coverage import EmbeddedCollection, EmbeddingCoverage
+from tabane.hub.sources.fill_progress import FillProgress, SeenRows
+from tabane.hub.stores.stores import UNFINISHED, Stores
+from tabane.messages import Message, say
+from tabane.operations import Progress, Starter
+from tabane.operations.job_turns import Turn
+from tabane.search.embedding.embedder import NoModel
+from tabane.search.meaning import Incomplete, Meaning, meaning_of
+from tabane.search.models import Models
+from tabane.search.records import EmbeddingSpace, Record
+from tabane.search.vector_filling import PAGE, NewestFirst, fill, fill_newest
+from tabane.settings.files import private_folder
+
+if TYPE_CHECKING:
+    from tabane.search.embedding.embedder import Embedder
+    from tabane.search.engine import Collection
+
+log = logging.getLogger(__name__)
+
+NEXT = "__next"
+"""Ends the name of a space that is being filled and will take the place of the one before it."""
+
+_ROUNDS = 5
+_AGAIN = 60.0  # seconds until an unavailable model is tried again
+_FIRST_LOOK = 1.0  # seconds that a search waits to learn what prevents texts from being embedded
+
+
+def title_of(*called: Message) -> Message:
+    """Return the title of a job. An unknown collection is refused when the job begins."""
+    if len(called) == 1:
+        return say("Indexing {what} for semantic search", what=called[0])
+    return say("Indexing for semantic search")
+
+
+class CollectionLane:
+    """One collection. Only one task works on it at a time."""
+
+    def __init__(
+        self,
+        folder: Path,
+        whose: EmbeddedCollection,
+        stores: Stores,
+        models: Models,
+        jobs: Starter,
+        coverage: EmbeddingCoverage,
+    ) -> None:
+        self._definition, self._stores, self._models, self._jobs = whose, stores, models, jobs
+        self._coverage = coverage
+        self._mark = folder / (whose.name + UNFINISHED)
+        self._turn = Turn()
+        self._shared = stores.turn("embed", whose.name)
+        self._among_hubs = Turn(self._shared)
+        self._news = False
+        self._wakes = 0
+        self._embeds = False
+        self._known = asyncio.Event()  # whether texts are embedded now, or something prevents it
+        self._waited: asyncio.Task[None] | None = None
+        self._working: asyncio.Task[None] | None = None
+        self._again: asyncio.TimerHandle | None = None
+        self._problem: Message | None = None
+        self._seen = SeenRows()
+
+    @property
+    def unfinished(self) -> bool:
+        """Return whether this hub or an earlier one began something and did not finish it."""
+        return self._mark.exists()
+
+    @property
+    def called(self) -> Message:
+        return self._definition.title
+
+    async def own_models(self) -> set[str]:
+        """Return the models of its vectors, which it keeps until they are made again; none if it follows."""
+        if self._definition.follows or not self._stores.holds(self._definition.domain):
+            return set()
+        spaces = (await self._collection()).spaces
+        return {space.model for space in spaces if not space.name.endswith(NEXT)}
+
+    def wake(self) -> None:
+        self._news = True
+        self._wakes += 1
+        self._forget_again()
+        if self._working is None or self._working.done():
+            self._known.clear()
+            self._working = asyncio.get_running_loop().create_task(self._work())
+            self._working.add_done_callback(lambda _: self._known.set())
+
+    async def idle(self) -> None:
+        while self._working is not None and not self._working.done():
+            await asyncio.wait({self._working})
+
+    async def close(self) -> None:
+        self._forget_again()
+        if self._working is not None:
+            self._working.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._working
+
+    async def question(self, text: str, spaces: tuple[str, ...]) -> Meaning | NoModel:
+        missing = await self.missing(spaces)
+        there = {space.name: space.model for space in (await self._collection()).spaces}
+        if not there.keys() & self._definition.spaces.keys():
+            if missing is None:
+                return Meaning(None)  # nothing can be found
+            return NoModel(missing.warning or missing.state)
+        for name in spaces:
+            if name not in there:
+                known = ", ".join(each for each in self._definition.spaces if each in there)
+                message = say("there are no vectors of {name}. Available: {known}", name=name, known=known)
+                raise BadArguments(message, name)
+        found = await meaning_of(text, {name: there[name] for name in spaces}, self._models)
+        return found if isinstance(found, NoModel) else found._replace(incomplete=missing)
+
+    async def missing(self, spaces: tuple[str, ...]) -> Incomplete | None:
+        """Return what is not embedded. If there is any, begin to embed it unless that already runs."""
+        collection = await self._collection()
+        found = await self._coverage.incomplete(collection, spaces, self._problem)
+        if found is None or self._problem is not None or self._embeds:
+            return found
+        if self._working is None or self._working.done():
+            self.wake()
+        assert self._working is not None
+        if self._waited is not self._working:  # the obstacle is known soon, or takes long
+            self._waited = self._working
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_FIRST_LOOK):
+                    await self._known.wait()
+        return await self._coverage.incomplete(collection, spaces, self._problem)
+
+    async def reembed(self, embedder: Embedder, progress: Progress, chosen: bool) -> list[str]:
+        """Replace vectors by those of another model; return which spaces were made again.
+
+        A model that nobody chose does not embed a collection if it can read hardly any of its texts.
+        """
+        done = []
+        async with self._turn.taken(progress), self._among_hubs.taken(progress):
+            collection = await self._collection()
+            for name, where in self._definition.spaces.items():
+                space = _space(collection, name)
+                if not chosen and await self._coverage.unfit(collection, name, embedder.fingerprint):
+                    continue
+                if await collection.count(where) and (space is None or space.model != embedder.fingerprint):
+                    await self._add_next(collection, name, embedder)
+                    done.append(name)
+            for name in done:
+                await self._replace(collection, name, embedder, progress)
+            self._settle(None)
+        self.wake()  # records written since the last look
+        return done
+
+    # -- in the background -------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        while self._news:
+            self._news = False
+            try:
+                async with self._turn.taken():
+                    self._settle(await self._bring_up_to_date())
+            except _EmbeddingCancelled as cancelled:
+                self._problem = cancelled.message
+            except TabaneError as error:
+                self._settle(error.message)
+            except Exception:
+                log.exception("embedding %s failed", self._definition.name)
+                self._settle(say("Embedding failed. The hub's log has the reason: tabane logs"))
+
+    def _settle(self, problem: Message | None) -> None:
+        """Remember the obstacle, and retry later; None: there is none."""
+        if problem is not None and problem != self._problem:
+            log.warning("%s: not everything is indexed for semantic search: %s", self.called, problem)
+        self._problem = problem
+        self._forget_again()
+        if problem is not None:
+            self._again = asyncio.get_running_loop().call_later(_AGAIN, self.wake)
+
+    def _forget_again(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+
+    async def _bring_up_to_date(self) -> Message | None:
+        """Embed the records without a vector. Return the obstacle, None if there is none."""
+        collection = await self._collection()
+        problem = None
+        for name, where in self._definition.spaces.items():
+            if await collection.count(where):
+                problem = await self._bring(collection, name) or problem
+        return problem
+
+    async def _bring(self, collection: Collection, name: str) -> Message | None:
+        space, following = _space(collection, name), _space(collection, name + NEXT)
+        if space is None or self._definition.follows:
+            embedder = await self._models.wanted()
+        else:
+            embedder = await self._models.serving(space.model)
+        if isinstance(embedder, NoModel):
+            return embedder.reason
+        if space is None:
+            unfit = await self._coverage.unfit(collection, name, embedder.fingerprint)
+            if unfit is not None or not await self._coverage.sample(collection, name):
+                return unfit
+            space = EmbeddingSpace(name, embedder.dimension, embedder.fingerprint)
+            await collection.add_space(space)
+        if self._definition.follows and space.model != embedder.fingerprint:
+            await self._as_job(lambda progress: self._replace(collection, name, embedder, progress))
+        else:
+            await self._fill_as_job(collection, space, embedder)
+        if following is not None and not self._definition.follows:
+            return await self._go_on(collection, name, following)
+        return None
+
+    async def _go_on(self, collection: Collection, name: str, following: EmbeddingSpace) -> Message | None:
+        """End a re-embedding that was interrupted."""
+        embedder = await self._models.serving(following.model)
+        if isinstance(embedder, NoModel):
+            return embedder.reason
+        await self._as_job(lambda progress: self._replace(collection, name, embedder, progress))
+        return None
+
+    async def _fill_as_job(self, collection: Collection, space: EmbeddingSpace, embedder: Embedder) -> None:
+        after = await self._first_lacking(collection, space.name, embedder.fingerprint)
+        if after is None:
+            return
+        few = self._shared is not None and await self._lacking(collection, space.name) <= PAGE
+        await self._as_job(
+            lambda progress: self._fill(collection, space, embedder, progress, after), alone=not few
+        )
+
+    async def _first_lacking(self, collection: Collection, name: str, model: str) -> int | None:
+        """Return the row before the first page with something to embed; None if there is nothing."""
+        after = self._seen.rows(collection, name, self._coverage.named)
+        where = self._definition.spaces[name.removesuffix(NEXT)]
+        while page := await collection.lacking(name, after, PAGE, where):
+            if any(self._text(stored.record, name, model) for stored in page):
+                return after
+            after = page[-1].row
+            self._seen.note(name, after)
+        await self._settled(collection, name)
+        return None
+
+    def _text(self, record: Record, name: str, model: str) -> str:
+        return self._coverage.text(record, name.removesuffix(NEXT), model)
+
+    async def _settled(self, collection: Collection, name: str) -> None:
+        """Remember how many records have no vector after everything that can be embedded is."""
+        space = _space(collection, name)
+        if space is not None:
+            self._coverage.settle(space, await self._lacking(collection, name))
+
+    async def _lacking(self, collection: Collection, name: str) -> int:
+        """Return how many records have no vector in a space."""
+        where = self._definition.spaces[name.removesuffix(NEXT)]
+        return await collection.count(where) - await collection.embedded(name, where)
+
+    async def _replace(
+        self, collection: Collection, name: str, embedder: Embedder, progress: Progress
+    ) -> None:
+        """Fill a space beside the serving one, then let it take its place, unless another hub did that."""
+        await collection.count(self._definition.spaces[name])  # a database then says which spaces there are
+        serving = _space(collection, name)
+        if serving is not None and serving.model == embedder.fingerprint:
+            return
+        wanted = await self._add_next(collection, name, embedder)
+        await self._fill(collection, wanted, embedder, progress)
+        await collection.succeed(name, wanted.name)
+        self._seen.forget(name, wanted.name)
+
+    async def _add_next(self, collection: Collection, name: str, embedder: Embedder) -> EmbeddingSpace:
+        """Add the space that will take the place of another one: the next hub continues to fill it."""
+        wanted = EmbeddingSpace(name + NEXT, embedder.dimension, embedder.fingerprint)
+        self._seen.forget(name, wanted.name)
+        there = _space(collection, wanted.name)
+        if there is not None and there != wanted:
+            await collection.drop_space(wanted.name)
+        await collection.add_space(wanted)
+        return wanted
+
+    async def _fill(
+        self,
+        collection: Collection,
+        space: EmbeddingSpace,
+        embedder: Embedder,
+        progress: Progress,
+        first: int = 0,
+    ) -> None:
+        base = space.name.removesuffix(NEXT)
+        where = self._definition.spaces[base]
+        await asyncio.to_thread(self._touch_mark)
+        mark = await asyncio.to_thread(OwnFile, str(self._mark))
+        order = NewestFirst(where, self._definition.newest, lambda: self._wakes)
+        text = partial(self._text, name=base, model=embedder.fingerprint)
+        async with FillProgress(collection, space.name, order, progress).told() as counted:
+            await fill_newest(collection, space, embedder, text, counted.tell, order)
+            after: int | None = first
+            for _ in range(_ROUNDS):  # what is written, or gets another row, while it is filled
+                if after is None:
+                    break
+                await counted.begin()
+                await fill(collection, space, embedder, text, counted.tell, after, where)
+                after = await self._first_lacking(collection, space.name, embedder.fingerprint)
+        await asyncio.to_thread(mark.unlink)
+
+    def _touch_mark(self) -> None:
+        private_folder(self._mark.parent, parents=False)  # with a database, nothing else may be in it yet
+        self._mark.touch()
+
+    async def _as_job(self, work: Callable[[Progress], Awaitable[None]], *, alone: bool = True) -> None:
+        """Run the work as a job, which users see and can cancel. Raises its errors, and _Cancelled.
+
+        ``alone``: while no other hub does such work on the same records.
+        """
+        ended = asyncio.get_running_loop().create_future()
+
+        async def whole(progress: Progress) -> dict[str, Any]:
+            self._turn.holder = progress
+            try:
+                async with self._among_hubs.taken(progress) if alone else contextlib.nullcontext():
+                    await work(progress)
+            except BaseException as error:
+                if not ended.done():
+                    ended.set_exception(error if isinstance(error, Exception) else _cancelled())
+                raise
+            if not ended.done():
+                ended.set_result(None)
+            return {"collection": self._definition.name}
+
+        self._jobs.start("embed", title_of(self.called), whole)
+        self._embeds = True
+        self._known.set()
+        try:
+            await ended
+        finally:
+            self._embeds = False
+
+    async def _collection(self) -> Collection:
+        return await self._stores.collection(self._definition.domain, self._definition.shape)
+
+
+def _space(collection: Collection, name: str) -> EmbeddingSpace | None:
+    return next((space for space in collection.spaces if space.name == name), None)
+
+
+class _EmbeddingCancelled(HubError):
+    """A user cancelled the embedding."""
+
+
+def _cancelled() -> _EmbeddingCancelled:
+    return _EmbeddingCancelled(
+        say("Embedding was cancelled. It continues at the next write, or at the next start of the hub.")
+    )

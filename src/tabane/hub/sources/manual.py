@@ -1,0 +1,224 @@
+"""Tabane's documentation: sections of its pages, as a search source and as an operation."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta, Struct
+
+from tabane.errors import BadArguments
+from tabane.hub.sources.embedding import CollectionEmbedder
+from tabane.hub.stores.stores import Stores
+from tabane.messages import Lang, say
+from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.search.engine import Collection
+from tabane.search.filters import Everything
+from tabane.search.hybrid import RankedRecord
+from tabane.search.models import Models
+from tabane.search.pipeline import CollectionSource, records_of
+from tabane.search.records import Field, Kind, Record, Shape, TextField, checked
+from tabane.search.source import HitCard, Reference, SearchHit
+from tabane.wire import json
+
+SHAPE = Shape(
+    "manual",
+    (TextField("title", 2.0), TextField("text")),
+    (Field("page", Kind.STRING), Field("lang", Kind.STRING)),
+)
+
+SPACES = ("text",)
+
+
+def meaning(record: Record) -> str:
+    """Return what of a section is embedded: its headings, then the text below them."""
+    return "\n".join(filter(None, (record.texts.get("title"), record.texts.get("text"))))
+
+
+_HEADING = re.compile(r"(#{1,3}) (.+)")
+_FENCE = re.compile(r"(```|~~~)")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+
+
+class ManualSection(NamedTuple):
+    """Part of a page under one heading. ``title`` has the headings above it too."""
+
+    page: str
+    lang: Lang
+    title: str
+    text: str
+    line: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def sections(page: str, markdown: str) -> Iterator[ManualSection]:
+    """Return the sections of a Markdown page, by headings of three levels; code keeps its lines."""
+    lang: Lang = "ja" if page.endswith(".ja.md") else "en"
+    titles: list[str] = []
+    lines: list[str] = []
+    begun, fenced = 1, False
+    for number, line in enumerate(markdown.splitlines(), 1):
+        fenced ^= _FENCE.match(line) is not None
+        heading = None if fenced else _HEADING.fullmatch(line.strip())
+        if heading is None:
+            lines.append(line)
+            continue
+        if any(map(str.strip, lines)):
+            yield _section(page, lang, titles, lines, begun)
+        titles = [*titles[: len(heading[1]) - 1], heading[2].replace("`", "")]
+        lines, begun = [], number
+    if any(map(str.strip, lines)):
+        yield _section(page, lang, titles, lines, begun)
+
+
+def _section(page: str, lang: Lang, titles: list[str], lines: list[str], line: int) -> ManualSection:
+    text = _COMMENT.sub("", "\n".join(lines)).strip()
+    return ManualSection(page, lang, " › ".join(titles) or page, text, line)
+
+
+def pages(folder: Path | None = None) -> list[tuple[str, str]]:
+    """Return name and text of each page, from the package, or from the checkout that it runs from."""
+    places = [folder] if folder else [Path(__file__).parent.parent.parent / "docs", _checkout()]
+    found = next((place for place in places if place.is_dir()), None)
+    if found is None:
+        return []
+    return [(page.name, page.read_text(encoding="utf-8")) for page in sorted(found.glob("*.md"))]
+
+
+def _checkout() -> Path:
+    return Path(__file__).parents[4] / "docs"
+
+
+async def bring_up_to_date(collection: Collection, written: list[tuple[str, str]]) -> None:
+    """Update the collection to the current text, and delete sections that no longer exist.
+
+    Sections without changes are not written again, so they keep their vectors.
+    """
+    written_now = (_record(section) for page, text in written for section in sections(page, text))
+    records = {record.key: checked(record, SHAPE) for record in written_now}
+    there = {record.key: record async for record in _stored(collection)}
+    await collection.upsert([record for key, record in records.items() if there.get(key) != record])
+    await collection.delete([key for key in there if key not in records])
+
+
+async def _stored(collection: Collection) -> AsyncIterator[Record]:
+    after: str | None = None
+    while True:
+        part = await collection.select(Everything(), after=after, limit=1000)
+        for stored in part.records:
+            yield stored.record
+        after = part.after
+        if after is None:
+            return
+
+
+def _record(section: ManualSection) -> Record:
+    return Record(
+        key=section.key,
+        texts={"title": section.title, "text": section.text},
+        fields={"page": section.page, "lang": section.lang},
+        payload=json.encode({"line": section.line}),
+    )
+
+
+class ManualSource(CollectionSource[Record]):
+    """Sections of the documentation as a search source. Indexed by the first search after it changed."""
+
+    spaces = SPACES
+
+    def __init__(self, stores: Stores, models: Models, embedding: CollectionEmbedder) -> None:
+        super().__init__(self._indexed, models, partial(embedding.question, SHAPE.name))
+        self._stores, self._embedding = stores, embedding
+        self._indexing = asyncio.Lock()
+        self._current: Collection | None = None
+
+    def text(self, record: Record) -> str:
+        return meaning(record)
+
+    def card(self, item: Record) -> HitCard:
+        reference = Reference("get_documentation", {"section": item.key})
+        return HitCard(item.key, item.texts["title"], item.texts.get("text", ""), reference)
+
+    async def read(
+        self, collection: Collection, groups: Sequence[Sequence[RankedRecord]]
+    ) -> list[SearchHit[Record]]:
+        records = await records_of(collection, [hit.key for (hit,) in groups])
+        return [
+            SearchHit(records[hit.key], hit.score, hit.cosine, hit.bm25, hit.parts)
+            for (hit,) in groups
+            if hit.key in records
+        ]
+
+    async def _indexed(self) -> Collection:
+        async with self._indexing:
+            collection = await self._stores.collection("cache", SHAPE)
+            # If it is not the same as last time, it was deleted meanwhile and may be empty.
+            if collection is not self._current:
+                await bring_up_to_date(collection, await asyncio.to_thread(pages))
+                self._current = collection
+                self._embedding.wake(SHAPE.name)
+        return collection
+
+
+class GetDocumentation(Struct, frozen=True, forbid_unknown_fields=True):
+    """``section`` is ``page.md`` for a whole page, or ``page.md:line`` for the section around a line."""
+
+    section: (
+        Annotated[str, Meta(min_length=1, max_length=200, description="page.md or page.md:line")] | None
+    ) = None
+
+
+def documentation_table() -> list[Operation]:
+    return [
+        Operation(
+            "get_documentation",
+            "Read the manual of Tabane, this MCP hub: settings, commands, how to add servers. Without a "
+            "section, it lists the pages.",
+            GetDocumentation,
+            get_documentation,
+            frozenset({Face.MCP, Face.RPC, Face.CLI}),
+            Privilege.READ,
+            text=_documentation_text,
+            read_only=True,
+            structured=lambda found, _: found,
+        )
+    ]
+
+
+async def get_documentation(caller: Caller, params: GetDocumentation) -> dict[str, Any]:
+    """Return one section, one page, or the names of all pages. Raises BadArguments for an unknown page."""
+    texts = dict(await asyncio.to_thread(pages))
+    if params.section is None:
+        return {"pages": list(texts)}
+    page, _, line = params.section.partition(":")
+    if page not in texts:
+        known = ", ".join(texts) or "–"
+        message = say("section: there is no page {page}. Pages: {known}", page=page, known=known)
+        raise BadArguments(message, "section")
+    if not line:
+        return {"section": page, "title": page, "text": texts[page]}
+    if not line.isdecimal():
+        raise BadArguments(say("section: {line} is not a line number", line=line), "section")
+    found = _around(list(sections(page, texts[page])), int(line))
+    if found is None:
+        return {"section": page, "title": page, "text": texts[page]}
+    return {"section": found.key, "title": found.title, "text": found.text}
+
+
+def _around(sections: list[ManualSection], line: int) -> ManualSection | None:
+    """Return the section that contains a line, or the first one for an earlier line; None: no sections."""
+    behind = (each for each in reversed(sections) if each.line <= line)
+    return next(behind, sections[0] if sections else None)
+
+
+def _documentation_text(found: dict[str, Any], lang: Lang) -> str:
+    if "pages" in found:
+        return "\n".join(found["pages"])
+    return f"{found['title']}\n\n{found['text']}"

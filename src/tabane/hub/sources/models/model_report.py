@@ -1,0 +1,150 @@
+"""Report on the models: available models, their sources, running ones, and reasons if there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from tabane.errors import StoreError, TabaneError
+from tabane.hub.sources.models.model_opener import HubReranker, ModelOpener
+from tabane.hub.sources.models.model_speeds import TimedEmbedder
+from tabane.messages import Lang, Message, say
+from tabane.search.embedding.embedder import CachedEmbedder, NoModel, VectorCache
+from tabane.settings import Settings
+
+if TYPE_CHECKING:
+    from tabane.search.embedding.model_finder import FoundModel, ModelChoice
+
+
+@runtime_checkable
+class SizedVectorCache(Protocol):
+    """A vector cache that knows its size."""
+
+    @property
+    def size(self) -> int:
+        """Return the approximate number of bytes."""
+        ...
+
+
+class MissingModel(Struct, frozen=True):
+    """A model that made the vectors of a collection and cannot be used. ``problem`` says what to do."""
+
+    collection: str
+    model: str
+    problem: str
+
+
+def missing_model(name: str, title: Message, model: str, why: Message | str, lang: Lang) -> MissingModel:
+    """Return the row. ``why`` is the id of a model that can be downloaded, or another reason."""
+    model = model.partition("#")[0]
+    values = {"title": title, "name": name, "model": model}
+    if isinstance(why, str):
+        problem = say(
+            "Vectors of {title} were made with the model {model}, which is not on this machine, so they are "
+            "searched by keywords only. Install the model: tabane models pull {model}, or embed them again "
+            "with another one: tabane models reembed --collection {name}",
+            **values,
+        )
+    else:
+        problem = say(
+            "Vectors of {title} were made with the model {model}, so they are searched by keywords only: "
+            "{reason} To embed them again with another model, run: tabane models reembed --collection {name}",
+            reason=why,
+            **values,
+        )
+    return MissingModel(name, model, problem.render(lang))
+
+
+async def report(
+    settings: Settings,
+    opening: ModelOpener,
+    judge: HubReranker,
+    kept: Callable[[], Awaitable[VectorCache]],
+    lang: Lang,
+) -> dict[str, Any]:
+    """Return all that is known about the models, without downloading or starting any.
+
+    ``state`` is ``open`` (this hub has used it), ``here`` (it is opened on first use), ``absent`` (it is
+    downloaded then) or ``none``, with the ``reason``.
+    """
+    row: dict[str, Any] = {"model": settings.model}
+    row |= await _model(opening, lang)
+    row["open"] = [_process(each.name, _pid(each.thing)) for each in opening.shelf.standing]
+    row["reranker"] = settings.reranker
+    if judge.open is not None:
+        row["reranker_open"] = _process(judge.open.name, judge.open.thing.pid)
+    row["cache"] = await _cache(settings, kept)
+    return row
+
+
+async def _model(opening: ModelOpener, lang: Lang) -> dict[str, Any]:
+    try:
+        sources = await opening.sources()
+        wanted = await sources.wanted()
+        chosen = opening.chosen(wanted)
+        opened_model = opening.shelf.get(chosen) if chosen else None
+        found = opened_model.source if opened_model else await sources.look(wanted)
+    except TabaneError as error:
+        return {"state": "none", "reason": error.text(lang)}
+    except OSError as error:
+        return {"state": "none", "reason": f"{error.filename}: {error.strerror}"}
+    if isinstance(found, str):
+        return {"state": "absent", "id": found}
+    if isinstance(found, NoModel):
+        return {"state": "none", "reason": found.reason.render(lang)}
+    row = {"state": "open" if chosen else "here", **_found(wanted, found)}
+    record = (await opening.records.all()).get(chosen) if chosen else None
+    return row | ({"fingerprint": chosen, "dimension": record.dimension} if record else {})
+
+
+def _found(wanted: ModelChoice, found: FoundModel) -> dict[str, Any]:
+    from tabane.hub.sources.models.model_sources import source_of
+
+    source, where = source_of(wanted, found)
+    recipe = found.recipe
+    return {
+        "id": recipe.model,
+        "revision": recipe.revision,
+        "source": source,
+        "where": where,
+        "loader": found.spec.loader if found.spec else None,
+        "quantisation": recipe.quantisation,
+        "pooling": recipe.pooling.value,
+        "max_tokens": recipe.max_tokens,
+        "query_prefix": recipe.query,
+        "document_prefix": recipe.document,
+    }
+
+
+def _pid(embedder: CachedEmbedder) -> int | None:
+    """Return the process that runs it; None if none does now, or a server runs it."""
+    from tabane.search.embedding.process import LocalEmbedder
+
+    timed = embedder.embedder
+    local = timed.embedder if isinstance(timed, TimedEmbedder) else timed
+    return local.pid if isinstance(local, LocalEmbedder) else None
+
+
+def _process(name: str, pid: int | None) -> dict[str, Any]:
+    return {"model": name, "pid": pid, "memory_mb": memory_of(pid) if pid else None}
+
+
+async def _cache(settings: Settings, kept: Callable[[], Awaitable[VectorCache]]) -> dict[str, Any]:
+    """Return the size of the cache of embeddings."""
+    row: dict[str, Any] = {"limit": settings.embedding_cache}
+    with contextlib.suppress(StoreError):
+        storage = await kept()
+        if isinstance(storage, SizedVectorCache):
+            row["bytes"] = storage.size
+    return row
+
+
+def memory_of(pid: int) -> float | None:
+    """Return the megabytes that a process uses; None if the platform does not say."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
+        return round(int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6, 1)
+    return None

@@ -1,0 +1,1 @@
+"""The stores of a hub, opened on first use."""

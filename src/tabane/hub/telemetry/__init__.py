@@ -1,0 +1,1 @@
+"""Records of a hub: audit, usage, metrics and traces."""

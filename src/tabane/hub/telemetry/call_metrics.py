@@ -1,0 +1,90 @@
+"""Families of metrics on calls, keys and the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tabane.hub.telemetry.call_counters import BOUNDS, AuditCounts, CallCounts, ServerCounts
+from tabane.hub.telemetry.exposition import MetricFamily, MetricSample, histogram, single
+
+
+def call_families(counts: CallCounts, named: bool) -> Iterator[MetricFamily]:
+    """Yield the metrics of calls. ``named``: with the names of servers, tools and keys."""
+    yield MetricFamily(
+        "tabane_limited_total", "counter", "Calls that a limit refused.", single(counts.limited)
+    )
+    yield MetricFamily(
+        "tabane_auth_failures_total",
+        "counter",
+        "Requests with a key or token that was refused, by reason.",
+        [MetricSample((("reason", reason),), count) for reason, count in counts.auth_failures],
+    )
+    if named:
+        yield _calls(counts)
+        yield _keys(counts)
+        yield from _of_servers(counts.servers)
+
+
+def audit_families(counts: AuditCounts) -> Iterator[MetricFamily]:
+    """Yield the metrics of the audit log."""
+    yield MetricFamily(
+        "tabane_audit_entries_total", "counter", "Entries of the audit log.", single(counts.entries)
+    )
+    yield MetricFamily(
+        "tabane_audit_dropped_total",
+        "counter",
+        "Entries that the audit log lost, because the disk was full or too slow.",
+        single(counts.dropped),
+    )
+    yield MetricFamily(
+        "tabane_audit_lag_seconds",
+        "gauge",
+        "Time that the oldest entry has been waiting for the disk.",
+        single(counts.lag),
+    )
+
+
+def _calls(counts: CallCounts) -> MetricFamily:
+    samples = [
+        MetricSample((("server", server), ("tool", tool), ("outcome", outcome)), count)
+        for server, tool, outcome, count in counts.calls
+    ]
+    return MetricFamily(
+        "tabane_calls_total", "counter", "Calls that ended, by server, tool and outcome.", samples
+    )
+
+
+def _keys(counts: CallCounts) -> MetricFamily:
+    samples = [
+        MetricSample((("key", key), ("outcome", outcome)), count) for key, outcome, count in counts.keys
+    ]
+    return MetricFamily("tabane_key_calls_total", "counter", "Calls that ended, by key and outcome.", samples)
+
+
+def _of_servers(servers: Mapping[str, ServerCounts]) -> Iterator[MetricFamily]:
+    ends = [
+        MetricSample((("server", name), ("outcome", end)), count)
+        for name, server in servers.items()
+        for end, count in server.ends.items()
+        if count
+    ]
+    yield MetricFamily(
+        "tabane_server_calls_total", "counter", "Calls that ended, by server and how they ended.", ends
+    )
+    durations = [
+        sample
+        for name, server in servers.items()
+        for sample in histogram((("server", name),), BOUNDS, server.buckets, server.seconds)
+    ]
+    yield MetricFamily(
+        "tabane_call_duration_seconds", "histogram", "Duration of calls, with the wait for a turn.", durations
+    )
+    results = [MetricSample((("server", name),), server.bytes) for name, server in servers.items()]
+    yield MetricFamily("tabane_result_bytes_total", "counter", "Bytes of the results of calls.", results)
+    saved = [MetricSample((("server", name),), server.saved) for name, server in servers.items()]
+    yield MetricFamily(
+        "tabane_tokens_saved_total",
+        "counter",
+        "Tokens that assistants did not have to read, because long results were given in parts.",
+        saved,
+    )

@@ -1,0 +1,1 @@
+"""The way out: HTTP connections to servers, with proxies, TLS and routes."""

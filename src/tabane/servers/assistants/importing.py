@@ -1,0 +1,506 @@
+"""Import of servers from other programs: their files are read, merged, and converted to ours."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from tabane.errors import ConfigurationError
+from tabane.messages import Message, say
+from tabane.servers.assistants.client import Client, ClientFile, Form, Scope, ServersPlace, UserMachine
+from tabane.servers.assistants.client_inputs import ClientInput, agrees, input_ids, inputs_of
+from tabane.servers.assistants.entries import FILE_INPUT, with_our_variables
+from tabane.servers.assistants.entries import definition as definition_of
+from tabane.servers.assistants.formats import FormatSyntaxError, at_path, format_of
+from tabane.servers.assistants.table import CLIENTS
+from tabane.servers.assistants.tool_filters import ServerFilters
+from tabane.servers.command_lines import split_command, words_of_line
+from tabane.servers.configuration import TABLES, open_document, server_tables
+from tabane.servers.foreign_keys import narrow, our_definition
+from tabane.servers.key_values import is_plain
+from tabane.servers.replaced_servers import replacement_for
+from tabane.servers.server import is_hub
+from tabane.servers.variables import each_text
+from tabane.settings.files import read_owned
+
+LIMIT = 64 * 1024 * 1024
+"""Bytes of another program's file: Claude Code keeps its history beside its servers."""
+
+Definition = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportCandidate:
+    """A server in a file of another program. ``title`` is the program's own name.
+
+    ``origin`` is the short word that distinguishes it from others; ``folder`` is its project, if it has one.
+    ``client`` is the program's name in the table; empty for a file that was named by hand.
+    """
+
+    name: str
+    definition: Definition = field(repr=False)
+    title: str
+    origin: str
+    path: Path
+    folder: Path | None = None
+    client: str = ""
+    scope: Scope = "user"
+    inputs: Mapping[str, ClientInput] = field(default_factory=dict)
+    """The inputs that the definition asks a person for, by id."""
+
+
+class ImportSource(Struct, frozen=True):
+    """A file that was read: its servers, or why it could not be read."""
+
+    title: str
+    path: Path
+    servers: tuple[ImportCandidate, ...] = ()
+    problem: Message | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedServer:
+    """A server to be added, where it was found, and the keys that are not imported.
+
+    ``inputs`` are what its definition asks a person for, by id. ``narrowing`` are keys of ``left`` that limit
+    what may be used: the definition is switched off, because it would allow more without them.
+    """
+
+    name: str
+    definition: Definition = field(repr=False)
+    titles: tuple[str, ...]
+    left: tuple[str, ...] = ()
+    narrowing: tuple[str, ...] = ()
+    inputs: Mapping[str, ClientInput] = field(default_factory=dict)
+
+
+class SkippedServer(Struct, frozen=True):
+    """A server that is not added, and why."""
+
+    name: str
+    title: str
+    why: Message
+
+
+class ServerImportPlan(Struct, frozen=True):
+    """The changes that an import would make."""
+
+    taken: tuple[ImportedServer, ...] = ()
+    skipped: tuple[SkippedServer, ...] = ()
+
+    @property
+    def definitions(self) -> dict[str, Definition]:
+        return {taken.name: taken.definition for taken in self.taken}
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+def sources(clients: Iterable[Client], machine: UserMachine, cwd: Path) -> Iterator[ImportSource]:
+    """Yield the existing files of the clients. A broken one has an error, and the others are read."""
+    seen: set[tuple[Path, tuple[str, ...]]] = set()
+    broken: set[Path] = set()
+    for client in clients:
+        for file in client.files(machine, cwd):
+            path = Path(os.path.realpath(file.path))
+            # one file may have servers under two keys
+            if (path, file.place.key) in seen or path in broken or not path.exists():
+                continue
+            seen.add((path, file.place.key))
+            source = _of_client(client, file, cwd)
+            if source.problem:
+                broken.add(path)
+            yield source
+
+
+def source_of(path: Path) -> ImportSource:
+    """Return one named file. It belongs to no project, since it may be a copy from anywhere."""
+    if not path.exists():
+        return ImportSource(path.name, path, problem=say("There is no file {path}.", path=path))
+    origin = _name_part(path.stem)
+    try:
+        found = [
+            ImportCandidate(name, value, path.name, origin, path, inputs=inputs)
+            for name, value, inputs in _of_any_program(path)
+        ]
+        projects = _of_projects(_value(path, "json"), path.name, path) if _form(path) == "json" else ()
+    except ConfigurationError as error:
+        return ImportSource(path.name, path, problem=error.message)
+    return ImportSource(path.name, path, (*found, *projects))
+
+
+def broken_file(path: Path, broken: FormatSyntaxError) -> ConfigurationError:
+    """Return the error of a file that is not in its format."""
+    if not broken.line:
+        return ConfigurationError(say("{path}: {expected}.", path=path, expected=broken.expected))
+    return ConfigurationError(
+        say(
+            "{path}:{line}:{column}: {expected}.",
+            path=path,
+            line=broken.line,
+            column=broken.column,
+            expected=broken.expected,
+        )
+    )
+
+
+def _of_client(client: Client, file: ClientFile, cwd: Path) -> ImportSource:
+    folder = cwd if file.scope == "project" else None
+    try:
+        found = [
+            ImportCandidate(
+                name, value, client.title, client.name, file.path, folder, client.name, file.scope, inputs
+            )
+            for name, value, inputs in _entries(file.path, file.place)
+        ]
+        if client.per_project and folder is None:
+            found += _of_projects(_value(file.path, file.place.form), client.title, file.path, client.name)
+    except ConfigurationError as error:
+        return ImportSource(client.title, file.path, problem=error.message)
+    except FileNotFoundError:
+        return ImportSource(client.title, file.path)
+    return ImportSource(client.title, file.path, tuple(found))
+
+
+_Entry = tuple[str, Definition, Mapping[str, ClientInput]]
+
+
+def _of_any_program(path: Path) -> Iterator[_Entry]:
+    """Yield the servers of a file under the keys that the programs of the table use in this format."""
+    form = _form(path)
+    seen: set[tuple[str, ...]] = {(key,) for key in TABLES} if form == "json" else set()
+    if form == "json":
+        yield from _entries(path, _place_of(path))
+    value = _value(path, form)
+    for client in CLIENTS:
+        for place in (client.user, client.project, *client.also):
+            if place is None or _family(place.form) != form or place.key in seen:
+                continue
+            if at_path(value, place.key) is not None:
+                seen.add(place.key)
+                yield from _entries(path, place)
+
+
+def _place_of(path: Path) -> ServersPlace:
+    """Return the place in the table that a file seems to be a copy of, with the key of most programs."""
+    places = [place for client in CLIENTS for place in (client.user, client.project) if place is not None]
+    usual = [place for place in places if place.key[0] in TABLES]
+    return next((place for place in usual if path.as_posix().endswith(place.paths)), ServersPlace(()))
+
+
+def _entries(path: Path, place: ServersPlace) -> Iterator[_Entry]:
+    if _family(place.form) == "json" and place.key[0] in TABLES:
+        # by members, so that an error has a line, and a key that is there twice counts twice
+        document = open_document(path, lambda path: read_owned(path, LIMIT))
+        tables = [member.value for member in server_tables(path, document)]
+        root = document.value
+    else:
+        root = _value(path, place.form)
+        tables = [_table(at_path(root, place.key), place)]
+    filters = ServerFilters(root)
+    entries = [
+        (name, with_our_variables(filters.applied(name, definition), dollars=place.dollars))
+        for table in tables
+        for name, definition in _usable(table, place)
+    ]
+    asks = any(input_ids(definition) for _, definition in entries)
+    declared = _declared(path, place) if asks else {}
+    for name, definition in entries:
+        yield (
+            name,
+            definition,
+            {id: declared.get(id) or _undeclared(id, path) for id in input_ids(definition)},
+        )
+
+
+def _undeclared(id: str, path: Path) -> ClientInput:
+    if not id.startswith(FILE_INPUT):
+        return ClientInput(id, str(path))
+    return ClientInput(id, str(path), description=f"{{file:{id.removeprefix(FILE_INPUT)}}}", password=True)
+
+
+def _declared(path: Path, place: ServersPlace) -> Mapping[str, ClientInput]:
+    """Return the inputs that a file declares beside its servers."""
+    value = at_path(_value(path, place.form), (*place.key[:-1], "inputs"))
+    return inputs_of(value, str(path))
+
+
+def _usable(table: Mapping[str, Any], place: ServersPlace) -> Iterator[tuple[str, Definition]]:
+    for name, entry in table.items():
+        found = definition_of(place.shape, entry) if isinstance(name, str) else None
+        if name and found is not None and is_plain(name):
+            yield name, found
+
+
+def _table(value: Any, place: ServersPlace) -> Mapping[str, Any]:
+    if place.listed:
+        items = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+        return {
+            item["name"]: {key: part for key, part in item.items() if key != "name"}
+            for item in items
+            if isinstance(item.get("name"), str)
+        }
+    return value if isinstance(value, dict) else {}
+
+
+def _value(path: Path, form: Form) -> Any:
+    try:
+        return format_of(form).value(read_owned(path, LIMIT).decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=path)) from None
+    except FormatSyntaxError as broken:
+        raise broken_file(path, broken) from None
+
+
+def _form(path: Path) -> Form:
+    forms: Mapping[str, Form] = {".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
+    return forms.get(path.suffix.lower(), "json")
+
+
+def _family(form: Form) -> Form:
+    return "json" if form == "jsonc" else form
+
+
+def _of_projects(root: Any, title: str, path: Path, client: str = "") -> Iterator[ImportCandidate]:
+    projects = root.get("projects") if isinstance(root, dict) else None
+    for name, project in projects.items() if isinstance(projects, dict) else ():
+        table = project.get("mcpServers") if isinstance(project, dict) else None
+        off = project.get("disabledMcpServers") if isinstance(project, dict) else None
+        folder = Path(name)
+        for server, definition in _usable(table if isinstance(table, dict) else {}, ServersPlace(())):
+            made = with_our_variables(definition, dollars=False)
+            if isinstance(off, list) and server in off:
+                made["enabled"] = False
+            yield ImportCandidate(
+                server, made, f"{title} ({folder.name})", _name_part(folder.name), path, folder, client
+            )
+
+
+# -- planning ------------------------------------------------------------------------------------
+
+
+def plan(
+    found: Iterable[ImportCandidate],
+    ours: Mapping[str, Any],
+    *,
+    forced: bool = False,
+    resolved: Callable[[str], str] = str,
+) -> ServerImportPlan:
+    """Return what to add to ``ours``, the servers that the file already contains.
+
+    ``resolved`` puts the secrets that are kept into a text: a key that an earlier import has kept is then
+    the same as in the other program's file.
+
+    Pure, except that project folders are read to resolve relative paths. The same command, arguments and URL
+    are one server, unless their environments contradict each other. If a name is taken, the other server
+    gets the client's name as a suffix. Servers whose tools the hub already has are left out, unless
+    ``forced``.
+    """
+    planning = _ServerImportPlanner(ours, forced, resolved)
+    for server in found:
+        planning.take(server)
+    return ServerImportPlan(tuple(planning.taken.values()), tuple(planning.skipped))
+
+
+class _ServerImportPlanner:
+    def __init__(self, ours: Mapping[str, Any], forced: bool, resolved: Callable[[str], str]) -> None:
+        self._forced, self._resolved = forced, resolved
+        self._ours = {
+            name: our_definition(written.items(), name).values
+            for name, written in ours.items()
+            if isinstance(written, dict)
+        }
+        self._names = set(ours)
+        self.taken: dict[str, ImportedServer] = {}
+        self.skipped: list[SkippedServer] = []
+
+    def take(self, found: ImportCandidate) -> None:
+        if is_tabane(found.definition):
+            self._skip(found, say("this is Tabane itself"))
+            return
+        needless = None if self._forced else replacement_for(found.name, found.definition)
+        if needless is not None:
+            self._skip(found, needless)
+            return
+        definition, left, narrowing = adopted(found)
+        if not definition.get("command") and not definition.get("url"):
+            self._skip(found, say("it has neither command nor url"))
+            return
+        for name, written in self._ours.items():
+            if _is_there(written, definition, self._resolved):
+                self._skip(found, say("it already exists as {name!n}", name=name))
+                return
+        if not self._fold(found, definition, left, narrowing):
+            name = self._free_name(found)
+            self._names.add(name)
+            asked = {id: found.inputs[id] for id in input_ids(definition) if id in found.inputs}
+            self.taken[name] = ImportedServer(name, definition, (found.title,), left, narrowing, asked)
+
+    def _fold(
+        self,
+        found: ImportCandidate,
+        definition: Definition,
+        left: tuple[str, ...],
+        narrowing: tuple[str, ...],
+    ) -> bool:
+        for name, taken in self.taken.items():
+            whole = joined(taken.definition, definition)
+            if whole is not None:
+                titles = tuple(dict.fromkeys((*taken.titles, found.title)))
+                kept = tuple(dict.fromkeys((*taken.left, *left)))
+                asked = {id: found.inputs[id] for id in input_ids(whole) if id in found.inputs}
+                limits = tuple(dict.fromkeys((*taken.narrowing, *narrowing)))
+                self.taken[name] = replace(
+                    taken,
+                    definition=whole | ({"enabled": False} if limits else {}),
+                    titles=titles,
+                    left=kept,
+                    narrowing=limits,
+                    inputs={**asked, **taken.inputs},
+                )
+                return True
+        return False
+
+    def _free_name(self, found: ImportCandidate) -> str:
+        candidates = [found.name, f"{found.name}-{found.origin}"]
+        candidates += [f"{candidates[1]}-{number}" for number in range(2, len(self._names) + 3)]
+        return next(name for name in candidates if name not in self._names)
+
+    def _skip(self, found: ImportCandidate, why: Message) -> None:
+        self.skipped.append(SkippedServer(found.name, found.title, why))
+
+
+def adopted(found: ImportCandidate) -> tuple[Definition, tuple[str, ...], tuple[str, ...]]:
+    """Return the definition with our keys, the names of keys without an equivalent, and those that narrow.
+
+    A definition that would allow more here than there is switched off. A project's server still runs in its
+    folder, if that makes a difference.
+    """
+    ours = our_definition(found.definition.items(), found.name)
+    definition = _with_texts(ours.values)
+    if ours.narrowing:
+        definition["enabled"] = False
+    folder = _folder(found, definition)
+    return (definition | {"cwd": folder} if folder else definition), ours.left, ours.narrowing
+
+
+def _with_texts(definition: Definition) -> Definition:
+    """Return a definition with its command, arguments and values in the form of the servers file."""
+    made = dict(definition)
+    args = made.get("args")
+    if isinstance(args, str):
+        made["args"] = args = words_of_line(args)
+    command = made.get("command")
+    words = split_command(command, "", os.environ.get("PATH")) if isinstance(command, str) else []
+    if words and (args is None or isinstance(args, list)):
+        made["command"], made["args"] = words[0], [*words[1:], *(args or ())]
+    if isinstance(args := made.get("args"), list):
+        made["args"] = [_as_text(part) for part in args]
+    for key in ("env", "headers"):
+        if isinstance(made.get(key), dict):
+            made[key] = {name: _as_text(part) for name, part in made[key].items() if part is not None}
+    return made
+
+
+def _as_text(value: Any) -> Any:
+    """Return a number or a switch as the text that a program gets; YAML and VS Code allow them."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> Definition | None:
+    """Return both definitions as one if they are the same server; None if they are not.
+
+    It may use what both may use.
+    """
+    if _identity(one) != _identity(other):
+        return None
+    whole = dict(one)
+    for key in ("env", "headers"):
+        both = one.get(key) or {}, other.get(key) or {}
+        if not all(isinstance(part, dict) for part in both):
+            return None
+        mine, theirs = both
+        if any(mine[name] != theirs[name] for name in mine.keys() & theirs.keys()):
+            return None
+        if mine or theirs:
+            whole[key] = {**mine, **theirs}
+    limits: Definition = {}
+    for key in ("allow", "deny", "confirm"):
+        whole.pop(key, None)
+        for part in (one, other):
+            if isinstance(part.get(key), list):
+                narrow(limits, key, part[key])
+    return whole | limits
+
+
+def _is_there(written: Mapping[str, Any], found: Mapping[str, Any], resolved: Callable[[str], str]) -> bool:
+    """Return whether the file has that server: as found, or with secrets kept and inputs answered."""
+    if joined(written, found) is not None:
+        return True
+    mine, theirs = each_text(written, resolved), each_text(found, resolved)
+    if not _agree(_identity(mine), _identity(theirs)):
+        return False
+    for key in ("env", "headers"):
+        one, other = mine.get(key) or {}, theirs.get(key) or {}
+        if not isinstance(one, dict) or not isinstance(other, dict):
+            return False
+        if not all(agrees(one[name], other[name]) for name in one.keys() & other.keys()):
+            return False
+    return True
+
+
+def _agree(mine: Any, theirs: Any) -> bool:
+    if isinstance(mine, list | tuple) and isinstance(theirs, list | tuple):
+        return len(mine) == len(theirs) and all(map(_agree, mine, theirs))
+    return agrees(mine, theirs)
+
+
+def is_tabane(written: Mapping[str, Any]) -> bool:
+    """Return whether a definition is this hub: importing it would make the hub call itself."""
+    definition = our_definition(written.items()).values
+    if is_hub(_url(definition)):
+        return True
+    args = definition.get("args")
+    words = [definition.get("command"), *(args if isinstance(args, list) else ())]
+    plain = [word for word in words if isinstance(word, str)]
+    at = next((index for index, word in enumerate(plain) if _TABANE.fullmatch(word)), None)
+    return at is not None and "mcp" in plain[at + 1 :]
+
+
+def _folder(found: ImportCandidate, definition: Definition) -> str | None:
+    if found.folder is None or not definition.get("command"):
+        return None
+    given = definition.get("cwd")
+    if isinstance(given, str):
+        return given if given.startswith(("~", "${")) else os.path.normpath(found.folder / given)
+    args = definition.get("args")
+    words = [definition["command"], *(args if isinstance(args, list) else ())]
+    relative = (word for word in words if isinstance(word, str) and word and not os.path.isabs(word))
+    return str(found.folder) if any(os.path.exists(found.folder / word) for word in relative) else None
+
+
+def _identity(definition: Mapping[str, Any]) -> tuple[Any, ...]:
+    url = _url(definition)
+    args = definition.get("args") or []
+    cwd = definition.get("cwd") or None
+    return definition.get("command") or None, args, url.rstrip("/") or None, cwd
+
+
+def _url(definition: Mapping[str, Any]) -> str:
+    return str(definition.get("url") or "")
+
+
+def _name_part(text: str) -> str:
+    """Return a text in a form that fits into a server's name."""
+    return re.sub(r"[^\w.-]+", "-", text).strip("-.") or "2"
+
+
+_TABANE = re.compile(r"(?:.*[/\\])?tabane(?:\.exe)?(?:[@=~<>!].*)?")

@@ -1,0 +1,355 @@
+"""Changes to the servers file by the commands `tabane servers …` and by the hub.
+
+The file is replaced in one step, with mode 0600, and a backup is saved as ``….bak``. Keys keep their order,
+also unknown ones. In a file with comments, only the changed text is replaced. If that is impossible without a
+loss, the file stays unchanged and the user is shown what to write.
+"""
+
+from __future__ import annotations
+
+import copy
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from tabane.errors import BadArguments, ConfigurationError, UnknownName
+from tabane.messages import Message, say
+from tabane.servers.commented_json import JsonDocument, read_document
+from tabane.servers.configuration import TABLES, open_document, server_tables
+from tabane.servers.json_edits import NotAnObject, UnsafeJsonEdit, has_comments, with_member, without_member
+from tabane.servers.key_values import is_plain
+from tabane.servers.plain_secrets import without_secrets
+from tabane.settings.files import write_private
+from tabane.text.nearest_names import nearest
+
+Table = dict[str, Any]
+Change = Callable[[Table], Message]
+"""Changes the object of servers in place, and returns what a person would have to write by hand."""
+
+
+class ReloadableServersFile(Protocol):
+    """The servers file of the running hub."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def reload(self) -> Message | None:
+        """Put the file in force as it is now. Return why it has no effect; None if it has."""
+        ...
+
+    def follow(self) -> Message | None:
+        """Do the same if a file has changed since it was read."""
+        ...
+
+
+PATIENCE = 10.0
+"""Seconds to wait for another command that changes the same file; one takes some milliseconds."""
+
+_LOOK = 0.02
+_GONE: Any = object()
+_EMPTY = '{"mcpServers": {}}'
+
+
+def add_server(path: str | os.PathLike[str], name: str, definition: Mapping[str, Any]) -> None:
+    """Add a server at the end of the file, which is created if it does not exist.
+
+    Raises BadArguments if the name is empty or taken, and as :func:`edit_servers`.
+    """
+    add_servers(path, {name: definition})
+
+
+def add_servers(path: str | os.PathLike[str], definitions: Mapping[str, Mapping[str, Any]]) -> None:
+    """Add several servers at once. Raises as :func:`add_server`; then none is added."""
+    edit_servers(path, _additions(definitions))
+
+
+def change_servers(
+    path: str | os.PathLike[str],
+    before: Mapping[str, Mapping[str, Any]],
+    after: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Replace the definitions of several servers at once. ``before`` are those that the file had.
+
+    Raises ConfigurationError if one of them has changed meanwhile, and as :func:`edit_servers`; then nothing
+    is changed. Its message shows the new definitions without secrets.
+    """
+
+    def change(table: Table) -> Message:
+        for name, definition in after.items():
+            if table.get(name) != before[name]:
+                raise ConfigurationError(
+                    say(
+                        "The entry of {name!n} has just been changed by another program. Try again.",
+                        name=name,
+                    )
+                )
+            table[name] = dict(definition)
+        lines = ",\n".join(_lines(name, without_secrets(name, table[name])) for name in after)
+        return say("replace these entries by:\n{lines}", lines=lines)
+
+    edit_servers(path, change)
+
+
+def check_addable(path: str | os.PathLike[str], definitions: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise what :func:`add_servers` would raise now, without changing anything."""
+    target = Path(os.path.realpath(path))
+    try:
+        document = open_document(target)
+    except FileNotFoundError:
+        document = read_document(_EMPTY)
+    _refuse_loss(target, document, _additions(definitions)(_table(target, document)))
+
+
+def change_server(
+    path: str | os.PathLike[str], name: str, edit: Callable[[Table], Mapping[str, Any]], shown: object
+) -> None:
+    """Replace the definition of a server by what ``edit`` makes of the written one.
+
+    ``shown`` is the new definition as a person may see it. Raises UnknownName, what ``edit`` raises, and as
+    :func:`edit_servers`.
+    """
+
+    def change(table: Table) -> Message:
+        table[name] = dict(edit(copy.deepcopy(_known(table, name))))
+        entry = f"{_quoted(name)}: {_formatted(shown)}"
+        return say("change the server {name!n} to: {entry}", name=name, entry=entry)
+
+    edit_servers(path, change)
+
+
+def remove_server(path: str | os.PathLike[str], name: str) -> None:
+    """Remove a server from the file. Raises UnknownName, and as :func:`edit_servers`."""
+
+    def change(table: Table) -> Message:
+        _known(table, name)
+        del table[name]
+        return say("remove the server {name!n}", name=name)
+
+    edit_servers(path, change)
+
+
+def enable_server(path: str | os.PathLike[str], name: str, enabled: bool) -> None:
+    """Switch a server on or off in the file. Raises UnknownName, and as :func:`edit_servers`."""
+
+    def change(table: Table) -> Message:
+        definition = _known(table, name)
+        definition.pop("disabled", None)
+        definition.pop("enabled", None)
+        if not enabled:
+            definition["enabled"] = False
+        return say('set "enabled": {value} in the server {name!n}', value=json.dumps(enabled), name=name)
+
+    edit_servers(path, change)
+
+
+def edit_servers(path: str | os.PathLike[str], change: Change) -> None:
+    """Change the servers of the file with ``change``, write the file, and save a backup.
+
+    Raises what ``change`` raises, and ConfigurationError if the file is broken, names a server twice, cannot
+    be changed without losing a comment, or cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        os.makedirs(target.parent, mode=0o700, exist_ok=True)
+        with folder_lock(target):
+            _edit(target, change)
+    except OSError as error:
+        raise ConfigurationError(
+            say("{path} cannot be written: {reason}.", path=target, reason=error.strerror)
+        ) from None
+
+
+@contextmanager
+def folder_lock(path: Path, limit: float = PATIENCE) -> Iterator[None]:
+    """Lock the folder of a file, so that only one program at a time changes the files in it.
+
+    The folder itself is locked, so that no lock file is left behind. Raises ConfigurationError if another
+    program holds the lock for ``limit`` seconds, and OSError.
+    """
+    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        deadline = time.monotonic() + limit
+        while not _locked(folder):
+            if time.monotonic() > deadline:
+                raise ConfigurationError(
+                    say("Another program is changing {path}. Try again when it is done.", path=path)
+                )
+            time.sleep(_LOOK)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _locked(folder: int) -> bool:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _edit(path: Path, change: Change) -> None:
+    try:
+        document = open_document(path)
+        previous = path.read_bytes()
+    except FileNotFoundError:
+        document, previous = read_document(_EMPTY), None
+    root = document.value
+    table = _table(path, document)
+    before = copy.deepcopy(table)
+    by_hand = change(table)
+    _refuse_loss(path, document, by_hand)
+    if document.commented and previous is not None:
+        written = _spliced(path, previous, _key(path, document), before, table, by_hand)
+    else:
+        written = _encoded(root)
+    if previous is not None:
+        write_private(f"{path}.bak", previous)
+    write_private(path, written)
+
+
+def _spliced(path: Path, previous: bytes, key: str, before: Table, after: Table, by_hand: Message) -> bytes:
+    """Return the former text with the differences between both tables applied, comments kept."""
+    text = previous.decode("utf-8-sig")
+    try:
+        for place, value in _differences((key,), before, after):
+            text = without_member(text, place) if value is _GONE else _with_value(text, place, value)
+    except (NotAnObject, UnsafeJsonEdit):
+        raise _lost(path, by_hand) from None
+    return text.encode()
+
+
+def _with_value(text: str, place: tuple[str, ...], value: Any) -> str:
+    if has_comments(text, place):
+        raise UnsafeJsonEdit("/".join(place))
+    return with_member(text, place, value)
+
+
+def _differences(path: tuple[str, ...], before: Table, after: Table) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the members to set or to remove, only the deepest that differ."""
+    for key in before.keys() - after.keys():
+        yield (*path, key), _GONE
+    for key, value in after.items():
+        old = before.get(key, _GONE)
+        if isinstance(old, dict) and isinstance(value, dict):
+            yield from _differences((*path, key), old, value)
+        elif old is _GONE or old != value:
+            yield (*path, key), value
+
+
+def _lost(path: Path, by_hand: Message) -> ConfigurationError:
+    return ConfigurationError(
+        say(
+            "{path} has comments, which would be lost. Edit it yourself: {change}",
+            path=path,
+            change=by_hand,
+        )
+    )
+
+
+def _table(path: Path, document: JsonDocument) -> Table:
+    """Return the object with the servers: the file's, or a new one."""
+    table: Table = document.value.setdefault(_key(path, document), {})
+    return table
+
+
+def _key(path: Path, document: JsonDocument) -> str:
+    tables = server_tables(path, document)
+    return tables[0].key if tables else TABLES[0]
+
+
+def _additions(definitions: Mapping[str, Mapping[str, Any]]) -> Change:
+    def change(table: Table) -> Message:
+        for name, definition in definitions.items():
+            _free(table, name)
+            table[name] = dict(definition)
+        lines = ",\n".join(_lines(name, without_secrets(name, table[name])) for name in definitions)
+        return say("add this entry to the servers:\n{lines}", lines=lines)
+
+    return change
+
+
+def _free(table: Table, name: str) -> None:
+    check_server_name(name)
+    if name in table:
+        raise BadArguments(
+            say("The server {name!n} already exists. Choose another name, or remove it first.", name=name),
+            "name",
+        )
+
+
+def check_server_name(name: str) -> None:
+    """Raise BadArguments if a server could hardly be named so in commands, sentences and addresses."""
+    if not name:
+        raise BadArguments(say("A server needs a name."), "name")
+    if name.startswith("-"):
+        raise BadArguments(
+            say("The name of a server may not begin with -: commands would take it for an option."), "name"
+        )
+    if name.strip() != name or not name.isprintable():
+        raise BadArguments(
+            say("The name of a server may not begin or end with a space, or contain control characters."),
+            "name",
+        )
+
+
+def _known(table: Table, name: str) -> Table:
+    definition = table.get(name)
+    if isinstance(definition, dict):
+        return definition
+    near = nearest(name, table)
+    if near:
+        raise UnknownName(
+            say("There is no server {name!n}. Did you mean {near}?", name=name, near=", ".join(near)), near
+        )
+    raise UnknownName(say("There is no server {name!n}.", name=name))
+
+
+def _refuse_loss(path: Path, document: JsonDocument, by_hand: Message) -> None:
+    if _has_doubles(path, document):
+        raise ConfigurationError(
+            say(
+                "{path} has a key twice, and one of the two would be lost. Edit it yourself: {change}",
+                path=path,
+                change=by_hand,
+            )
+        )
+
+
+def _has_doubles(path: Path, document: JsonDocument) -> bool:
+    tables = server_tables(path, document)
+    objects = [document.members(), *(document.members(table.start) for table in tables)]
+    objects += [document.members(server.start) for server in [m for o in objects[1:] for m in o]]
+    return any(len({member.key for member in members}) < len(members) for members in objects)
+
+
+def _lines(name: str, definition: Table) -> str:
+    return f"{_quoted(name)}: {_formatted(definition)}"
+
+
+def _encoded(root: Table) -> bytes:
+    return (_formatted(root) + "\n").encode()
+
+
+def _formatted(value: Any, margin: str = "") -> str:
+    """Return JSON in the layout of this file: two spaces, and a list of plain values on one line."""
+    inner = margin + "  "
+    if isinstance(value, dict) and value:
+        parts = [f"{inner}{_quoted(key)}: {_formatted(part, inner)}" for key, part in value.items()]
+        return "{\n" + ",\n".join(parts) + f"\n{margin}}}"
+    if isinstance(value, list) and any(isinstance(part, dict | list) for part in value):
+        return "[\n" + ",\n".join(inner + _formatted(part, inner) for part in value) + f"\n{margin}]"
+    if isinstance(value, list):
+        return "[" + ", ".join(_formatted(part) for part in value) + "]"
+    return _quoted(value)
+
+
+def _quoted(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    # Half of a surrogate pair can only be written as an escape.
+    return text if text.isascii() or is_plain(text) else json.dumps(value)

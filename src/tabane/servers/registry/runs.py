@@ -1,0 +1,324 @@
+"""Ways to run a server of the registry: a package with its launcher, or a URL. Pure.
+
+Source: the schema of server.json of 2025-12-11, and the conventions of its documentation: npm packages run
+with npx, PyPI's with uvx, images with docker, NuGet's with dnx.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from tabane.errors import BadArguments
+from tabane.messages import Lang, Message, say
+from tabane.servers.registry.declared_inputs import (
+    DeclaredInput,
+    InputTemplate,
+    described,
+    distinct,
+    read_template,
+    text_template,
+    usable,
+)
+from tabane.servers.registry.registry_text import items, member, shown_text
+from tabane.servers.server import is_web
+from tabane.servers.variables import escaped
+
+MOST_ARGUMENTS = 50
+MOST_VARIABLES = 50
+
+LAUNCHERS: Mapping[str, tuple[str, ...]] = {
+    "npm": ("npx", "bunx"),
+    "pypi": ("uvx",),
+    "oci": ("docker", "podman"),
+    "nuget": ("dnx",),
+}
+"""Programs that run the packages of a registry; the first is the default."""
+
+_PUBLIC = ("npmjs.org", "pypi.org", "nuget.org", "docker.io", "docker.com")
+_NPM = re.compile(r"(?:@[A-Za-z0-9~][\w.~-]*/)?[A-Za-z0-9~][\w.~-]*", re.ASCII)
+_PLAIN = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+_IMAGE = re.compile(r"[a-z0-9][\w./:-]*(?:@sha256:[0-9a-f]{64})?", re.ASCII)
+_VERSION = re.compile(r"[A-Za-z0-9][\w.+!-]*", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_IDENTIFIERS = {"npm": _NPM, "pypi": _PLAIN, "nuget": _PLAIN, "oci": _IMAGE}
+
+
+class RunArgument(Struct, frozen=True):
+    """One argument: a flag, a value, or both. It is left out if its value has no answer."""
+
+    flag: str
+    value: InputTemplate | None
+
+    def words(self, answers: Mapping[str, str]) -> list[str]:
+        """Return the words of the command, escaped for the servers file."""
+        if self.value is None:
+            return [escaped(self.flag)]
+        value = self.value.filled(answers)
+        if value is None:
+            return []
+        if self.flag.endswith("="):
+            return [escaped(self.flag) + value]
+        return [*([escaped(self.flag)] if self.flag else []), value]
+
+
+class RegistryRun(Struct, frozen=True):
+    """One way to run a server.
+
+    ``kind`` is npm, pypi, oci, nuget, http or sse, or what the registry calls a kind that is not supported;
+    ``why_not`` then says so. ``package`` is what the launcher is given, and ``before`` and ``after`` are the
+    arguments around it. ``url`` is for a server at a URL.
+    """
+
+    kind: str
+    program: str = ""
+    package: tuple[str, ...] = ()
+    before: tuple[RunArgument, ...] = ()
+    after: tuple[RunArgument, ...] = ()
+    env: tuple[tuple[str, InputTemplate], ...] = ()
+    url: InputTemplate | None = None
+    headers: tuple[tuple[str, InputTemplate], ...] = ()
+    why_not: Message | None = None
+
+    @property
+    def inputs(self) -> tuple[DeclaredInput, ...]:
+        templates = [argument.value for argument in (*self.before, *self.after)]
+        templates += [template for _, template in (*self.env, *self.headers)]
+        templates.append(self.url)
+        found = distinct(each for template in templates if template for each in template.inputs)
+        return tuple(sorted(found, key=lambda each: not each.is_missing))
+
+    def definition(self, answers: Mapping[str, str]) -> dict[str, Any]:
+        """Return the entry for the servers file. Raises BadArguments if an answer is missing or not allowed.
+
+        ``answers`` are by the names of the inputs.
+        """
+        missing = [each.name for each in self.inputs if each.is_missing and each.name not in answers]
+        if missing:
+            raise BadArguments(say("It needs values for: {names}.", names=", ".join(missing)))
+        given = {each.name: each.checked(answers[each.name]) for each in self.inputs if each.name in answers}
+        if self.url is not None:
+            return self._at_url(given)
+        env = {name: value for name, t in self.env if (value := t.filled(given)) is not None}
+        args = [*self._launching(given, env), *(word for each in self.after for word in each.words(given))]
+        return {"command": self.program, "args": args} | ({"env": env} if env else {})
+
+    def _launching(self, given: Mapping[str, str], env: Mapping[str, str]) -> list[str]:
+        """Return the words up to the package."""
+        own = [word for each in self.before for word in each.words(given)]
+        package = [escaped(word) for word in self.package]
+        if self.kind == "npm":
+            return [*_first(("-y",) if self.program == "npx" else (), own, ("--yes",)), *package]
+        if self.kind == "oci":
+            while own and own[0] == "run":
+                del own[0]
+            passed = [word for name in env for word in ("-e", name)]
+            return ["run", *_first(("-i", "--rm"), own, ("--interactive",)), *passed, *package]
+        if self.kind == "nuget":
+            after = ("--",) if self.after else ()
+            return [*own, *package, *(() if "--yes" in own else ("--yes",)), *after]
+        return [*own, *package]
+
+    def _at_url(self, given: Mapping[str, str]) -> dict[str, Any]:
+        url = self.url.filled(given) if self.url else None
+        if url is None:
+            raise BadArguments(say("It needs values for: {names}.", names="url"))
+        headers = {name: value for name, t in self.headers if (value := t.filled(given)) is not None}
+        found: dict[str, Any] = {"type": self.kind, "url": url}
+        return found | ({"headers": headers} if headers else {})
+
+    def drafted(self, prefix: str) -> dict[str, Any]:
+        """Return the entry as far as it is known without a user: missing answers are variables."""
+        answers = {
+            each.name: f"${{{variable_for(each, prefix)}}}"
+            for each in self.inputs
+            if each.is_missing or (each.secret and each.required)
+        }
+        return self.definition(answers)
+
+    def row(self, prefix: str, lang: Lang) -> dict[str, Any]:
+        """Return this way as JSON: the kind, what is run, what it needs, and a first definition."""
+        if self.why_not is not None:
+            return {"kind": self.kind, "runs": "", "usable": False, "why_not": self.why_not.render(lang)}
+        definition = self.drafted(prefix)
+        return {
+            "kind": self.kind,
+            "runs": command_of(definition),
+            "usable": True,
+            "why_not": None,
+            "needs": [described(each) | {"variable": variable_for(each, prefix)} for each in self.inputs],
+            "definition": definition,
+        }
+
+
+def command_of(definition: Mapping[str, Any]) -> str:
+    """Return what a definition runs, as a person reads it."""
+    if definition.get("url"):
+        return str(definition["url"])
+    import shlex
+
+    return shlex.join([definition["command"], *definition["args"]])
+
+
+def variable_for(wanted: DeclaredInput, prefix: str) -> str:
+    """Return the name of the variable that holds an answer: API_KEY, or GITHUB_TOKEN for a plain "token"."""
+    name = wanted.name
+    if wanted.place == "env" and not wanted.nested and _VARIABLE.fullmatch(name):
+        return name
+    words = re.sub(r"[^A-Za-z0-9]+", "_", f"{prefix}_{name}").strip("_").upper()
+    return words if words[:1].isalpha() else f"V_{words}"
+
+
+def _first(own: Iterable[str], given: list[str], same: tuple[str, ...]) -> list[str]:
+    """Return our options and the publisher's, without repeating any."""
+    return [*(word for word in own if not {word, *same} & set(given)), *given]
+
+
+# -- reading -----------------------------------------------------------------------------------------
+
+
+def runs_of(server: object, most: int) -> Iterator[RegistryRun]:
+    """Yield the ways to run a published server, also those that Tabane does not support."""
+    for package in items(server, "packages", most):
+        yield _package(package)
+    for remote in items(server, "remotes", most):
+        yield _remote(remote)
+
+
+def _package(given: object) -> RegistryRun:
+    kind = shown_text(member(given, "registryType"), 40) or "?"
+    transport = member(member(given, "transport"), "type")
+    if kind not in LAUNCHERS:
+        return RegistryRun(kind, why_not=_BUNDLE if kind == "mcpb" else _UNSUPPORTED)
+    if transport not in (None, "stdio"):
+        why = say("It listens at a URL. Start it yourself, then add it with: tabane servers add NAME URL")
+        return RegistryRun(kind, why_not=why)
+    try:
+        return _launched(kind, given)
+    except ValueError:
+        return RegistryRun(kind, why_not=say("Its entry in the registry is not valid."))
+
+
+_UNSUPPORTED = say("This kind of package is not supported.")
+_BUNDLE = say("MCP bundles are not supported. Unpack it, and add its command with: tabane servers add")
+
+
+def _launched(kind: str, given: object) -> RegistryRun:
+    hint = member(given, "runtimeHint")
+    program = hint if hint in LAUNCHERS[kind] else LAUNCHERS[kind][0]
+    before = tuple(_arguments(given, "runtimeArguments", launcher=True))
+    base = _base(kind, given)
+    return RegistryRun(
+        kind,
+        program,
+        _named_package(kind, given, base, before),
+        (*_from_base(kind, base), *before),
+        tuple(_arguments(given, "packageArguments", launcher=False)),
+        tuple(_variables(given)),
+    )
+
+
+def _base(kind: str, given: object) -> str:
+    """Return the address of the package registry; empty for the public one. Raises ValueError."""
+    base = member(given, "registryBaseUrl")
+    if base in (None, ""):
+        return ""
+    if not isinstance(base, str) or not is_web(base):
+        raise ValueError
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(usable(base))
+    if f".{parts.hostname}".endswith(tuple(f".{name}" for name in _PUBLIC)):
+        return ""
+    return parts.netloc if kind == "oci" else base
+
+
+def _from_base(kind: str, base: str) -> tuple[RunArgument, ...]:
+    options = {"npm": "--registry", "pypi": "--default-index", "nuget": "--source"}
+    if not base or kind == "oci":
+        return ()
+    return (RunArgument(options[kind], InputTemplate((base,))),)
+
+
+def _named_package(kind: str, given: object, base: str, before: tuple[RunArgument, ...]) -> tuple[str, ...]:
+    """Return the words that name the package. Raises ValueError if a launcher could misread them."""
+    name, version = member(given, "identifier"), member(given, "version")
+    if not isinstance(name, str) or len(name) > 300 or not _IDENTIFIERS[kind].fullmatch(name):
+        raise ValueError
+    if version is not None and not (
+        isinstance(version, str) and len(version) <= 200 and _VERSION.fullmatch(version)
+    ):
+        raise ValueError
+    if kind == "oci":
+        image = f"{base}/{name}" if base and not name.startswith(f"{base}/") else name
+        tagged = ":" in image.rpartition("/")[2] or "@" in image
+        return (image if tagged or not version else f"{image}:{version}",)
+    chosen = {"--from", "--package", "-p"}
+    if any(argument.flag in chosen for argument in before):
+        # The publisher names the package with an option, and perhaps the program in it.
+        return () if any(not argument.flag for argument in before) else (name,)
+    return (f"{name}@{version}" if version else name,)
+
+
+def _arguments(given: object, key: str, *, launcher: bool) -> Iterator[RunArgument]:
+    for argument in items(given, key, MOST_ARGUMENTS):
+        kind, flag = member(argument, "type"), member(argument, "name")
+        if kind == "positional":
+            name = member(argument, "valueHint") or "value"
+            yield RunArgument("", read_template(argument, name, "argument"))
+        elif kind == "named" and isinstance(flag, str) and flag.strip():
+            flag = usable(flag.strip())
+            is_switch = _is_switch(argument, launcher=launcher)
+            name = flag.strip("-=")
+            value = None if is_switch else read_template(argument, name, "argument")
+            yield RunArgument(flag, value)
+        else:
+            raise ValueError
+
+
+def _is_switch(argument: object, *, launcher: bool) -> bool:
+    """Return whether an argument is a flag without a value, which the schema does not distinguish."""
+    if any(member(argument, key) not in (None, "", [], False) for key in ("value", "default", "choices")):
+        return False
+    told = ["isRequired", "isSecret", "format", "placeholder", "valueHint"]
+    told += [] if launcher else ["description"]
+    return not any(member(argument, key) for key in told)
+
+
+def _variables(given: object) -> Iterator[tuple[str, InputTemplate]]:
+    for variable in items(given, "environmentVariables", MOST_VARIABLES):
+        name = member(variable, "name")
+        if not isinstance(name, str) or len(name) > 200 or not _VARIABLE.fullmatch(name):
+            raise ValueError
+        yield name, read_template(variable, name, "env")
+
+
+def _remote(given: object) -> RegistryRun:
+    kind = {"streamable-http": "http", "sse": "sse"}.get(str(member(given, "type")))
+    if kind is None:
+        shown = shown_text(member(given, "type"), 40) or "?"
+        return RegistryRun(shown, why_not=say("This kind of address is not supported."))
+    try:
+        url = text_template(member(given, "url"), member(given, "variables"), "url")
+        if not is_web("".join(_probed(part, at) for at, part in enumerate(url.parts))):
+            raise ValueError
+        return RegistryRun(kind, url=url, headers=tuple(_headers(given)))
+    except ValueError:
+        return RegistryRun(kind, why_not=say("Its entry in the registry is not valid."))
+
+
+def _probed(part: str | DeclaredInput, at: int) -> str:
+    if isinstance(part, str):
+        return part
+    return "x" if at else "https://x"
+
+
+def _headers(given: object) -> Iterator[tuple[str, InputTemplate]]:
+    for header in items(given, "headers", MOST_VARIABLES):
+        name = member(header, "name")
+        if not isinstance(name, str) or not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", name):
+            raise ValueError
+        yield name, read_template(header, name, "header")

@@ -1,0 +1,1 @@
+"""Running servers: their processes, connections, messages and logins."""

@@ -1,0 +1,405 @@
+"""Downloads of packages before their servers start: one at a time for each package, a few in parallel."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct, field, structs
+
+from tabane.errors import UpstreamUnavailable
+from tabane.messages import Message, say
+from tabane.servers.redaction import Redactor
+from tabane.servers.server import Server
+from tabane.upstreams.launching.network_probe import IMPATIENT, NetworkProbe
+from tabane.upstreams.processes.child_environment import child_environment, download_environment
+from tabane.upstreams.processes.processes import ChildProcess, ChildProcesses
+
+if TYPE_CHECKING:
+    from tabane.guard.cages.cages import CagedStart
+    from tabane.upstreams.launching.download_journal import DownloadJournal
+    from tabane.upstreams.launching.kept_package import KeptPackage
+
+
+log = logging.getLogger(__name__)
+
+DOWNLOADS = 4
+"""Downloads at the same time."""
+
+LOOK = 0.2
+"""Seconds between two looks at a lock that another holds, and at a cache entry that is in use."""
+
+OFFLINE = 6.0
+"""Seconds for a download if there is no network: some launchers know a registry that the probe does not."""
+
+SETTLE = 8.0
+"""Seconds to wait until nothing uses an entry that is to be removed: npm's lock outlives npm by five."""
+
+STOP_GRACE = 0.5
+"""Seconds from end of file to SIGTERM, and from there to SIGKILL: a download reads no input."""
+
+_CACHES = (
+    "HOME",
+    "XDG_CACHE_HOME",
+    "NPM_CONFIG_CACHE",
+    "UV_CACHE_DIR",
+    "UV_PYTHON",
+    "DENO_DIR",
+    "DOCKER_HOST",
+)
+"""Variables that decide where a launcher keeps its packages."""
+
+
+class PackageProgress(Struct):
+    """A download that runs. ``began`` is by the monotonic clock, ``written`` in bytes, None if unknown.
+
+    ``waits``: it waits for a free place, or until another start of the same package has downloaded it.
+    """
+
+    package: str
+    began: float = field(default_factory=time.monotonic)
+    waits: bool = True
+    written: int | None = None
+    line: str = ""
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    def describe(self) -> Message:
+        """Return a sentence about how far it is."""
+        words: dict[str, Any] = {"package": self.package, "seconds": self.seconds}
+        if self.waits:
+            return say("{package} waits for other downloads ({seconds:.0f} s so far).", **words)
+        if self.written:
+            return say("{package} is being downloaded ({seconds:.0f} s, {size:.0f} MB so far).",
+                       **words, size=self.written / 1e6)  # fmt: skip
+        return say("{package} is being downloaded ({seconds:.0f} s so far).", **words)
+
+
+class PreparedStart(Struct, frozen=True):
+    """A server as it is to be started now. ``downloads``: the start itself downloads, and may take long."""
+
+    server: Server
+    downloads: bool = False
+
+
+OnProgress = Callable[[PackageProgress], None]
+
+
+class StartPreparation(Protocol):
+    """Makes a server ready to be started. Times are in seconds."""
+
+    async def prepare(self, server: Server, on_progress: OnProgress) -> PreparedStart:
+        """Download what the server runs, unless it is there. ``on_progress`` is called once it has to be.
+
+        Raises UpstreamUnavailable if it takes longer than the time for a download. A step that fails
+        otherwise raises nothing: the start itself shows whether the package can be had.
+        """
+        ...
+
+    def ended(self, server: Server, failure: Message | None) -> None:
+        """Note how the start went that was prepared; None if the server works."""
+        ...
+
+    def limits_changed(self) -> None:
+        """Apply changed limits to the downloads that wait for a place."""
+        ...
+
+
+class PackageDownloads:
+    """Downloads packages in child processes of their own, with what only registries may see.
+
+    ``environment`` is the hub's. ``logs`` is the folder of the servers' logs. ``limits`` returns the time for
+    one download in seconds, and how many may run at the same time. ``caged`` returns how a command is run
+    that downloads for a server with a sandbox: packages bring programs that run while they are installed.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        processes: ChildProcesses,
+        logs: Path,
+        environment: Mapping[str, str],
+        limits: Callable[[], tuple[float, int]] = lambda: (600.0, DOWNLOADS),
+        caged: Callable[[Server, Sequence[str], Mapping[str, str]], CagedStart] | None = None,
+        network: NetworkProbe | None = None,
+    ) -> None:
+        self._network = network or NetworkProbe(environment)
+        self._loop, self._processes, self._logs = loop, processes, logs
+        self._environment, self._limits, self._caged = environment, limits, caged
+        self._running = 0
+        self._freed = asyncio.Condition()
+        self._noticing: set[asyncio.Task[None]] = set()
+
+    async def prepare(self, server: Server, on_progress: OnProgress) -> PreparedStart:
+        from tabane.upstreams.launching.kept_package import is_there
+
+        if not _downloads(server):
+            return PreparedStart(server)
+        try:
+            package = await asyncio.to_thread(self._package, server)
+            if package is None:
+                return PreparedStart(server)
+            there = await asyncio.to_thread(is_there, package)
+            if there:
+                # What asks its registry at each start tries for minutes without a network.
+                asks = package.run.runner in ("npx", "uvx")
+                return self._prepared(server, package, fresh=asks and not await self._network.online())
+            return await self._downloaded(server, package, on_progress)
+        except OSError as error:
+            # Without its journal a download is not protected, but the server may well start.
+            log.warning("%s: the download cannot be prepared: %s", server.name, error)
+            return PreparedStart(server, downloads=True)
+
+    def limits_changed(self) -> None:
+        noticing = self._loop.create_task(self._notify())
+        self._noticing.add(noticing)
+        noticing.add_done_callback(self._noticing.discard)
+
+    def ended(self, server: Server, failure: Message | None) -> None:
+        if _downloads(server):
+            self._loop.run_in_executor(None, self._note_end, server, failure)
+
+    def _note_end(self, server: Server, failure: Message | None) -> None:
+        from tabane.upstreams.launching.kept_package import note_end
+
+        package = self._package(server)
+        if package is not None:
+            note_end(package, failure)
+
+    def _package(self, server: Server) -> KeptPackage | None:
+        """Return what the server runs; None if it is not known where that is kept. Blocks."""
+        from tabane.upstreams.launching import npx_cache
+        from tabane.upstreams.launching.download_journal import DownloadJournal, journal_folder
+        from tabane.upstreams.launching.kept_package import KeptPackage
+        from tabane.upstreams.launching.package_run import package_run
+
+        run = package_run(server.command, server.args)
+        folder = journal_folder(self._environment)
+        if run is None or folder is None:
+            return None
+        shared = child_environment(self._environment, server.env, server.inherit)
+        private = download_environment(self._environment, server.env, server.inherit)
+        entry = npx_cache.npx_entry(run, shared, server.cwd)
+        caches = {name: value for name, value in shared.items() if name.upper() in _CACHES}
+        what: list[object] = [run.runner, run.program, run.options, run.package, run.others, caches]
+        identity = [str(entry)] if entry else what
+        journal, caged = DownloadJournal(folder, identity), server.sandbox is not None
+        return KeptPackage(run, journal, entry, server.cwd, shared, private, caged)
+
+    def _prepared(self, server: Server, package: KeptPackage, *, fresh: bool) -> PreparedStart:
+        """Return the start of a package that is there. With a fresh one, no registry is asked again.
+
+        Nor with an exact version, which never changes, and if only the step can ask it. In a cage, the
+        program is run without npx.
+        """
+        from tabane.upstreams.launching.download_steps import is_exact, offline_args
+        from tabane.upstreams.launching.installed_program import installed_program
+        from tabane.upstreams.launching.kept_package import runs_without_download
+
+        if package.caged and package.entry is not None:
+            program = installed_program(package.run, package.entry)
+            if program is not None:
+                return PreparedStart(
+                    structs.replace(server, command=str(program), args=package.run.arguments)
+                )
+        exact = package.run.runner == "npx" and is_exact(package.run)
+        if runs_without_download(package) or not (fresh or exact or package.only_downloads_ask):
+            return PreparedStart(server)
+        addresses = package.addresses if package.has_secrets else {}
+        args = tuple(offline_args(package.run))
+        return PreparedStart(structs.replace(server, args=args, env={**addresses, **server.env}))
+
+    async def _downloaded(
+        self, server: Server, package: KeptPackage, on_progress: OnProgress
+    ) -> PreparedStart:
+        from tabane.upstreams.launching.download_steps import download_command
+        from tabane.upstreams.launching.kept_package import is_there
+
+        progress = PackageProgress(package.run.package)
+        on_progress(progress)
+        patience, _ = self._limits()
+        online = await self._network.online()
+        if not online:
+            patience = min(patience, OFFLINE)
+            if download_command(package.run) is None:
+                return PreparedStart(structs.replace(server, env={**IMPATIENT, **server.env}))
+        try:
+            async with asyncio.timeout(patience), self._locked(package.journal):
+                if await asyncio.to_thread(is_there, package):
+                    return self._prepared(server, package, fresh=False)
+                await self._repair(package)
+                await asyncio.to_thread(package.journal.write, "downloading")
+                async with self._place():
+                    progress.waits, progress.began = False, time.monotonic()
+                    on_progress(progress)
+                    finished = await self._run_step(server, package, progress, on_progress, online)
+                if finished:
+                    await asyncio.to_thread(package.journal.write, "done")
+                    return self._prepared(server, package, fresh=True)
+        except TimeoutError:
+            if not online:
+                raise _no_network(package) from None
+            raise UpstreamUnavailable(say(
+                "{package} was not downloaded within {seconds:g} s. If your connection is slow, raise the "
+                "setting download_timeout. The launcher said: {line}",
+                package=package.run.package, seconds=patience, line=progress.line or "–",
+            )) from None  # fmt: skip
+        if not online:
+            raise _no_network(package)
+        return PreparedStart(server, downloads=True)
+
+    @contextlib.asynccontextmanager
+    async def _locked(self, journal: DownloadJournal) -> AsyncIterator[None]:
+        while not journal.lock():  # noqa: ASYNC110  another process holds it, which sends no event
+            await asyncio.sleep(LOOK)
+        try:
+            yield
+        finally:
+            journal.release()
+
+    @contextlib.asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """Wait for one of the places. Their number may change while the hub runs."""
+        async with self._freed:
+            await self._freed.wait_for(lambda: self._running < self._limits()[1])
+            self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+            await self._notify()
+
+    async def _notify(self) -> None:
+        async with self._freed:
+            self._freed.notify_all()
+
+    async def _repair(self, package: KeptPackage) -> None:
+        """Remove what a download that was cut off has left, once nothing uses it."""
+        from tabane.upstreams.launching import npx_cache
+        from tabane.upstreams.launching.kept_package import needs_removal
+
+        entry = package.entry
+        if entry is None:
+            return
+        for _ in range(round(SETTLE / LOOK)):
+            if not await asyncio.to_thread(needs_removal, package, entry):
+                return
+            if not await asyncio.to_thread(npx_cache.in_use, entry):
+                log.warning("Removing a broken entry of npx's cache, to download it again: %s", entry.name)
+                await asyncio.to_thread(npx_cache.remove, entry)
+                return
+            await asyncio.sleep(LOOK)
+
+    async def _run_step(
+        self,
+        server: Server,
+        package: KeptPackage,
+        progress: PackageProgress,
+        on_progress: OnProgress,
+        online: bool,
+    ) -> bool:
+        """Download the package. Return whether that worked; False also if the launcher has no such step."""
+        from tabane.upstreams.launching.download_steps import download_command, present_command
+
+        present, command = present_command(package.run), download_command(package.run)
+        if not online:
+            package = structs.replace(package, private={**IMPATIENT, **package.private})
+            if command is not None and package.run.runner == "uvx":
+                # It may be in a cache that others have filled.
+                cached = structs.replace(package, private={**package.private, "UV_OFFLINE": "1"})
+                if await self._succeeds(server, cached, command):
+                    return True
+        if present is not None and await self._succeeds(server, package, present):
+            return True
+        return command is not None and await self._succeeds(server, package, command, progress, on_progress)
+
+    async def _spawn(self, server: Server, package: KeptPackage, command: Sequence[str]) -> ChildProcess:
+        if server.sandbox is None or self._caged is None:
+            return await self._processes.spawn(command, package.private, package.cwd)
+        start = await asyncio.to_thread(self._caged, server, command, package.private)
+        return await self._processes.spawn(start.argv, start.env, start.cwd, start.orders)
+
+    async def _succeeds(
+        self,
+        server: Server,
+        package: KeptPackage,
+        command: Sequence[str],
+        progress: PackageProgress | None = None,
+        on_progress: OnProgress = lambda progress: None,
+    ) -> bool:
+        from tabane.upstreams.launching.download_output import LINE_LIMIT, OutputDrain, written_bytes
+        from tabane.upstreams.processes.stderr import StderrLog
+
+        child = await self._spawn(server, package, command)
+        os.close(child.stdin_fd)
+        redact = Redactor(server.secrets).text
+        name = server.name if progress else f"{server.name}.image"
+        stderr = StderrLog(self._loop, child.stderr_fd, self._logs, name, redact)
+        drain = OutputDrain(self._loop, child.stdout_fd)
+        try:
+            while not child.exited.done():
+                await asyncio.wait([child.exited], timeout=1.0)
+                if progress is not None:
+                    lines = stderr.last_words().splitlines()
+                    progress.line = lines[-1][:LINE_LIMIT] if lines else redact(drain.line)
+                    progress.written = await asyncio.to_thread(written_bytes, child.pid)
+                    on_progress(progress)
+            ended = child.exited.result()
+            if ended.code != 0 and progress is not None:
+                await asyncio.sleep(0)
+                if _is_final(stderr.last_words()):
+                    from tabane.upstreams.launching.failure_causes import failed_start
+
+                    how, lines = ended.describe(), stderr.lines()
+                    asked = server.name, server.command, server.args
+                    raise UpstreamUnavailable(await asyncio.to_thread(failed_start, how, *asked, lines, ()))
+                log.info("%s: the download step failed (%s); the server is started all the same",
+                         server.name, ended)  # fmt: skip
+            return ended.code == 0
+        finally:
+            await asyncio.shield(_end(child))
+            drain.close()
+            stderr.close()
+
+
+def _no_network(package: KeptPackage) -> UpstreamUnavailable:
+    return UpstreamUnavailable(say(
+        "{package} is not on this machine yet, and there is no network to download it. Behind a proxy, set "
+        "HTTPS_PROXY, then run: tabane restart",
+        package=package.run.package,
+    ))  # fmt: skip
+
+
+def _downloads(server: Server) -> bool:
+    from tabane.upstreams.launching.package_run import package_run
+
+    return server.transport == "stdio" and package_run(server.command, server.args) is not None
+
+
+def _is_final(words: str) -> bool:
+    """Return whether a registry was reached and refused, or was not trusted: the start would fail likewise.
+
+    Anything else may be the fault of the step, which an old launcher does not understand, or of a network
+    that a program which is installed already does not need.
+    """
+    return bool(
+        re.search(
+            r"npm (?:error|ERR!) code (?:E4\d\d|ETARGET|EINTEGRITY|\w*(?:CERT|SIGNATURE)\w*)"
+            r"|invalid peer certificate|was not found in the package registry|No solution found",
+            words,
+        )
+    )
+
+
+async def _end(child: ChildProcess) -> None:
+    """End all of it, also what a finished launcher has left."""
+    await child.stop(STOP_GRACE)

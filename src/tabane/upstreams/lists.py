@@ -1,0 +1,356 @@
+"""The lists of one instance: tools, prompts, resources and templates, each requested separately."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import NamedTuple
+
+from msgspec import Raw, Struct, field
+
+from tabane.errors import UpstreamError, UpstreamTimeout
+from tabane.messages import Message, say
+from tabane.upstreams.conversation import Conversation
+from tabane.upstreams.handshake import Peer, UpstreamRefused
+from tabane.upstreams.header_marks import without_invalid_marks
+from tabane.wire import json
+from tabane.wire.era import METHOD_NOT_FOUND, Era
+from tabane.wire.extensions import SKILLS
+from tabane.wire.json import InvalidJson, Members
+
+log = logging.getLogger(__name__)
+
+REFRESH = 0.2
+"""Seconds to wait after a list_changed for more of them, before listing again."""
+
+FRESH = 5.0
+"""Seconds for which a list is fresh if its server neither announces changes nor gives a time."""
+
+LONGEST_REFRESH = 5.0
+"""The longest delay, for a server that announces change after change."""
+
+DECLARED, UNDECLARED = 30.0, 5.0
+"""Seconds to wait for a page of a list, and for tools of a server that does not declare that it has any."""
+
+MOST_PAGES = 1000
+
+LARGE = 256 << 10
+"""Bytes of a page above which it is parsed in a thread."""
+
+MOST_LOGGED = 20
+"""Tools that are left out and named in the log, each time the list is read."""
+
+READ = 4
+"""Limit for the size of all pages, as a multiple of the size of a list: they hold more than its items."""
+
+OnListed = Callable[[Peer, str, list[Raw]], Awaitable[None] | None]
+"""Takes the instance, the name of the list, and its items verbatim. Its result is awaited."""
+
+
+class ListBudget(NamedTuple):
+    """Limits of a list: bytes of its items, and number of items."""
+
+    size: int
+    items: int
+
+
+class ListedItems(NamedTuple):
+    """The kept items of a list, for how many seconds they are fresh, and whether there were more."""
+
+    items: list[Raw]
+    ttl: float | None = None
+    cut: bool = False
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.items))
+
+
+class ListMethod(Struct, frozen=True):
+    """The method that asks for a list, the member of the result that holds it, and its capability.
+
+    ``follows`` is the list whose announced changes may be changes of this one too.
+    """
+
+    method: str
+    member: str
+    capability: str
+    follows: str = ""
+
+
+LISTS = {
+    "tools": ListMethod("tools/list", "tools", "tools"),
+    "prompts": ListMethod("prompts/list", "prompts", "prompts"),
+    "resources": ListMethod("resources/list", "resources", "resources"),
+    "templates": ListMethod("resources/templates/list", "resourceTemplates", "resources"),
+    # Files of a skill are resources, and there is no notification of skills alone.
+    "skills": ListMethod("skills/list", "skills", SKILLS, follows="resources"),
+}
+
+
+class _ListState(Struct):
+    """One list: when it was taken, how long that holds (as ``given`` by the server, or else taken), and
+    the order of what is under way. ``size`` is that of its items."""
+
+    known: asyncio.Event = field(default_factory=asyncio.Event)
+    at: float = float("-inf")
+    ttl: float = FRESH
+    given: float | None = None
+    size: int = 0
+    delay: float = REFRESH
+    started: int = 0
+    taken: int = 0
+    giving: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: asyncio.Task[None] | None = None
+    running: asyncio.Task[None] | None = None
+
+
+class UpstreamLists:
+    """Lists of an instance, given to ``on_listed`` one by one, each time they are read.
+
+    If a list cannot be read, the others stay unchanged, and ``on_fault`` gets the reason. A list that the
+    server has no capability for, or does not know, is empty. If a list is larger than ``budget``, its first
+    items are taken, and ``on_fault`` is called. ``most`` limits the bytes of all its lists together.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        loop: asyncio.AbstractEventLoop,
+        on_listed: OnListed,
+        on_fault: Callable[[Message], None],
+        budget: Callable[[], ListBudget] = lambda: ListBudget(8 << 20, 5_000),
+        most: Callable[[], int] = lambda: 16 << 20,
+    ) -> None:
+        self._server, self._loop = server, loop
+        self._budget, self._most = budget, most
+        self._on_listed, self._on_fault = on_listed, on_fault
+        self._conversation: Conversation | None = None
+        self._states = {name: _ListState() for name in LISTS}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def starting(self) -> None:
+        """Forget which lists are known, because the server is being started."""
+        for state in self._states.values():
+            state.known.clear()
+
+    def open(self, conversation: Conversation) -> None:
+        """Read all lists of a server that has started."""
+        self._conversation = conversation
+        for name in LISTS:
+            self.refresh(name)
+
+    def lost(self) -> None:
+        """Stop reading, because the connection has ended. Nobody waits for a list any longer."""
+        self._conversation = None
+        for task in self._tasks:
+            task.cancel()
+        for state in self._states.values():
+            state.waiting = state.running = None
+            state.known.set()
+
+    async def known(self, name: str) -> None:
+        """Wait until that list was read, or could not be read."""
+        await self._states[name].known.wait()
+
+    def changed(self, kind: str) -> None:
+        """Read the lists of that kind again soon, because the server announced a change."""
+        for name, listed in LISTS.items():
+            if kind in (listed.capability, listed.follows):
+                self.refresh(name, self._delay(name))
+
+    def _delay(self, name: str) -> float:
+        """Return how long to wait for more changes: longer each time while changes follow each other."""
+        state = self._states[name]
+        follows = self._loop.time() - state.at < 2 * state.delay
+        state.delay = (
+            min(2 * state.delay, LONGEST_REFRESH) if follows and state.waiting is None else state.delay
+        )
+        if not follows:
+            state.delay = REFRESH
+        return state.delay
+
+    def refresh(self, name: str, delay: float = 0.0) -> None:
+        state = self._states[name]
+        if state.waiting is None and self._conversation is not None:
+            state.waiting = self._spawn(self._take_later(name, self._conversation, delay))
+
+    def holds(self, name: str) -> float | None:
+        """Return the seconds for which that list may be kept; None if the server says when it changes."""
+        conversation, state = self._conversation, self._states[name]
+        capability = LISTS[name].capability
+        if conversation is None or conversation.peer is None or not conversation.peer.has(capability):
+            return None
+        announced = conversation.peer.can(capability, "listChanged")
+        return state.given if announced else state.ttl
+
+    def is_stale(self, name: str) -> bool:
+        """Return whether that list may have changed unannounced. False if the server is not running."""
+        conversation, state = self._conversation, self._states[name]
+        if conversation is None or conversation.peer is None or not state.known.is_set():
+            return False
+        capability = LISTS[name].capability
+        if not conversation.peer.has(capability) or conversation.peer.can(capability, "listChanged"):
+            return False
+        return self._loop.time() - state.at > state.ttl
+
+    async def fresh(self, name: str) -> None:
+        """Read that list again; callers at the same time share one request."""
+        state = self._states[name]
+        if self._conversation is None:
+            return
+        if state.running is None:
+            state.running = self._spawn(self._take(name, self._conversation))
+        # asyncio.wait, not await: a caller that gives up must not cancel the request of the others.
+        await asyncio.wait([state.running])
+
+    async def _take_later(self, name: str, conversation: Conversation, delay: float) -> None:
+        await asyncio.sleep(delay)
+        self._states[name].waiting = None
+        await self._take(name, conversation)
+
+    async def _take(self, name: str, conversation: Conversation) -> None:
+        state, peer = self._states[name], conversation.peer
+        if peer is None:
+            return
+        state.started = number = state.started + 1
+        try:
+            found = await list_all(conversation, LISTS[name], self._server, self._room(name))
+            if name == "tools" and peer.era is Era.MODERN and conversation.transport.mirrors_arguments:
+                found = await self._usable(found)
+        except UpstreamError as error:
+            self._on_fault(error.message)
+            log.warning("%s did not list its %s: %s", self._server, name, error)
+        else:
+            async with state.giving:
+                await self._give(name, peer, number, found)
+        finally:
+            state.running = None
+            state.known.set()
+
+    async def _give(self, name: str, peer: Peer, number: int, found: ListedItems) -> None:
+        """Pass a list on. If two requests overlap, the one sent later counts, and is passed on last."""
+        state = self._states[name]
+        if number <= state.taken:
+            return
+        state.taken, state.at, state.size = number, self._loop.time(), found.size
+        state.given, state.ttl = found.ttl, FRESH if found.ttl is None else found.ttl
+        if found.cut:
+            self._tell_cut(name, found)
+        self._tell_strange(name, found)
+        waits = self._on_listed(peer, name, found.items)
+        if waits is not None:
+            await waits
+
+    def _room(self, name: str) -> ListBudget:
+        budget = self._budget()
+        others = sum(state.size for other, state in self._states.items() if other != name)
+        return ListBudget(max(0, min(budget.size, self._most() - others)), budget.items)
+
+    async def _usable(self, found: ListedItems) -> ListedItems:
+        """Return the tools that may be called over HTTP, as the specification demands of clients there."""
+        kept, refused = await without_invalid_marks(found.items)
+        for tool, reason in refused[:MOST_LOGGED]:
+            log.warning("%s: left out the tool %r: %s", self._server, tool, reason)
+        if refused:
+            self._on_fault(
+                say(
+                    "{count} {count:tool|tools} left out, because an x-mcp-header annotation is not valid: "
+                    "{tool} ({reason})",
+                    count=len(refused), tool=refused[0].tool, reason=refused[0].reason)
+            )  # fmt: skip
+        return found._replace(items=kept)
+
+    def _tell_cut(self, name: str, found: ListedItems) -> None:
+        fault = say(
+            "it lists too many {name}: only the first {count} ({kilobytes} KiB) are used. To raise "
+            "the limits, set list_items, list_size or catalogue_size",
+            name=LISTS[name].member, count=len(found.items), kilobytes=found.size >> 10)  # fmt: skip
+        self._on_fault(fault)
+        log.warning("%s: %s", self._server, fault)
+
+    def _tell_strange(self, name: str, found: ListedItems) -> None:
+        count = sum(bytes(memoryview(item)[:1]) != b"{" for item in found.items)
+        if count:
+            self._on_fault(
+                say(
+                    "{count} of its {name} are not valid and were left out",
+                    count=count,
+                    name=name,
+                )
+            )
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+async def list_all(
+    conversation: Conversation, wanted: ListMethod, server: str, budget: ListBudget
+) -> ListedItems:
+    """Return the items of a list, verbatim, following cursors; empty if the server does not have it.
+
+    Tools are asked for in any case, since some servers have them and do not declare it. A list that does not
+    end, or that is larger than the budget, is cut. Raises UpstreamError.
+    """
+    peer = conversation.peer
+    if peer is None or not (peer.has(wanted.capability) or wanted.capability == "tools"):
+        return ListedItems([])
+    kept: list[Raw] = []
+    seen: set[bytes] = set()
+    cursor: Raw | None = None
+    ttl: float | None = None
+    size = read = 0
+    for _ in range(MOST_PAGES):
+        page = await _page(conversation, wanted, cursor)
+        for item in await _items(page.get(wanted.member), wanted.member):
+            size += len(item)
+            if size > budget.size or len(kept) == budget.items:
+                return ListedItems(kept, ttl, True)
+            # A copy, so that keeping the item does not keep its whole page in memory.
+            kept.append(item.copy())
+        ttl = _shorter(ttl, json.member(page, "ttlMs"))
+        read += sum(map(len, page.values()))
+        cursor = page.get("nextCursor")
+        if cursor is None or bytes(cursor) == b"null":
+            return ListedItems(kept, ttl)
+        if bytes(cursor) in seen or read > READ * budget.size:
+            break
+        seen.add(bytes(cursor))
+    log.warning("%s: its %s does not end", server, wanted.method)
+    return ListedItems(kept, ttl, True)
+
+
+async def _page(conversation: Conversation, wanted: ListMethod, cursor: Raw | None) -> Members:
+    declared = conversation.peer is not None and conversation.peer.has(wanted.capability)
+    params: Members = {} if cursor is None else {"cursor": cursor}
+    timeout = DECLARED if declared else UNDECLARED
+    try:
+        return await conversation.ask(wanted.method.encode(), params, timeout)
+    except UpstreamRefused as refusal:
+        if cursor is None and (refusal.code == METHOD_NOT_FOUND or not declared):
+            return {}
+        raise
+    except UpstreamTimeout:
+        if cursor is None and not declared:
+            return {}
+        raise
+
+
+async def _items(raw: Raw | None, name: str) -> list[Raw]:
+    try:
+        if raw is None:
+            return []
+        return json.elements(raw) if len(raw) <= LARGE else await asyncio.to_thread(json.elements, raw)
+    except InvalidJson:
+        raise UpstreamError(say("its {name} are not a list", name=name)) from None
+
+
+def _shorter(ttl: float | None, milliseconds: object) -> float | None:
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float) or not milliseconds >= 0:
+        return ttl
+    seconds = milliseconds / 1000
+    return seconds if ttl is None else min(ttl, seconds)

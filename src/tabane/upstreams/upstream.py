@@ -1,0 +1,569 @@
+"""A supervised instance of an upstream server: start, queue, restart with back-off, circuit breaker.
+
+States: idle → (downloading →) starting → ready → (died) → waiting → starting …. After too many failures in a
+row the circuit opens, and the first call after a while is the trial that closes it. A user stops a server.
+One that requires a login rests until the user has logged in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+
+from msgspec import Raw
+
+from tabane.errors import LoginRequired, TabaneError, UpstreamUnavailable
+from tabane.messages import Message, say
+from tabane.servers.server import Server
+from tabane.upstreams.call import Call, HeldCallCheck, UnknownMessages, UpstreamReply
+from tabane.upstreams.call_screening import CallScreening
+from tabane.upstreams.connection import Connect, UpstreamConnection
+from tabane.upstreams.conversation import CallPosition
+from tabane.upstreams.handshake import Peer
+from tabane.upstreams.health_checks import InstanceHealth
+from tabane.upstreams.launching.package_downloads import PackageProgress, StartPreparation
+from tabane.upstreams.lists import OnListed
+from tabane.upstreams.opening import ConnectionOpening
+from tabane.upstreams.refusals import failed_start, is_stopped, no_answer, no_lists, not_running
+from tabane.upstreams.restart_schedule import RestartSchedule
+from tabane.upstreams.start_download import DOWNLOAD_WAIT, StartDownload
+from tabane.upstreams.subscriptions import Listener
+from tabane.upstreams.upstream_limits import UpstreamLimits
+from tabane.upstreams.upstream_offers import UpstreamOffers
+from tabane.upstreams.upstream_state import UpstreamHealth, UpstreamState
+from tabane.upstreams.waiting_calls import WaitingCalls
+from tabane.wire.era import Era
+
+log = logging.getLogger(__name__)
+
+TICK = 0.25
+"""Seconds between checks of deadlines while calls are in flight."""
+
+HELD = 600.0
+"""Seconds that an instance goes on for its tasks after another one has replaced it."""
+
+STABLE = 30.0
+"""Seconds of running after which earlier failures no longer count."""
+
+
+class Upstream:
+    """A supervised instance of one server.
+
+    ``connect`` starts the process and returns its connection; ``on_listed`` is given each of its lists
+    whenever it was taken; ``starts`` bounds how many start at the same time; ``era`` is the era it had
+    last time, if that is known; ``on_asked`` is given the method of each question whose client it could
+    not name, ``on_log`` the parameters of each log message that belongs to no call. ``on_state`` is called
+    when its state or its error has changed. ``preparation`` downloads what the server runs, if it has to be.
+    ``login`` returns the error of a server that requires a login; None if it requires none.
+    ``credentials`` looks for credentials in its calls.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        loop: asyncio.AbstractEventLoop,
+        connect: Connect,
+        limits: UpstreamLimits,
+        on_listed: OnListed,
+        starts: asyncio.Semaphore,
+        era: Era | None = None,
+        on_asked: Callable[[str], None] = lambda method: None,
+        on_log: Callable[[Raw], None] = lambda params: None,
+        on_state: Callable[[], None] = lambda: None,
+        preparation: StartPreparation | None = None,
+        login: Callable[[], LoginRequired | None] = lambda: None,
+        credentials: CallScreening | None = None,
+    ) -> None:
+        self.server = server
+        self._login, self._credentials = login, credentials
+        self.state = UpstreamState.IDLE
+        self.vitals = UpstreamHealth(used=loop.time())
+        self._loop, self._connect, self.limits = loop, connect, limits
+        self._starts, self._on_state = starts, on_state
+        self._download = StartDownload(server, preparation, self._download_changed)
+        self.offers = UpstreamOffers(
+            server.name, loop, lambda: self.limits, on_listed, self._note, on_asked, on_log
+        )
+        self.health = InstanceHealth(self)
+        self.unknown: UnknownMessages | None = None
+        """Takes messages of the server that the hub does not know and that belong to no call."""
+        self.held_calls: HeldCallCheck | None = None
+        """Judges calls that were made before the server had listed."""
+        self._listing: asyncio.Task[None] | None = None
+        self._opening = ConnectionOpening(era)
+        self._connection: UpstreamConnection | None = None
+        self._queue = WaitingCalls(server.name)
+        self._starting: asyncio.Task[None] | None = None
+        self._restarts = RestartSchedule(loop, self._start)
+        self._ticking = False
+        self._closed = False
+        self._emptied = asyncio.Event()
+        self.held = 0
+        """Tasks that this instance works on: it does not end with its client, nor because it is idle."""
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def submit(self, call: Call) -> None:
+        """Send a call, or queue it until there is room or the server has started. It is always answered."""
+        if self._credentials is None:
+            self.carry(call)
+        else:
+            self._credentials.submit(self.server, call, self.carry)
+
+    def carry(self, call: Call) -> None:
+        """Do the same with a call that another hub has searched for credentials."""
+        connection = self._connection
+        call.owner = self
+        if call.marks is not None:
+            call.marks.submitted()
+        self.vitals.calls += 1
+        self.vitals.used = now = self._loop.time()
+        if (
+            self.state is UpstreamState.READY
+            and connection
+            and not self._queue.queue.count
+            and self._listing is None
+            and self._has_room(connection)
+        ):
+            connection.conversation.send(call)
+        elif not self._refuse(call):
+            call.deadline = now + call.timeout + (0 if connection else self.limits.start_timeout)
+            self._queue.add(call)
+            self._start()
+            if self.state is UpstreamState.DOWNLOADING:
+                self._loop.call_later(DOWNLOAD_WAIT, self._refuse_while_downloading)
+        if not self._ticking:
+            self._tick()
+
+    async def notify(self, method: str, params: bytes) -> None:
+        """Send a notification that the hub does not know. Raises UpstreamError if it does not start."""
+        await self.ensure()
+        self.vitals.used = self._loop.time()
+        if self._connection:
+            self._connection.conversation.notify(method, params)
+
+    async def introduced(self) -> Peer:
+        """Return how the server described itself; start it if it does not run. Raises UpstreamError."""
+        await self.ensure()
+        peer = self._connection.conversation.peer if self._connection else None
+        if peer is None:
+            raise self._unavailable()
+        return peer
+
+    def cancel(self, call: Call, reason: str) -> None:
+        """Drop a call: it gets no reply. The upstream is notified if the call was sent."""
+        call.done = True
+        if call.number and self._connection:
+            self._connection.conversation.cancel(call, reason)
+            self._advance()
+        else:
+            self._queue.discard(call)
+
+    def position_of(self, call: Call) -> CallPosition | None:
+        """Return where a call is, and its open questions; None if it ends with the hub."""
+        return self._connection.conversation.position_of(call) if self._connection else None
+
+    def freed(self, reply: UpstreamReply) -> None:
+        """Note that a call was answered: the next may be sent, and an answer shows that the server works."""
+        if reply.failure is not None:
+            self.vitals.failed_calls += 1
+            self.vitals.last_failure = reply.failure.message
+        elif self.vitals.failures:
+            self.vitals.failures = 0
+        if self._queue.queue.count:
+            self._advance()
+        elif self._closed and not self.in_flight:
+            self._emptied.set()
+
+    def awaited(self, session: str) -> bool:
+        """Return whether a call of another client waits for a free place."""
+        return any(call.session != session for call in self._queue)
+
+    def unsent(self, call: Call) -> bool:
+        """Queue a call that did not reach the upstream before all others; False if that cannot be."""
+        if (
+            self._closed
+            or self.state is UpstreamState.STOPPED
+            or len(self._queue) >= self.limits.queue_length
+        ):
+            return False
+        call.number = 0
+        self._queue.add_first(call)
+        self._tick()
+        return True
+
+    def _has_room(self, connection: UpstreamConnection) -> bool:
+        most, conversation = self.server.max_concurrency, connection.conversation
+        # A call that waits for a person takes nobody's place: that may last for minutes.
+        return len(conversation.calls) < most or conversation.working < most
+
+    def _refuse(self, call: Call) -> bool:
+        failure: TabaneError | None
+        if self._closed or self.state is UpstreamState.STOPPED:
+            failure = UpstreamUnavailable(is_stopped(self.server.name))
+        elif (login := self.awaited_login) is not None:
+            failure = login
+        elif self._rests and self._restarts.left > 5:
+            failure = self._unavailable()
+        else:
+            failure = self._queue.overload(call, self.limits.queue_length)
+        if failure is None:
+            return False
+        call.answer(UpstreamReply(failure=failure))
+        return True
+
+    def _refuse_while_downloading(self) -> None:
+        limit = self._loop.time() + self.limits.start_timeout - DOWNLOAD_WAIT + TICK
+        self._download.refuse(self._queue, limit)
+
+    def _advance(self) -> None:
+        connection = self._connection
+        if self._listing is not None:
+            return
+        while self._queue and connection and self.state is UpstreamState.READY and self._has_room(connection):
+            call = self._queue.pop()
+            if not call.done and not self._held_back(call):
+                connection.conversation.send(call)
+
+    def _held_back(self, call: Call) -> bool:
+        """Return whether a call that has waited is refused, because of what the server has listed."""
+        check = self.held_calls
+        refusal = check.refusal(call) if check is not None else None
+        if refusal is not None:
+            call.answer(UpstreamReply(failure=refusal))
+        return refusal is not None
+
+    async def _send_listed_calls(self) -> None:
+        """Send the calls that wait once the server has listed what can be called."""
+        for name in ("tools", "prompts"):
+            await self.offers.known(name)
+        if self._listing is asyncio.current_task():
+            self._listing = None
+            self._advance()
+
+    def _tick(self) -> None:
+        if not self._ticking and (
+            self._queue or (self._connection and self._connection.conversation.in_flight)
+        ):
+            self._ticking = True
+            self._loop.call_later(TICK, self._look_at_deadlines)
+
+    def _look_at_deadlines(self) -> None:
+        self._ticking = False
+        now = self._loop.time()
+        if self._connection:
+            self._connection.conversation.expire(now)
+        self._queue.expire(now)
+        self._advance()
+        self._tick()
+
+    # -- life ------------------------------------------------------------------------------------
+
+    async def ensure(self, *, patient: bool = False) -> None:
+        """Start the server if it is not running, and wait. Raises UpstreamError if it does not start.
+
+        Unless the caller is ``patient``, a download that takes longer than a few seconds is an error too.
+        """
+        if self.server.disabled:
+            raise UpstreamUnavailable(self.server.disabled)
+        if self._connection:
+            return
+        if self._rests and self._restarts.left > 0:
+            raise self._unavailable()
+        self._start()
+        await self._started(patient=patient)
+        if self._connection is None:
+            raise self.still_downloading or self._unavailable()
+
+    async def _started(self, *, patient: bool) -> None:
+        """Wait until a start has ended. Who is not patient waits for a download a few seconds only."""
+        end = self._loop.time() + DOWNLOAD_WAIT
+        while starting := self._starting:
+            # asyncio.wait, not await: a canceled start must not cancel those who wait for it.
+            await asyncio.wait([starting], timeout=None if patient else 1.0)
+            if not patient and self.state is UpstreamState.DOWNLOADING and self._loop.time() > end:
+                return
+
+    async def listed(self, name: str = "tools") -> None:
+        """Wait until that list was read, or the start failed; also for a download, however long it takes."""
+        self._start()
+        if self._starting:
+            await asyncio.wait([self._starting])
+        if self.state is UpstreamState.READY:
+            await self.offers.known(name)
+
+    async def start(self) -> None:
+        """Start at the request of the user, also if it is stopped, waits, or its circuit is open."""
+        self._restarts.clear()
+        self.vitals.failures = 0
+        if self._rests or self.state in (UpstreamState.STOPPED, UpstreamState.LOGIN):
+            self._set(UpstreamState.IDLE)
+        await self.ensure(patient=True)
+
+    def reconnect(self) -> None:
+        """End the connection and start again. Calls that come meanwhile wait for that."""
+        if self._connection is None or self._starting or self._closed:
+            return
+        connection, self._connection = self._connection, None
+        self.offers.lost()
+        self._set(UpstreamState.STARTING)
+        self._starting = self._loop.create_task(self._begin_after(connection))
+
+    async def _begin_after(self, connection: UpstreamConnection) -> None:
+        try:
+            await connection.stop()
+        except BaseException:
+            self._starting = None
+            raise
+        await self._begin()
+
+    async def stop(self) -> None:
+        """Stop at the request of the user, until :meth:`start`. Waiting calls are refused."""
+        self._set(UpstreamState.STOPPED)
+        await self._end(UpstreamUnavailable(say("{server!n} was stopped.", server=self.server.name)))
+
+    async def close(self) -> None:
+        """Stop for good: the hub ends, or the server was removed from the file."""
+        self._closed = True
+        await self.stop()
+
+    async def retire(self) -> None:
+        """Finish the calls in flight, accept no new ones, and stop: another instance replaces this one."""
+        self._closed = True
+        deadline = self._loop.time() + self.server.timeout
+        held_until = self._loop.time() + HELD
+        while (self.in_flight and self._loop.time() < deadline) or (
+            self.held and self._connection and self._loop.time() < held_until
+        ):
+            if self._awaits_answer:
+                # A person has all the time that a question has, and the call its own afterwards.
+                deadline = self._loop.time() + self.server.timeout
+            self._emptied.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._emptied.wait(), TICK)
+        await self.stop()
+
+    @property
+    def closed(self) -> bool:
+        """Return whether it has ended for good."""
+        return self._closed
+
+    @property
+    def in_flight(self) -> int:
+        """Return the number of calls that were sent and not answered yet, and of calls that wait."""
+        return len(self._queue) + (self._connection.conversation.in_flight if self._connection else 0)
+
+    @property
+    def uptime(self) -> float | None:
+        """Return the seconds since it became ready; None if it is not."""
+        return None if self._connection is None else self._loop.time() - self.vitals.since
+
+    @property
+    def retry_in(self) -> float | None:
+        """Return the seconds until the next start, or the trial of an open circuit; None if none waits."""
+        return max(0.0, self._restarts.left) if self._rests else None
+
+    @property
+    def _rests(self) -> bool:
+        """Return whether it waits after a failure."""
+        return self.state in (UpstreamState.OPEN, UpstreamState.WAITING)
+
+    @property
+    def awaited_login(self) -> LoginRequired | None:
+        """Return the error of a server that rests until the user has logged in."""
+        return self._login() if self.state is UpstreamState.LOGIN else None
+
+    @property
+    def download(self) -> PackageProgress | None:
+        """Return how far the download for its start is; None if none runs."""
+        return self._download.progress
+
+    @property
+    def connection(self) -> UpstreamConnection | None:
+        return self._connection
+
+    @property
+    def trouble(self) -> Message | None:
+        """Return why it is not running or did not list, and the fix; None while it starts or works."""
+        name, why = self.server.name, self.vitals.error
+        if self.state is UpstreamState.STOPPED:
+            return is_stopped(name)
+        if (download := self._download.trouble) is not None:
+            return download
+        if why is None or self.state in (UpstreamState.IDLE, UpstreamState.STARTING):
+            return None
+        if self.state is UpstreamState.LOGIN:
+            return why
+        return no_lists(name, why) if self.state is UpstreamState.READY else failed_start(name, why)
+
+    @property
+    def still_downloading(self) -> UpstreamUnavailable | None:
+        """Return the error for who cannot wait for a download; None if none runs."""
+        return self._download.refusal
+
+    @property
+    def _awaits_answer(self) -> bool:
+        """Return whether a client has not yet answered a request of the server."""
+        return bool(self._connection and self._connection.conversation.asking)
+
+    def _start(self) -> None:
+        if self._closed or self._starting or self.state in (UpstreamState.READY, UpstreamState.STOPPED):
+            return
+        if self.awaited_login is not None:
+            return
+        if self._restarts.left > 0:
+            self._restarts.arm()
+        else:
+            self._set(UpstreamState.STARTING)
+            self._starting = self._loop.create_task(self._begin())
+
+    async def _begin(self) -> None:
+        patience = self.limits.start_timeout
+        try:
+            start = await self._download.prepare()
+            patience = self.limits.download_timeout if start.downloads else self.limits.start_timeout
+            if start.downloads and self.download:
+                # The start itself downloads: it takes no place of those that only start.
+                await self._open(start.server, patience)
+            else:
+                self._download.finished()
+                async with self._starts:
+                    await self._open(start.server, patience)
+        except TabaneError as error:
+            self._failed(error.message)
+        except TimeoutError:
+            self._failed(no_answer(patience))
+        except OSError as error:
+            self._failed(say("{error}", error=error.strerror or error))
+        finally:
+            self._download.forget()
+            self._starting = None
+
+    def _download_changed(self) -> None:
+        if self.download is None:
+            self._set(UpstreamState.STARTING)
+        elif self.state is UpstreamState.STARTING:
+            self._set(UpstreamState.DOWNLOADING)
+            if self._queue:
+                self._loop.call_later(DOWNLOAD_WAIT, self._refuse_while_downloading)
+        else:
+            self._on_state()
+
+    async def _open(self, server: Server, patience: float) -> None:
+        self.vitals.starts += 1
+        self.offers.starting()
+        connection = await self._connect(server, self.offers.noticed, self._over)
+        connection.conversation.unknown = self.unknown
+        await self._opening.open(connection, patience, self.limits.probe_timeout)
+        self._connection = connection
+        self.vitals.since, self.vitals.ready_at = self._loop.time(), time.time()
+        self.vitals.error, self.vitals.healthy = None, True
+        self._download.ended(None)
+        self._set(UpstreamState.READY)
+        waits = self.held_calls is not None and self.held_calls.waits()
+        if not waits:
+            self._advance()
+        self.offers.open(connection.conversation)
+        if waits:
+            self._listing = self._loop.create_task(self._send_listed_calls())
+
+    def _failed(self, why: Message) -> None:
+        self.vitals.failures += 1
+        self.vitals.healthy = False
+        self.vitals.error = why
+        if self.state is UpstreamState.STOPPED or self._closed:
+            return
+        self._download.ended(why)
+        if (login := self._login()) is not None:
+            self._await_login(login)
+            return
+        log.warning("%s did not start: %s", self.server.name, why)
+        self._back_off()
+        self._queue.refuse(self._unavailable())
+        if self.state is UpstreamState.WAITING:
+            self._restarts.arm()
+
+    def _await_login(self, login: LoginRequired) -> None:
+        """Rest until the user has logged in: to start again would change nothing."""
+        log.info("%s: %s", self.server.name, login)
+        self.vitals.failures = 0
+        self.vitals.error = login.message
+        self._set(UpstreamState.LOGIN)
+        self._queue.refuse(login)
+
+    def _back_off(self) -> None:
+        self._set(self._restarts.failed(self.vitals.failures, self.limits))
+
+    def _over(self, why: str) -> None:
+        """Handle a connection that ended unexpectedly."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        self.offers.lost()
+        reaping = self._loop.create_task(self._reap(connection))
+        reaping.add_done_callback(_log_failure)
+        if self.state is UpstreamState.STOPPED or self._closed:
+            return
+        self.vitals.deaths += 1
+        self.vitals.healthy = False
+        self.vitals.error = say("it ended ({why})", why=why)
+        if (login := self._login()) is not None:
+            self._await_login(login)
+            return
+        if self._loop.time() - self.vitals.since > STABLE:
+            self.vitals.failures = 0
+        self.vitals.failures += 1
+        self._back_off()
+        if self.state is UpstreamState.WAITING:
+            self._restarts.arm()
+        else:
+            self._queue.refuse(self._unavailable())
+
+    async def _reap(self, connection: UpstreamConnection) -> None:
+        """Stop the rest of a process that ended, and note how it ended."""
+        said = await connection.failure(await connection.stop())
+        log.warning("%s: %s; it will be restarted", self.server.name, said)
+        if self._connection is None and self._rests:
+            self.vitals.error = said
+            self._on_state()
+
+    async def _end(self, refusal: TabaneError) -> None:
+        self._queue.refuse(refusal)
+        self._restarts.cancel()
+        if self._starting:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        self.offers.lost()
+        connection, self._connection = self._connection, None
+        if connection:
+            await connection.stop()
+
+    def _unavailable(self) -> UpstreamUnavailable:
+        return self.awaited_login or not_running(self.server.name, self.vitals.error, self._restarts.left)
+
+    def _set(self, state: UpstreamState) -> None:
+        if state is not self.state:
+            log.debug("%s: %s → %s", self.server.name, self.state.value, state.value)
+            self.state = state
+            self._on_state()
+
+    async def watch(self, uri: str, listener: Listener) -> None:
+        """Call ``listener`` when that resource changes, until it is unwatched, over restarts.
+
+        Starts the server if it is not running. Raises UpstreamError if the server refuses.
+        """
+        await self.ensure()
+        self.vitals.used = self._loop.time()
+        await self.offers.watch(uri, listener, self.server.timeout)
+
+    def _note(self, fault: Message) -> None:
+        self.vitals.error = fault
+        self._on_state()
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception():
+        log.error("stopping an upstream failed: %s", task.exception())

@@ -1,0 +1,30 @@
+"""The table of operations is cheap: handlers are imported with the first call."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HANDLERS = {
+    "tabane.catalog.operations.tool_operations",
+    "tabane.catalog.operations.offer_operations",
+    "tabane.catalog.operations.parallel_calls",
+    "tabane.catalog.operations.server_checks",
+    "tabane.catalog.operations.server_operations",
+    "tabane.catalog.tool_visibility",
+}
+
+DECLARE = """
+import sys
+from tabane.catalog.operations.table import gateway_table
+table = gateway_table(None, None, None, type("Parts", (), {"read": None}), None)
+print(len(table), *sys.modules)
+"""
+
+
+def test_declaring_the_operations_imports_no_handler() -> None:
+    command = [sys.executable, "-c", DECLARE]
+    count, *modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert int(count) > 20
+    assert not HANDLERS & set(modules)
+    assert "tabane.catalog.gateway" not in modules

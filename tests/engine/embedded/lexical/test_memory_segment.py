@@ -1,0 +1,95 @@
+"""What is newer than the index is found as it is now, whatever was asked before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tabane.engine.embedded.lexical.memory_segment import MemorySegment, SegmentEntry
+from tabane.engine.embedded.lexical.record_analysis import PreparedTokens, prepare_tokens
+from tabane.engine.query_plans import AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, TermMatch
+from tabane.engine.text_spaces import RecordAnalyzer
+from tabane.search.analysis import GAP
+from tabane.search.engine import LexicalQuery
+from tabane.search.filters import EVERYTHING
+from tabane.search.records import Record, Shape, TextField
+from tests.engine.embedded.opening import indexed
+
+SHAPE = Shape("notes", (TextField("body"),))
+ASKED = [
+    LexicalQuery("rain"),
+    LexicalQuery("rai", prefix=True),
+    LexicalQuery("", phrases=("rain snow",)),
+    LexicalQuery("wind", exclude=("rain",)),
+]
+
+
+async def test_a_word_that_was_asked_for_is_found_in_what_comes_and_not_in_what_goes(tmp_path: Path) -> None:
+    async with indexed(tmp_path, SHAPE) as collection:
+
+        async def found() -> list[set[str]]:
+            answers = [await collection.search(query, EVERYTHING, 10) for query in ASKED]
+            return [{hit.key for hit in hits.hits} for hits in answers]
+
+        async def put(key: str, body: str) -> list[set[str]]:
+            await collection.upsert([Record(key=key, texts={"body": body})])
+            return await found()
+
+        steps = [await put("a", "rain snow wind"), await put("b", "wind rain"), await put("c", "wind")]
+        steps += [await put("a", "wind"), await put("c", "rain snow rain")]
+        await collection.delete(["b"])
+        answer = [*steps, await found()]
+    assert answer == [
+        [{"a"}, {"a"}, {"a"}, set()],
+        [{"a", "b"}, {"a", "b"}, {"a"}, set()],
+        [{"a", "b"}, {"a", "b"}, {"a"}, {"c"}],
+        [{"b"}, {"b"}, set(), {"a", "c"}],
+        [{"b", "c"}, {"b", "c"}, {"c"}, {"a"}],
+        [{"c"}, {"c"}, {"c"}, {"a"}],
+    ]
+
+
+WORDS = st.sampled_from(["rain", "rainy", "snow", "東京", "京都", "…", ""])
+TEXTS = st.lists(st.lists(WORDS, max_size=6).map(" ".join), min_size=1, max_size=8)
+MATCHES: list[Match] = [
+    TermMatch("t_body", "rain"),
+    TermMatch("t_body", "absent"),
+    PrefixMatch("t_body", "rai"),
+    PrefixMatch("t_body", "z"),
+    PhraseMatch("t_body", ((0, "rain"), (1, "snow"))),
+    AllOf((TermMatch("t_body", "snow"), PrefixMatch("t_body", "r"))),
+    AnyOf((TermMatch("t_body", "rain"), TermMatch("u_body", "東"))),
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(TEXTS, TEXTS, st.sets(st.integers(1, 16), max_size=6), st.booleans())
+def test_tokens_as_numbers_are_found_as_tokens_are(
+    first: list[str], second: list[str], gone: set[int], asked_before: bool
+) -> None:
+    """Two batches, and some rows that go again: every answer is as if each text was counted for itself."""
+    analyst = RecordAnalyzer(SHAPE, None)
+    plain, coded = MemorySegment(analyst), MemorySegment(analyst)
+    row = 0
+    for batch in (first, second):
+        records = [Record(key=str(number), texts={"body": text}) for number, text in enumerate(batch)]
+        ready = prepare_tokens([analyst.analysis(record.texts) for record in records])
+        for record, each in zip(records, ready, strict=True):
+            row += 1
+            plain.add([SegmentEntry(row, record)])
+            coded.add([SegmentEntry(row, record, *(each if row % 4 else PreparedTokens()))])
+        if asked_before:
+            assert [coded.rows(match) for match in MATCHES] == [plain.rows(match) for match in MATCHES]
+    for tail in (plain, coded):
+        tail.remove(gone)
+    assert [coded.rows(match) for match in MATCHES] == [plain.rows(match) for match in MATCHES]
+    for name in analyst.spaces():
+        one, other = plain.space(name), coded.space(name)
+        assert one.lengths == other.lengths
+        assert one.total == other.total
+        for token in ("rain", "snow", "東京", "absent", GAP):
+            assert one.having(token) == other.having(token)
+        for beginning in ("rai", "東", "z", ""):
+            assert one.beginning(beginning) == other.beginning(beginning)

@@ -1,0 +1,364 @@
+"""Processes that die between two files, files that are torn: vectors are those of their records."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from tabane.engine.embedded.collection import StoredCollection
+from tabane.engine.embedded.store import Store
+from tabane.engine.embedded.vectors.space_index import MOST_TAKEN
+from tabane.search.engine import VectorQuery
+from tabane.search.filters import EVERYTHING
+from tabane.search.records import EmbeddingSpace, Record, Shape
+from tests.engine.embedded.dying import Nursery
+from tests.engine.embedded.lanes import LANES, after, operations, outcomes
+from tests.engine.embedded.model import Model, agrees, all_of
+from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.vectors.contract import crowd
+from tests.engine.embedded.vectors.lanes import BARE, RECORDS, SHAPE, of_generation, space_of, vectors_of
+from tests.engine.embedded.vectors.oracle import SHAPE as OTHER
+from tests.engine.embedded.vectors.oracle import packed
+from tests.harness.patience import until
+
+ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "60")) // 2
+_PER_HOME = 25
+
+
+@pytest.mark.heavy("kills real processes, many times")
+async def test_a_process_killed_while_writing_vectors_leaves_records_with_their_own(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    chance = random.Random(9)
+    for first in range(0, ROUNDS, _PER_HOME):
+        home = tmp_path / str(first)
+        lanes: list[Model] = [{} for _ in range(LANES)]
+        for seed in range(first, min(ROUNDS, first + _PER_HOME)):
+            if chance.random() < 0.3:  # so that what is derived is made anew while the process is killed
+                shutil.rmtree(home / "test.notes.vectors", ignore_errors=True)
+            pages = chance.choice([1, 3, 20, 1000])  # few: killed in the middle of checkpoints, too
+            with nursery.child("vectors", home, seed=seed, pages=pages) as child:
+                child.listen(chance.choice([0, 1, 2, chance.randrange(2, 30)]))
+                child.kill(chance.choice([0, 0.0005, 0.002, 0.01, 0.03]) * chance.random())
+            assert child.ended == -9
+            lanes = await _survived(home, seed, child.said, lanes)
+        shutil.rmtree(home)
+
+
+async def _survived(home: Path, seed: int, said: list[str], lanes: list[Model]) -> list[Model]:
+    """Check what is there after a death, and return it, lane by lane."""
+    found: list[Model] = [{} for _ in range(LANES)]
+
+    async with embedded(home, SHAPE) as collection:
+        records = await all_of(collection, limit=1000)
+        for record in records:
+            found[int(record.key[0])][record.key] = record
+        await agrees(collection, {record.key: record for record in records})
+        await _own_vectors(collection, records)
+    for lane in range(LANES):
+        acknowledged = said.count(f"done {lane}")
+        *done, begun = islice(operations(seed, lane), acknowledged + 1)
+        expected = lanes[lane]
+        for operation in done:
+            expected = after(expected, operation)
+        assert found[lane] in outcomes(expected, begun), f"seed {seed}, lane {lane}, after {acknowledged}"
+    assert _kept(home) == sum(len(vectors_of(record)) for lane in found for record in lane.values())
+    return found
+
+
+async def _own_vectors(collection: StoredCollection, records: list[Record]) -> None:
+    for space in SHAPE.spaces:
+        keys = [record.key for record in records]
+        expected = [vectors_of(record).get(space.name) for record in records]
+        assert await collection.vectors(keys[:1000], space.name) == expected[:1000]
+        hits = await collection.nearest(
+            VectorQuery({space.name: packed([1.0] * space.dimension)}), EVERYTHING, 1000
+        )
+        wanted = {key for key, vector in zip(keys, expected, strict=True) if vector}
+        assert {hit.key for hit in hits.hits} == wanted
+    assert await collection.agrees()
+
+
+def _kept(home: Path) -> int:
+    """How many vectors the file holds."""
+    connection = sqlite3.connect(home / "test.vectors.db")
+    try:
+        tables = connection.execute("SELECT number FROM space").fetchall()
+        counts = (
+            connection.execute(f"SELECT count(*) FROM vector_{number}").fetchone() for (number,) in tables
+        )
+        return sum(count for (count,) in counts)
+    finally:
+        connection.close()
+
+
+def _folder(home: Path, space: str) -> Path:
+    """Where the files made of a space's vectors are."""
+    with contextlib.closing(sqlite3.connect(home / "test.db")) as connection:
+        found = connection.execute("SELECT birth FROM space WHERE name = ?", (space,)).fetchone()
+    return home / "test.notes.vectors" / f"{found[0]:016x}"
+
+
+@pytest.mark.heavy("kills real processes, many times")
+async def test_a_process_killed_while_a_space_succeeds_leaves_the_one_before_or_the_one_after(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    chance = random.Random(4)
+    for first in range(0, ROUNDS // 2, _PER_HOME):
+        home = tmp_path / str(first)
+        generation = 0
+        for _ in range(min(_PER_HOME, ROUNDS // 2 - first)):
+            with nursery.child("spaces", home, first=generation + 1) as child:
+                child.listen(chance.choice([1, 2, 3, chance.randrange(3, 12)]))
+                child.kill(0.03 * chance.random() ** 2)
+            assert child.ended == -9
+            said = [int(line.split()[1]) for line in child.said if line.startswith("done")]
+            begun = [int(line.split()[1]) for line in child.said if line.startswith("begun")]
+            found = await _generation(home)
+            assert found in {max([generation, *said]), *begun[-1:]}, child.said
+            generation = found
+        shutil.rmtree(home)
+
+
+async def _generation(home: Path) -> int:
+    """The generation that the collection is of, all of it; 0 before the first."""
+
+    async with embedded(home, BARE) as collection:
+        spaces = {space.name: space for space in collection.spaces}
+        assert spaces.keys() <= {"text", "next"}
+        keys = [f"k{number:03}" for number in range(RECORDS)]
+        for name, space in spaces.items():
+            number = int(space.model)
+            assert space == space_of(name, number)
+            vectors = await collection.vectors(keys, name)
+            lacking = {each.record.key for each in await collection.lacking(name, limit=1000)}
+            assert vectors == [None if key in lacking else of_generation(number) for key in keys]
+            assert name == "next" or not lacking
+            hits = await collection.nearest(VectorQuery({name: of_generation(number)}), EVERYTHING, 1000)
+            assert {hit.key for hit in hits.hits} == set(keys) - lacking
+            assert all(abs(hit.score - 1) < 1e-6 for hit in hits.hits)
+        assert await collection.agrees()
+        await collection.compact()
+        of_all = [await collection.vectors(keys, name) for name in spaces]
+        kept = sum(vector is not None for of_one in of_all for vector in of_one)
+    assert _kept(home) == kept
+    assert len(list((home / "test.notes.vectors").glob("*"))) <= len(spaces)
+    return int(spaces["text"].model) if "text" in spaces else 0
+
+
+async def test_a_store_from_before_spaces_had_models_is_taken_over(tmp_path: Path) -> None:
+    """As it was written then: names in the file of vectors alone, and the spaces in the shape."""
+    records = crowd(300)
+    async with embedded(tmp_path, OTHER) as collection:
+        await collection.upsert(records)
+    _made_older(tmp_path)
+    store = await Store.open(str(tmp_path), "test")
+    collection = await store.collection(BARE)
+    assert collection.spaces == OTHER.spaces
+    keys = [record.key for record in records]
+    for space in OTHER.spaces:
+        expected = [record.vectors.get(space.name) for record in records]
+        assert await collection.vectors(keys, space.name) == expected
+    assert await store.check() == []
+    await collection.succeed("text", "image")
+    await store.close()
+    async with embedded(tmp_path, BARE) as collection:
+        assert collection.spaces == (EmbeddingSpace("text", 70),)
+        assert await collection.vectors(keys, "text") == [record.vectors.get("image") for record in records]
+
+
+def _made_older(home: Path) -> None:
+    older = {
+        "name": "notes",
+        "spaces": [{"name": "text", "dimension": 5}, {"name": "image", "dimension": 70}],
+    }
+    with contextlib.closing(sqlite3.connect(home / "test.db", isolation_level=None)) as connection:
+        connection.execute("DROP TABLE space")
+        connection.execute("UPDATE collection SET shape = ?", (json.dumps(older).encode(),))
+        connection.execute("PRAGMA user_version = 1")
+    with contextlib.closing(sqlite3.connect(home / "test.vectors.db", isolation_level=None)) as connection:
+        connection.execute(
+            "CREATE TABLE older (number INTEGER PRIMARY KEY AUTOINCREMENT, collection TEXT NOT NULL, "
+            "name TEXT NOT NULL, dimension INTEGER NOT NULL, birth INTEGER NOT NULL UNIQUE, "
+            "UNIQUE (collection, name))"
+        )
+        connection.execute("INSERT INTO older SELECT * FROM space")
+        connection.execute("DROP TABLE space")
+        connection.execute("ALTER TABLE older RENAME TO space")
+        connection.execute("PRAGMA user_version = 1")
+
+
+async def test_what_is_made_anew_does_not_keep_a_collection_closed(tmp_path: Path) -> None:
+    """More is missing than is read at once: what is there answers, and says that it is not all."""
+    count = MOST_TAKEN + 5000
+    near, far = packed([1, 0, 0]), packed([0, 1, 0])
+    records = [Record(key=f"k{n:05}", vectors={"text": far if n % 2 else near}) for n in range(count)]
+    shape = Shape("notes", spaces=(EmbeddingSpace("text", 3),))
+    query = VectorQuery({"text": near})
+    async with embedded(tmp_path, shape) as collection:
+        await collection.upsert(records)
+    shutil.rmtree(tmp_path / "test.notes.vectors")
+    (tmp_path / "test.notes.vectors").touch()  # so that no folder can be made there, until it is removed
+    async with embedded(tmp_path, shape) as collection:
+        hits = await collection.nearest(query, EVERYTHING, 10)
+        assert not hits.exact
+        keys = ["k00000", "k00001", f"k{count - 1:05}", "absent"]
+        assert await collection.similarities(query, keys) == [1.0, 0.0, float(count % 2), None]
+        assert await collection.vectors(keys[:2], "text") == [near, far]
+        await collection.upsert([Record(key="new", vectors={"text": near})])
+        hits = await collection.nearest(query, EVERYTHING, 10)
+        assert [hit.key for hit in hits.hits] == ["new"]
+        await collection.delete(["k00002"])
+        scanned = asyncio.create_task(_scanned(collection, query))
+        (tmp_path / "test.notes.vectors").unlink()
+        found = await scanned
+        assert len(found) == count
+        assert found["new"] == 1.0
+        hits = await collection.nearest(query, EVERYTHING, 10)
+        assert hits.exact
+        assert [hit.key for hit in hits.hits[:3]] == ["k00000", "k00004", "k00006"]
+        assert hits.total == count
+        assert await collection.agrees()
+    store = await Store.open(str(tmp_path), "test")
+    assert (await (await store.collection(shape)).nearest(query, EVERYTHING, 1)).exact
+    await store.close()
+
+
+async def _scanned(collection: StoredCollection, query: VectorQuery) -> dict[str, float]:
+    found: dict[str, float] = {}
+    async for block in collection.scan(query, EVERYTHING):
+        found |= dict(zip(block.keys, block.similarities, strict=True))
+    return found
+
+
+def _shortened(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+
+
+def _overwritten(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(b"\xff" * 64)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a store of 7,000 records, which is closed: each test takes a copy."""
+    home = tmp_path_factory.mktemp("filled")
+
+    async def run() -> None:
+        async with embedded(home, OTHER) as collection:
+            await collection.upsert(crowd(7000))
+
+    asyncio.run(run())
+    return home
+
+
+@pytest.mark.parametrize("harm", [_shortened, _overwritten, Path.unlink])
+@pytest.mark.parametrize("name", ["standing.json", "numbers-1", "unit-1", "codes-1"])
+async def test_files_that_are_torn_are_made_anew(
+    tmp_path: Path, filled: Path, name: str, harm: Callable[[Path], None]
+) -> None:
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
+    path = _folder(tmp_path, "image") / name
+    assert path.exists()
+    harm(path)
+    async with embedded(tmp_path, OTHER) as collection:
+        assert await collection.agrees()
+        query = VectorQuery({"image": crowd(7000)[1].vectors["image"]})
+        assert (await collection.nearest(query, EVERYTHING, 1)).hits[0].key == "k00001"
+
+
+def _exchanged(path: Path) -> None:
+    """Two vectors in each other's place: nothing that is seen without a look at the truth."""
+    with path.open("r+b") as file:
+        held = file.read(41 * 70 * 4)
+        file.seek(39 * 70 * 4)
+        file.write(held[-70 * 4 :] + held[-2 * 70 * 4 : -70 * 4])
+
+
+def _flipped(path: Path) -> None:
+    """One word of one code, of a vector that is not looked at when the files are opened."""
+    with path.open("r+b") as file:
+        file.seek(4096 + 8 * 100)
+        word = file.read(8)
+        file.seek(-8, os.SEEK_CUR)
+        file.write(bytes(255 - byte for byte in word))
+
+
+@pytest.mark.parametrize(("name", "harm"), [("unit-1", _exchanged), ("codes-1", _flipped)])
+async def test_a_check_up_finds_files_that_say_something_else_and_mends_them(
+    tmp_path: Path, filled: Path, name: str, harm: Callable[[Path], None]
+) -> None:
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
+    harm(_folder(tmp_path, "image") / name)
+    store = await Store.open(str(tmp_path), "test")
+    await store.collection(OTHER)
+    assert await store.check() == ["notes"]
+    await store.mend("notes")
+    assert await store.check() == []
+    await store.close()
+
+
+async def test_vectors_that_are_lost_are_lacking_and_not_somebody_elses(tmp_path: Path) -> None:
+    async with embedded(tmp_path, OTHER) as collection:
+        await collection.upsert(crowd(20))
+    (tmp_path / "test.vectors.db").unlink()
+    async with embedded(tmp_path, OTHER) as collection:
+        assert len(await collection.lacking("text")) == 20
+        await collection.upsert([Record(key="new", vectors={"text": packed([1, 0, 0, 0, 0])})])
+        hits = await collection.nearest(VectorQuery({"text": packed([1, 0, 0, 0, 0])}), EVERYTHING, 9)
+        assert [hit.key for hit in hits.hits] == ["new"]
+
+
+async def test_vectors_whose_records_are_lost_are_deleted(tmp_path: Path) -> None:
+    async with embedded(tmp_path, OTHER) as collection:
+        await collection.upsert(crowd(20))
+    (tmp_path / "test.db").unlink()
+    store = await Store.open(str(tmp_path), "test")
+    collection = await store.collection(OTHER)
+    assert await collection.upsert(crowd(1)) == [True]
+    assert await store.check() == []
+    await store.close()
+    assert _kept(tmp_path) == len(crowd(1)[0].vectors)
+
+
+def _slots(folder: Path, dimension: int) -> float:
+    """Count the slots of the files, those of both generations while one replaces the other."""
+    try:
+        return sum(path.stat().st_size for path in folder.glob("unit-*")) / (4 * dimension)
+    except FileNotFoundError:  # just now
+        return math.inf
+
+
+@pytest.mark.heavy("kills real processes, many times")
+async def test_files_in_which_most_are_dead_become_dense(tmp_path: Path) -> None:
+    records = crowd(12_000)
+    async with embedded(tmp_path, OTHER) as collection:
+        await collection.upsert(records)
+        await collection.upsert(
+            [Record(key=each.key, vectors=records[7].vectors) for each in records[:11_500]]
+        )
+        await collection.delete([each.key for each in records[:11_000]])
+        assert collection.table.vectors is not None
+        query = VectorQuery({"text": records[7].vectors["text"]})
+        before = await collection.nearest(query, EVERYTHING, 1000)
+        await collection.compact()
+    async with embedded(tmp_path, OTHER) as collection:
+        # It may have begun at any moment, also in the midst of the deletion: 10,000 dead ones may be left.
+        folder = _folder(tmp_path, "text")
+        await until(lambda: _slots(folder, 5) <= 11_000)
+        after = await collection.nearest(query, EVERYTHING, 1000)
+        assert [hit.key for hit in after.hits] == [hit.key for hit in before.hits]
+        assert await collection.agrees()

