@@ -25,10 +25,9 @@ from tests.harness.patience import until
 from tests.harness.running_hub import RunningHub, child, running_hub
 
 from tabane.catalog.tools.tool import Tool
-from tabane.code.json_types import TypeScope
-from tabane.code.result_types.learned_types import ALL, LearnedType, ToolKey
-from tabane.code.signatures import unwrapped
-from tabane.code.tool_values import ToolFailed, tool_value
+from tabane.code.result_types import ALL, LearnedType, ToolKey
+from tabane.code.script_values import ToolFailed, tool_value
+from tabane.code.signatures import TypeScope, unwrapped
 from tabane.errors import TabaneError
 from tabane.operations import Caller, Face
 from tabane.wire.json import fields

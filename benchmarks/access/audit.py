@@ -10,11 +10,11 @@ import sys
 import tempfile
 import time
 
+from tabane.audit.entry import AuditOptions, audit_paths
 from tabane.audit.log import AuditLog
-from tabane.audit.options import AuditOptions, audit_paths
-from tabane.audit.verifying import verify_files
+from tabane.audit.verification import verify_files
 from tabane.operations import Caller, Face
-from tabane.operations.access import CallTarget
+from tabane.operations.caller import CallTarget
 
 CALLER = Caller("local", Face.MCP, "s1", client="claude-code")
 TARGET = CallTarget("github__get_issue", "github", "tools")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from benchmarks.report import Goal, goals, machine, publish, table
 
+from tabane.audit.entry import AuditOptions
 from tabane.audit.index_process import AuditIndexProcess
 from tabane.audit.index_requests import (
     EntryCounts,
@@ -27,7 +28,6 @@ from tabane.audit.index_requests import (
     UsageQuery,
 )
 from tabane.audit.log import AuditLog
-from tabane.audit.options import AuditOptions
 from tabane.operations import Caller, CallTarget, Face
 
 COUNT, WARM = 1_000_000, 9

@@ -19,15 +19,14 @@ from benchmarks.report import machine, publish, table
 
 from tabane.access.limits import CallLimits
 from tabane.access.permissions import PermissionPatterns, PermissionRules
+from tabane.audit.entry import AuditOptions
 from tabane.audit.log import AuditLog
-from tabane.audit.options import AuditOptions
-from tabane.catalog.operations.confirmation import ConfirmRule
+from tabane.catalog.tools.catalog import ConfirmRule
 from tabane.catalog.tools.tool import Tool
-from tabane.hub.people.guarding import HubGuard
-from tabane.hub.telemetry.call_counters import CallCounters
-from tabane.hub.telemetry.metering import HubMeter
+from tabane.hub.people.guards import HubGuard
+from tabane.hub.telemetry.metering import CallCounters, HubMeter
 from tabane.operations import LOCAL, Access, Caller, CallTarget, Door, Face, OperationTable
-from tabane.operations.guarding import CallVerdict, OpenApproval
+from tabane.operations.door import CallVerdict, OpenApproval
 from tabane.servers.redaction import Redactor
 from tabane.servers.server import Server
 from tabane.settings.limit_rules import DEFAULT_TIER, CallRate, LimitRules, TierLimits

@@ -20,11 +20,10 @@ from tests.guard.flows.quality.replay import Replayed, read_suites, replay
 from tests.guard.flows.reading.sessions import read_sessions, stopped
 
 from tabane.guard.flows.flow_rule import FlowRule, trail_key
-from tabane.guard.flows.label_inference import inferred_labels
-from tabane.guard.flows.tool_facts import DescribedTool
+from tabane.guard.flows.tool_labels import DescribedTool, inferred_labels
 from tabane.guard.flows.trails import Trails
+from tabane.hub.people.flows.flow_files import TrailFile
 from tabane.hub.people.flows.labels import KnownTools, TargetLabels
-from tabane.hub.people.flows.trail_file import TrailFile
 from tabane.operations import Caller, CallTarget, Face
 
 COMMAND = "python -m benchmarks.access.flows"

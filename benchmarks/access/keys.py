@@ -13,11 +13,10 @@ from pathlib import Path
 
 from benchmarks.report import Goal, goals, machine, publish, spread, table
 
-from tabane.access.key_secrets import hash_of, id_in, new_secret
-from tabane.access.key_store import FILE, KeyStore
+from tabane.access.key_store import FILE, KeyStore, hash_of, id_in, new_secret
 from tabane.access.keys import KeyRing
 from tabane.access.permissions import rules_of
-from tabane.operations.access import CallTarget
+from tabane.operations.caller import CallTarget
 
 KEYS, TOOLS, ROUNDS = 100_000, 5_000, 20_000
 BUDGET = 20.0

@@ -19,11 +19,9 @@ from benchmarks.report import machine, table
 from tests.harness.running_hub import SocketClient, child, running_hub
 from tests.harness.trace_collector import trace_collector
 
-from tabane.hub.telemetry.call_counters import CallCounters
-from tabane.hub.telemetry.call_metrics import call_families
-from tabane.hub.telemetry.exposition import exposition
-from tabane.hub.telemetry.span_export import SpanExport
-from tabane.hub.telemetry.tracing import SpanTracing, TracedCall, TraceSampler
+from tabane.hub.telemetry.metering import CallCounters
+from tabane.hub.telemetry.prometheus import call_families, exposition
+from tabane.hub.telemetry.tracing import SpanExport, SpanTracing, TracedCall, TraceSampler
 from tabane.operations import Caller, CallTarget, Face
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -20,11 +20,11 @@ from typing import Any
 from benchmarks.report import machine, publish
 from benchmarks.report import table as report_table
 
+from tabane.guard.cages.cage import CageMechanisms, find_mechanisms
 from tabane.guard.cages.cages import CagedStart, Cages
-from tabane.guard.cages.mechanisms import CageMechanisms, find_mechanisms
-from tabane.hub.servers.cages import PROXY
-from tabane.servers.sandbox_keys import SandboxProfile, sandbox
+from tabane.hub.servers.configuration import PROXY
 from tabane.servers.server import Server
+from tabane.servers.server_keys import SandboxProfile, sandbox
 from tabane.upstreams.processes.processes import ChildProcesses
 
 ENV = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}

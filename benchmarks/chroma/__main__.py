@@ -24,18 +24,15 @@ from tests.harness.postgres_server import PostgresServer, postgres_server
 
 from tabane.engine.team.chroma.folder import ChromaFolder
 from tabane.engine.team.chroma.index import ChromaIndex
-from tabane.engine.team.chroma.index_url import parsed as parsed_index
 from tabane.engine.team.chroma.server import ChromaServer
+from tabane.engine.team.chroma.service import parsed as parsed_index
 from tabane.engine.team.postgres.collection import PostgresCollection
-from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
-from tabane.engine.team.postgres.index_follower import IndexFilling
-from tabane.engine.team.postgres.index_link import IndexLink
-from tabane.engine.team.postgres.index_turn import IndexTurn
+from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.engine import EngineHits, VectorQuery
-from tabane.search.filters import EVERYTHING, Filter, Range
-from tabane.search.records import EmbeddingSpace, Field, Kind, Shape
+from tabane.search.records import EVERYTHING, EmbeddingSpace, Field, Filter, Kind, Range, Shape
 
 DIMENSION = 384
 SHAPE = Shape(

@@ -12,7 +12,7 @@ from benchmarks.code_tasks.task import CodeTask
 from benchmarks.code_tasks.world import World
 from benchmarks.code_tasks.world_hub import WorldHub
 
-from tabane.cli.bench.assistant import Assistant, NoAnswer
+from tabane.cli.bench.temporary_hub import Assistant, NoAnswer
 from tabane.cli.bench.tokens import PromptTokens, compact
 
 MANY = 10

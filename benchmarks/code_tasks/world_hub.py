@@ -12,9 +12,8 @@ from typing import Any
 
 from benchmarks.code_tasks.world import World, served
 
-from tabane.cli.bench.assistant import Assistant
-from tabane.cli.bench.temporary_hub import TemporaryFolder, TemporaryHub
-from tabane.cli.bench.workplace import found_servers
+from tabane.cli.bench.task_hub import found_servers
+from tabane.cli.bench.temporary_hub import Assistant, TemporaryFolder, TemporaryHub
 
 SQLITE = "mcp-server-sqlite==2025.4.25"
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from benchmarks.report import machine, table
 
-from tabane.cli.bench.agent_results import scripted_sums
-from tabane.cli.bench.disclosure import TaskReport
-from tabane.cli.bench.recall import CUTS, RecallFigures
+from tabane.cli.bench.disclosure import CUTS, RecallFigures, TaskReport
+from tabane.cli.bench.scripted_agent import scripted_sums
 from tabane.cli.bench.temporary_hub import BenchModel
 
 LANGUAGES = {"en": "English", "ja": "Japanese", "all": "all"}

@@ -31,8 +31,7 @@ from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.engine import Collection, LexicalQuery, VectorQuery
-from tabane.search.filters import EVERYTHING, Filter, Range
-from tabane.search.records import Record
+from tabane.search.records import EVERYTHING, Filter, Range, Record
 
 _TIMES = 100  # queries of a kind
 _WARM = 5  # queries of a kind before them

@@ -21,14 +21,12 @@ from tests.harness.postgres_server import PostgresServer
 from tabane.engine.team.milvus.index import MilvusIndex
 from tabane.engine.team.milvus.index_url import parsed as parsed_index
 from tabane.engine.team.postgres.collection import PostgresCollection
-from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
-from tabane.engine.team.postgres.index_follower import IndexFilling
-from tabane.engine.team.postgres.index_link import IndexLink
-from tabane.engine.team.postgres.index_turn import IndexTurn
+from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.engine import EngineHits, LexicalQuery
-from tabane.search.filters import EVERYTHING
+from tabane.search.records import EVERYTHING
 
 _TOGETHER = 1000  # records of an upsert
 

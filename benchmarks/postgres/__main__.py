@@ -28,8 +28,19 @@ from tabane.engine.team.postgres.database import PostgresDatabase, VectorDumper,
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.engine import LexicalQuery, VectorQuery
-from tabane.search.filters import EVERYTHING, Contains, Equal, Filter, Range
-from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
+from tabane.search.records import (
+    EVERYTHING,
+    Contains,
+    EmbeddingSpace,
+    Equal,
+    Field,
+    Filter,
+    Kind,
+    Range,
+    Record,
+    Shape,
+    TextField,
+)
 
 DIMENSION = 384
 _TIMES = 40  # queries of a kind

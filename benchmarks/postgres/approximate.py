@@ -17,8 +17,7 @@ from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.engine import EngineHits, VectorQuery
-from tabane.search.filters import EVERYTHING, Equal, Filter, Range
-from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape
+from tabane.search.records import EVERYTHING, EmbeddingSpace, Equal, Field, Filter, Kind, Range, Record, Shape
 
 _TIMES = 60  # queries of a kind
 _TOGETHER = 1000  # records of an upsert

@@ -48,7 +48,7 @@ NEWS_LIKE = 0.3  # weight of an article with parts of other pages: the article i
 _GRAFTS = (1, 2)  # seeds: each gives another set of news-like pages
 PARTIAL = 0.7  # weight of a page of which only parts of its structure are known
 _ABOUT = (
-    "Gradient-boosted trees over tabane.reader.extraction.features, grown by benchmarks.reader.training on a "
+    "Gradient-boosted trees over tabane.reader.extraction.blocks, grown by benchmarks.reader.training on a "
     "part of the development split of WCXB (Web Content Extraction Benchmark, CC-BY-4.0) and on fixtures in "
     "Japanese of postlight/parser (MIT or Apache-2.0)."
 )

@@ -26,7 +26,7 @@ from benchmarks.report import publish
 from benchmarks.search.embedding_page import Bulk, Figures, Memory, page
 from tokenizers import Tokenizer
 
-from tabane.search.embedding.batching import batches
+from tabane.search.embedding.embedder import batches
 from tabane.search.embedding.model_files import HubPlace, minilm
 from tabane.search.embedding.model_finder import MINILM, FoundModel, ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub

@@ -17,8 +17,20 @@ import tabane.engine.embedded.collection_table  # noqa: F401
 from tabane.engine.embedded.lexical.lexical_index import LexicalIndex, open_lexical
 from tabane.engine.embedded.store import Store
 from tabane.search.engine import LexicalQuery
-from tabane.search.filters import EVERYTHING, And, Contains, Equal, Filter, Range
-from tabane.search.records import Field, Kind, Record, Shape, TextField, Value
+from tabane.search.records import (
+    EVERYTHING,
+    And,
+    Contains,
+    Equal,
+    Field,
+    Filter,
+    Kind,
+    Range,
+    Record,
+    Shape,
+    TextField,
+    Value,
+)
 
 SHAPE = Shape(
     "posts",

@@ -21,9 +21,8 @@ from typing import Any
 from tabane.engine.embedded.lexical.lexical_index import LexicalIndex, open_lexical
 from tabane.engine.embedded.store import Store
 from tabane.search.engine import LexicalQuery
-from tabane.search.filters import EVERYTHING
-from tabane.search.japanese import japanese
-from tabane.search.records import Record, Shape, TextField
+from tabane.search.index_tokens import japanese
+from tabane.search.records import EVERYTHING, Record, Shape, TextField
 
 DEPTH = 10
 SHAPE = Shape("texts", (TextField("text"),))

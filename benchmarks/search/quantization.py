@@ -24,9 +24,9 @@ from benchmarks.search.quality import Corpus, Query, scores
 from numpy.typing import NDArray
 
 from tabane.search.embedding.embedder import Embedder, NoModel
+from tabane.search.embedding.model_files import Quantisation
 from tabane.search.embedding.model_finder import ModelChoice
-from tabane.search.embedding.model_table import model_id
-from tabane.search.embedding.recipe import Quantisation
+from tabane.search.embedding.model_packages import model_id
 
 PRECISIONS: tuple[Quantisation, ...] = ("none", "int8")
 _RESAMPLES = 2_000

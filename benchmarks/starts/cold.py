@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.report import machine, publish
 from tests.harness.company_network import CompanyProxy, company_network
 
-from tabane.cli.bench.assistant import Assistant
+from tabane.cli.bench.temporary_hub import Assistant
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = (str(ROOT / "build" / "node" / "bin"), str(Path(sys.executable).parent))

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tabane.hub.sources.models.models import HubModels
+from tabane.hub.sources.models.hub_models import HubModels
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.settings import Settings
 

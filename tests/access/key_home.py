@@ -12,8 +12,7 @@ from typing import Any
 from tabane.access.key_operations import KeyOperations
 from tabane.access.keys import MOST_LIVE, KeyAccess, KeyRing
 from tabane.access.parameters import CreateKey, UpdateKey
-from tabane.access.profile_file import read_profiles
-from tabane.access.profiles import Profiles
+from tabane.access.profiles import Profiles, read_profiles
 from tabane.operations import Caller, Face
 from tests.access.targets import READ_ISSUE
 from tests.harness.patience import run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from tabane.access.permissions import PermissionPatterns
-from tabane.operations.access import SOURCES, CallTarget, TargetKind
+from tabane.operations.caller import SOURCES, CallTarget, TargetKind
 
 READ_ISSUE = CallTarget("github__get_issue", "github", changes=False)
 CLOSE_ISSUE = CallTarget("github__close_issue", "github")

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.access.explanation import PermissionReason, explain_permission
 from tabane.access.parameters import ExplainPolicyParams
 from tabane.access.permissions import PermissionPatterns, PermissionRules
-from tabane.access.policy_operations import PolicyExplainer, policy_text
+from tabane.access.policy_operations import PermissionReason, PolicyExplainer, explain_permission, policy_text
 from tabane.operations import Caller, Face
-from tabane.operations.access import SOURCES, CallTarget
+from tabane.operations.caller import SOURCES, CallTarget
 
 READ = CallTarget("github__get_issue", "github", changes=False)
 WRITE = CallTarget("github__create_issue", "github")

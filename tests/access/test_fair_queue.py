@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.access.fair_queue import FairQueue
+from tabane.access.gates import FairQueue
 
 STEPS = st.lists(
     st.one_of(

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.access.expiry import expiry_of, iso
-from tabane.access.key_secrets import checksum_of, hash_of, id_in, new_secret
-from tabane.access.key_store import VERSION, KeyStore
+from tabane.access.key_operations import expiry_of, iso
+from tabane.access.key_store import VERSION, KeyStore, checksum_of, hash_of, id_in, new_secret
 from tabane.access.keys import KeyRing
 from tabane.access.parameters import ListKeys, OneKey
 from tabane.errors import BadArguments, ConfigurationError, StoreCorrupt, StoreNewer, UnknownName

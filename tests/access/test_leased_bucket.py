@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from tabane.access.leased_bucket import IDLE, TokenGrant, batch_of, granted
 from tabane.access.limits import CallLimits
+from tabane.access.token_bucket import IDLE, TokenGrant, batch_of, granted
 from tabane.errors import RateLimited, StoreError
 from tabane.messages import say
 from tabane.settings.limit_rules import TIERS, CallRate, LimitRules, TierLimits

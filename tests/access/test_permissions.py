@@ -10,12 +10,19 @@ import pytest
 from hypothesis import given
 from msgspec import structs
 
-from tabane.access.patterns import MOST_PATTERNS, NamePattern, checked_patterns
-from tabane.access.permissions import MOST_ANSWERS, PermissionPatterns, PermissionRules, rules_of, unmatched
-from tabane.access.profile_file import ProfileDefinition
-from tabane.access.profiles import Profile, narrowed
+from tabane.access.permissions import (
+    MOST_ANSWERS,
+    MOST_PATTERNS,
+    NamePattern,
+    PermissionPatterns,
+    PermissionRules,
+    checked_patterns,
+    rules_of,
+    unmatched,
+)
+from tabane.access.profiles import Profile, ProfileDefinition, narrowed
 from tabane.errors import BadArguments
-from tabane.operations.access import LOCAL, CallTarget
+from tabane.operations.caller import LOCAL, CallTarget
 from tests.access.targets import (
     CLOSE_ISSUE,
     PUT_DOCUMENT,

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from tabane.access.permissions import rules_of
-from tabane.access.profile_file import read_profiles
-from tabane.access.profiles import Profiles, narrowed, usable
+from tabane.access.profiles import Profiles, narrowed, read_profiles, usable
 from tabane.errors import ConfigurationError, UnknownName
-from tabane.operations.access import LOCAL
+from tabane.operations.caller import LOCAL
 from tests.access.targets import CLOSE_ISSUE, PUT_DOCUMENT, READ_ISSUE, SEARCH_POSTS, STOP
 from tests.harness.cases import cases_beside
 

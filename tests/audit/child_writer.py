@@ -6,8 +6,8 @@ import asyncio
 import os
 import sys
 
+from tabane.audit.entry import AuditOptions
 from tabane.audit.log import AuditLog
-from tabane.audit.options import AuditOptions
 from tests.audit.written_log import CALLER, TARGET
 
 

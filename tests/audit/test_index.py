@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tabane.audit.entry import AuditEntry
-from tabane.audit.entry_queries import EntrySearch
+from tabane.audit.index import EntrySearch
 from tabane.audit.index_requests import EntryCounts, EntryFilter, EntryQuery, NewestEntry, UsageQuery
 from tabane.audit.index_worker import IndexWorker
 from tests.audit.log_folder import LogFolder, answer, call, caught_up, milliseconds

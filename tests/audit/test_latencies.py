@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.audit.latencies import HIGHEST, bucket_of, duration_of, percentiles
+from tabane.audit.usage_rollups import HIGHEST, bucket_of, duration_of, percentiles
 
 durations = st.floats(min_value=0.001, max_value=1e9)
 

@@ -21,10 +21,8 @@ import pytest
 from msgspec import structs
 
 from tabane.audit.chain import own_key
-from tabane.audit.entry import AuditEntry, decode_entry
-from tabane.audit.log import AuditLog
-from tabane.audit.options import AuditOptions
-from tabane.audit.retention import DAY, old_files
+from tabane.audit.entry import AuditEntry, AuditOptions, decode_entry
+from tabane.audit.log import DAY, AuditLog, old_files
 from tabane.errors import AuditError
 from tests.audit.written_log import (
     CALLER,

@@ -13,13 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from tabane.audit.analysis import OfferedTool, analyzed
-from tabane.audit.conditions import matches
 from tabane.audit.entry import decode_entry
 from tabane.audit.index_requests import EntryFilter, IndexTask
-from tabane.audit.parameters import AnalyzeUsage, GetAuditStats, GetUsageStats, QueryAuditLogs
-from tabane.audit.periods import moment_of
-from tabane.audit.queries import AuditQueries
+from tabane.audit.parameters import (
+    AnalyzeUsage,
+    GetAuditStats,
+    GetUsageStats,
+    QueryAuditLogs,
+    matches,
+    moment_of,
+)
+from tabane.audit.queries import AuditQueries, OfferedTool, analyzed
 from tabane.audit.rendered_text import analysis, counts, entries, milliseconds, usage
 from tabane.errors import BadArguments
 from tabane.operations import Caller, CallTarget, Face

@@ -8,13 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tabane.audit.entry import AuditEntry, audit_files, decode_entry
+from tabane.audit.entry import AuditEntry, AuditOptions, AuditPaths, audit_files, audit_paths, decode_entry
 from tabane.audit.log import AuditLog
-from tabane.audit.options import AuditOptions, AuditPaths, audit_paths
-from tabane.audit.verification import ChainReport
-from tabane.audit.verifying import verify_files
+from tabane.audit.verification import ChainReport, verify_files
 from tabane.operations import Caller, Face
-from tabane.operations.access import CallTarget
+from tabane.operations.caller import CallTarget
 
 CALLER = Caller("local", Face.MCP, "s1", client="an assistant")
 TARGET = CallTarget("github__get_issue", "github", "tools")

@@ -12,14 +12,19 @@ from typing import Any
 
 import pytest
 
-from tabane.cli.bench.assistant import Assistant, NoAnswer
-from tabane.cli.bench.marked_processes import MARK, kill, marked, wait_until_gone
-from tabane.cli.demo.archive_steps import MEANING, DocumentsChapter, PostsChapter
-from tabane.cli.demo.database_steps import VARIABLE, DemoDatabase
-from tabane.cli.demo.page_steps import GUIDE, DemoSite, PagesChapter
-from tabane.cli.demo.steps import DemoPage
-from tabane.cli.demo.tool_steps import ToolsChapter
-from tabane.hub.stores.temporary_schema import TemporarySchema
+from tabane.cli.bench.temporary_hub import MARK, Assistant, NoAnswer, kill, marked, wait_until_gone
+from tabane.cli.demo.source_steps import (
+    GUIDE,
+    MEANING,
+    VARIABLE,
+    DemoDatabase,
+    DemoSite,
+    DocumentsChapter,
+    PagesChapter,
+    PostsChapter,
+)
+from tabane.cli.demo.steps import DemoPage, ToolsChapter
+from tabane.hub.stores.postgres_engine import TemporarySchema
 from tabane.settings import load_settings
 from tests.harness.home import Home, hub
 from tests.harness.patience import LONG

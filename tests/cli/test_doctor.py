@@ -22,7 +22,7 @@ from tabane.hub.doctor import process
 from tabane.hub.doctor.files import LITTLE, TOO_LITTLE, room
 from tabane.hub.doctor.installation import examine
 from tabane.hub.local import lock
-from tabane.upstreams.launching.npx_cache import npx_entry
+from tabane.upstreams.launching.kept_package import npx_entry
 from tabane.upstreams.launching.package_run import package_run
 from tests.cli.test_install import file_of, write
 from tests.harness.home import CHILD, Home, Outcome, hub

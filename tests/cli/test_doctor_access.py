@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tabane.audit.entry import audit_files
-from tabane.hub.doctor.certificates import DAY, CertificatePeriod
+from tabane.hub.doctor.access import DAY, CertificatePeriod
 from tests.harness.certificates import HubCertificate
 from tests.harness.home import Home, Outcome, hub
 from tests.harness.patience import wait_until

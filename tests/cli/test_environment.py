@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tabane.cli.bench.assistant import Assistant
+from tabane.cli.bench.temporary_hub import Assistant
 from tests.cli.test_doctor import examined, found
 from tests.cli.test_install import entry_in, file_of, write
 from tests.harness.home import Home, hub

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tabane.errors import ConfigurationError
 from tabane.servers.assistants import installation
-from tabane.servers.assistants.client import ClientFile, ServersPlace
+from tabane.servers.assistants.table import ClientFile, ServersPlace
 from tests.harness.home import Home, hub
 from tests.servers.test_splicing import files
 

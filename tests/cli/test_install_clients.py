@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tabane.servers.assistants.entries import definition, mode_of
-from tabane.servers.assistants.formats import at_path, format_of
+from tabane.servers.assistants.formats import at_path, definition, format_of, mode_of
 from tabane.servers.assistants.table import CLIENTS, client_named
 from tabane.servers.foreign_keys import our_definition
 from tests.harness.home import Home

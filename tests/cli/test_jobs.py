@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tabane.cli.progress import FINE, PLAIN, bar_line, clock
+from tabane.cli.drawing import FINE, PLAIN, bar_line, clock
 from tabane.cli.terminal_text import cells
 from tabane.hub.local import lock
 from tests.harness.bridge import answer, fake_hub

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tabane.cli.posts.post_options import PRESETS, weights_name, weights_of
+from tabane.cli.post_options import PRESETS, weights_name, weights_of
 from tabane.cli.terminal_text import cells, wrapped
 from tabane.errors import CallerError
 from tests.harness.archive import POSTS, archive_hub, with_model, write_archive

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tabane.cli.posts.shell import candidates
-from tabane.cli.posts.shell_settings import SETTINGS, QuerySettings, numbers
+from tabane.cli.posts_shell import SETTINGS, QuerySettings, candidates, numbers
 from tabane.errors import CallerError
 from tests.harness.archive import POSTS, archive_hub, with_model
 from tests.harness.bridge import answer, fake_hub

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tabane.cli.definition_words import definition_remark
+from tabane.cli.servers_changes import definition_remark
 from tests.guard.definitions.redefined import Definitions, tool
 from tests.harness.home import Home, Outcome
 from tests.harness.patience import wait_until

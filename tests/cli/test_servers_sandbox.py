@@ -15,8 +15,8 @@ from typing import IO, Any
 import pytest
 
 from tabane.errors import UpstreamUnavailable
+from tabane.guard.cages.cage import find_mechanisms
 from tabane.guard.cages.learning import find_tracer
-from tabane.guard.cages.mechanisms import find_mechanisms
 from tests.harness.home import Home, Outcome
 from tests.harness.patience import LONG, wait_until
 from tests.harness.user import User

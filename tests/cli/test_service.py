@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tabane.cli.service.definitions import kept_variables, launchd_agent, systemd_unit
-from tabane.hub.process.readiness import report_ready
+from tabane.cli.service import kept_variables, launchd_agent, systemd_unit
+from tabane.hub.process.serve import report_ready
 from tests.harness.home import Home
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="systemd")

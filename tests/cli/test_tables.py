@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.cli.tables import fitting, table_lines
+from tabane.cli.drawing import fitting, table_lines
 from tabane.cli.terminal_text import StyledText, cells, plain
 
 

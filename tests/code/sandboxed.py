@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 
 from msgspec import Raw
 
-from tabane.code.limits import ScriptLimits
+from tabane.code.host_messages import ScriptLimits
 from tabane.code.monty_sandbox import MontySandbox, MontySession
-from tabane.code.sandbox import Raised, Returned, Settled
-from tabane.code.script_run import Asking, ScriptEnd, ScriptRun, modules_of
+from tabane.code.sandbox import PausedRun, Raised, Returned, Settled
+from tabane.code.script_run import Asking, ScriptEnd, ScriptRun, modules_of, read_source
 from tabane.code.signatures import ScriptTool
-from tabane.code.snapshots import PausedRun
-from tabane.code.source_checks import read_source
 from tabane.wire import json
 from tests.harness.patience import LONG
 

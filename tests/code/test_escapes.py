@@ -8,8 +8,7 @@ import time
 import psutil
 import pytest
 
-from tabane.code.host_messages import HostFailed, decode_answer
-from tabane.code.limits import MIB, ScriptLimits
+from tabane.code.host_messages import MIB, HostFailed, ScriptLimits, decode_answer
 from tabane.code.script_host import ScriptHost
 from tests.code.greedy_scripts import SHARED, WRITTEN, generated
 from tests.code.sandboxed import script_trial

@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.code.identifiers import identifier, identifiers
-from tabane.code.limits import ScriptLimits
+from tabane.code.host_messages import ScriptLimits
 from tabane.code.monty_sandbox import MontySandbox
-from tabane.code.script_run import ScriptEnd, ScriptRun
-from tabane.code.source_checks import read_source
-from tabane.code.tool_names import ToolNames
+from tabane.code.script_run import ScriptEnd, ScriptRun, ToolNames, read_source
+from tabane.code.signatures import identifier, identifiers
 from tests.code.sandboxed import echo
 from tests.harness.patience import LONG
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.code.python_literals import NoLiteral, json_of_literal
+from tabane.code.script_values import NoLiteral, json_of_literal
 from tests.harness.patience import assert_in_proportion
 
 SCALARS = (

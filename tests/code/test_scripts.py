@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tabane.code.limits import ScriptLimits
+from tabane.code.host_messages import ScriptLimits
 from tabane.code.monty_sandbox import MontySandbox
 from tabane.code.sandbox import Settled
 from tabane.code.signatures import ScriptTool
@@ -241,7 +241,7 @@ async def test_workers_end_with_the_hub_however_it_ends(tmp_path: Path) -> None:
 
 PROGRAM = """
 import asyncio
-from tabane.code.limits import ScriptLimits
+from tabane.code.host_messages import ScriptLimits
 from tabane.code.monty_sandbox import MontySandbox
 
 LIMITS = ScriptLimits(seconds=1, workers=2)
@@ -281,7 +281,7 @@ ENDING = """
 import asyncio
 import os
 
-from tabane.code.limits import ScriptLimits
+from tabane.code.host_messages import ScriptLimits
 from tabane.code.monty_sandbox import MontySandbox
 
 LIMITS = ScriptLimits(workers=4)

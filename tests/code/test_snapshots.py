@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 from msgspec import Raw, structs
 
-from tabane.code.limits import ScriptLimits
-from tabane.code.sandbox import Settled
-from tabane.code.script_run import Asking, ScriptEnd
-from tabane.code.signatures import ScriptTool
-from tabane.code.snapshots import (
+from tabane.code.host_messages import ScriptLimits
+from tabane.code.sandbox import (
     LARGEST,
     PausedRun,
     ScriptSnapshot,
+    Settled,
     SnapshotRefused,
     packed,
     signed_by,
     unpacked,
 )
+from tabane.code.script_run import Asking, ScriptEnd
+from tabane.code.signatures import ScriptTool
 from tests.code.sandboxed import ran, returned, script_trial
 
 GITHUB = "import asyncio\nfrom tools import github, notes\n"

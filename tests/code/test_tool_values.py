@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from tabane.code.tool_values import ToolFailed, tool_value
+from tabane.code.script_values import ToolFailed, tool_value
 from tabane.wire import json
 
 

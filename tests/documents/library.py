@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 from tabane.documents import document
 from tabane.documents.document import SHAPE
 from tabane.documents.document_writer import Event
-from tabane.documents.operations import DocumentLibrary
-from tabane.documents.received_files import FileReading, ReadableFile
+from tabane.documents.operations import DocumentLibrary, FileReading, ReadableFile
 from tabane.documents.table import documents_table
 from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.lexical.lexical_index import open_lexical
@@ -27,8 +26,8 @@ from tabane.messages import Lang, say
 from tabane.operations import Caller, Door, Face, OperationTable
 from tabane.search.chunking import Measure
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
-from tabane.search.meaning import Meaning, meaning_of
 from tabane.search.models import Reranker
+from tabane.search.pipeline import Meaning, meaning_of
 from tabane.search.vector_filling import fill
 from tabane.wire import json
 from tests.engine.embedded.vectors.oracle import packed

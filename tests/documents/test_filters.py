@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.documents import filtering, metadata
+from tabane.documents import metadata, searching
 from tabane.documents.document import SHAPE, ChunkText, Document, head_record
 from tabane.errors import BadArguments
-from tabane.search.filters import checked, matches
+from tabane.search.records import checked_filter as checked
+from tabane.search.records import matches
 from tests.documents.library import opened
 
 Own = Mapping[str, Any]
@@ -135,7 +136,7 @@ def _ordered(operator: str, one: Any, other: Any) -> bool:
 def test_a_filter_means_what_it_says(case: tuple[Document, Own], filters: Mapping[str, Any]) -> None:
     document, own = case
     record = head_record(document, metadata.encoded(document.metadata), ChunkText("a", (), ""))
-    where = checked(filtering.read(filters, UTC), SHAPE)
+    where = checked(searching.read(filters, UTC), SHAPE)
     assert matches(where, record) is holds(filters, own), (filters, own)
 
 
@@ -189,7 +190,7 @@ def test_numbers_are_written_in_their_order(one: float, other: float) -> None:
 )
 def test_a_filter_that_makes_no_sense_is_refused_by_its_path(filters: Mapping[str, Any], path: str) -> None:
     with pytest.raises(BadArguments) as raised:
-        filtering.read(filters, UTC)
+        searching.read(filters, UTC)
     assert raised.value.parameter == path
 
 

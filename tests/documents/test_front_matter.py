@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.documents import metadata
-from tabane.documents.cutting import checked
 from tabane.documents.document import Draft
-from tabane.documents.front_matter import LONGEST, read
+from tabane.documents.document_writer import checked
+from tabane.documents.metadata import LONGEST, read
 
 ALL = """\
 title: "Kettle: a garden"

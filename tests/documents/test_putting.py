@@ -16,17 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.documents import document_answers
-from tabane.documents.cutting import fewer
 from tabane.documents.document import CHUNKS, Draft, meaning
-from tabane.documents.files.file_sources import FileText
-from tabane.documents.files.readable_files import FileTextReader
-from tabane.documents.put_embedding import MOST
+from tabane.documents.document_reader import MOST
+from tabane.documents.document_writer import fewer
+from tabane.documents.files.readable_files import FileText, FileTextReader
 from tabane.errors import BadArguments, StoreError, StoreFull
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, input_schema
 from tabane.search.chunking import Chunk
-from tabane.search.filters import EVERYTHING
-from tabane.search.records import EmbeddingSpace
+from tabane.search.records import EVERYTHING, EmbeddingSpace
 from tests.documents.library import ASSISTANT, CALLER, Asked, Letters, Models, Words, opened
 
 ENGLISH = Caller("local", Face.RPC, "test", "en")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.engine.replica_spaces import SpaceStep, after_step, next_step, reached
+from tabane.engine.collection_replica import SpaceStep, after_step, next_step, reached
 
 NAMES = ("a", "b", "c", "moving0", "moving1")
 SPACES = st.dictionaries(st.integers(1, 5), st.sampled_from(NAMES), max_size=5).filter(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tabane.guard.approvals.approval import Approval, ApprovalBinding
+from tabane.guard.approvals.approvals import Approval, ApprovalBinding
 from tests.group.asking import ask
 from tests.harness.http_hub import HttpHub, call, modern, request
 from tests.harness.hub_group import GroupOfHubs, hubs_in_group

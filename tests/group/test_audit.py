@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tabane.group.group_entries import next_part
-from tabane.group.shared_audit import LARGEST_ENTRY
+from tabane.group.group_index import next_part
+from tabane.group.shared_records import LARGEST_ENTRY
 from tests.group.asking import ask, call_tool, refused
 from tests.harness.hub_group import hubs_in_group
 from tests.harness.patience import until

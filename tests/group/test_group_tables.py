@@ -8,17 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from tabane.access.key_secrets import hash_of
-from tabane.access.key_store import KeyRecord
-from tabane.access.leased_bucket import TokenGrant
+from tabane.access.key_store import KeyRecord, hash_of
 from tabane.access.permissions import PermissionPatterns
+from tabane.access.token_bucket import TokenGrant
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.errors import BadArguments
-from tabane.group.state import GONE_AFTER, LARGEST_SESSION, REMEMBERED, GroupMember, StoredSession
+from tabane.group.membership import GONE_AFTER, LARGEST_SESSION, REMEMBERED, GroupMember, StoredSession
 from tabane.group.tables.group_tables import GroupTables
-from tabane.group.tables.shared_keys import PAGE, PostgresKeys
-from tabane.group.tables.shared_tokens import PostgresTokens
+from tabane.group.tables.shared_access import PAGE, PostgresKeys, PostgresTokens
 from tabane.settings.limit_rules import CallRate
 from tests.harness.postgres_server import PostgresServer
 

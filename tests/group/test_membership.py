@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from tabane.errors import StoreError
-from tabane.group.membership import HubGroup
-from tabane.group.state import GONE_AFTER, GroupMember, GroupView, StoredSession
+from tabane.group.membership import GONE_AFTER, GroupMember, GroupView, HubGroup, StoredSession
 from tabane.messages import say
 from tests.harness.patience import until
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tabane.access.profile_file import ProfileDefinition, profiles_in
+from tabane.access.profiles import ProfileDefinition, profiles_in
 from tabane.group.profile_changes import FollowedChanges, GroupProfiles, ProfileChange
 from tests.group.asking import ask, refused
 from tests.harness.hub_group import hubs_in_group

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tabane.hub.http.identities import HttpIdentities
+from tabane.hub.http.authentication import HttpIdentities
 from tabane.wire.era import LOG_LEVELS
 from tests.harness.http_hub import HttpClient, call, request, text_of
 from tests.harness.hub_group import hubs_in_group

@@ -10,9 +10,8 @@ import pytest
 
 from tabane.catalog.operations.server_operations import server_row
 from tabane.errors import UpstreamDied
-from tabane.group.link_frames import LinkFrames, LinkHead
-from tabane.group.signatures import ForgedRequest
-from tabane.hub.group.link_failures import failure_in, failure_line
+from tabane.group.signatures import ForgedRequest, LinkFrames, LinkHead
+from tabane.hub.group.server_relay import failure_in, failure_line
 from tabane.messages import say
 from tests.harness.http_hub import HttpClient, HttpHub, call, modern, request
 from tests.harness.hub_group import GroupOfHubs, hubs_in_group

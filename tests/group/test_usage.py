@@ -8,8 +8,8 @@ from typing import Any
 from tabane.catalog.tools.tool_use import ToolUse
 from tabane.errors import StoreError
 from tabane.group.tables.group_tables import GroupTables
-from tabane.group.tables.shared_tool_use import PostgresToolUse
-from tabane.hub.group.tool_use_sharing import EVERY, ToolUseSharing
+from tabane.group.tables.shared_usage import PostgresToolUse
+from tabane.hub.group.group_jobs import EVERY, ToolUseSharing
 from tabane.messages import say
 from tests.group.asking import ask, call_tool
 from tests.harness.http_hub import HttpHub, http_hub

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tabane.errors import UpstreamUnavailable
+from tabane.guard.cages.cage import CageMechanisms, find_mechanisms
 from tabane.guard.cages.cages import Cages
 from tabane.guard.cages.limits import GroupFiles
-from tabane.guard.cages.mechanisms import CageMechanisms, find_mechanisms
-from tabane.hub.servers.cages import PROXY
-from tabane.servers.sandbox_keys import sandbox
+from tabane.hub.servers.configuration import PROXY
 from tabane.servers.server import Server
+from tabane.servers.server_keys import sandbox
 from tabane.upstreams.processes.processes import ChildExit, ChildProcesses
 from tests.harness.child_processes import everything
 

@@ -9,9 +9,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tabane.engine.team.chroma.index import ChromaIndex
-from tabane.engine.team.chroma.index_url import parsed
-from tabane.engine.team.chroma.opening import chroma_index
+from tabane.engine.team.chroma.index import ChromaIndex, chroma_index
+from tabane.engine.team.chroma.service import parsed
 from tabane.errors import StoreError
 from tests.harness.patience import wait_until
 from tests.harness.ports import reserved_port

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import tabane.__main__
-from tabane.hub.local.launch import COMMAND
+from tabane.hub.local.connector import COMMAND
 
 MOST = 1 << 20
 """Bytes of a request."""

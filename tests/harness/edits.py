@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tabane.guard.cages.mechanisms import find_mechanisms
+from tabane.guard.cages.cage import find_mechanisms
 from tests.harness.bridge import BridgeClient
 from tests.harness.home import Home
 from tests.harness.user import Assistant

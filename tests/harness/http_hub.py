@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from tabane.hub.http.authentication import HttpIdentities
 from tabane.hub.http.door import HttpDoor, HttpWaits
-from tabane.hub.http.identities import HttpIdentities
 from tabane.hub.hub import Hub
-from tabane.hub.process.administration import HubAdministration
+from tabane.hub.process.administration import HubAdministration, table_of
 from tabane.hub.process.joining import group_of, routing_of, shared_servers_of
-from tabane.hub.process.table import table_of
 from tabane.operations import Caller, OperationTable
 from tabane.wire.sse import Event, EventParser
 from tests.harness.running_hub import ENVELOPE, SOON, Json, RunningHub, running_hub

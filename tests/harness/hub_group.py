@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tabane.group.membership import HubGroup
-from tabane.hub.process.identities import HubIdentities
+from tabane.hub.http.authentication import HubIdentities
 from tests.harness.http_hub import HttpHub, Identities, http_hub
 from tests.harness.patience import until
 from tests.harness.ports import reserved_port

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from fnmatch import fnmatchcase
 
 from tabane.errors import HubError
-from tabane.hub.http.identities import HttpIdentities
+from tabane.hub.http.authentication import HttpIdentities
 from tabane.messages import Message
-from tabane.operations.access import Access, CallTarget
+from tabane.operations.caller import Access, CallTarget
 
 
 class GivenAccess:

@@ -14,11 +14,14 @@ import pytest
 
 from tabane.errors import UpstreamUnavailable
 from tabane.net.http_client import UpstreamHttpClient
-from tabane.net.http_faults import HttpConnectionBroken, HttpUnreachable
-from tabane.net.http_response import UpstreamHttpResponse
-from tabane.net.http_responses import ResponseTooLong, body
-from tabane.net.plain_http_client import PlainHttpClient
-from tabane.net.plain_http_connection import LARGEST_HEAD, MOST_HEADERS, MOST_WAITING
+from tabane.net.http_responses import (
+    HttpConnectionBroken,
+    HttpUnreachable,
+    ResponseTooLong,
+    UpstreamHttpResponse,
+    body,
+)
+from tabane.net.plain_http_client import LARGEST_HEAD, MOST_HEADERS, MOST_WAITING, PlainHttpClient
 from tabane.servers.server import Server, target_of
 from tests.harness.patience import until
 from tests.harness.servers.raw_http import Handler, Raw, Request, Wire, raw

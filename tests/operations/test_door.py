@@ -24,7 +24,7 @@ from tabane.operations import (
     StreamPart,
     Work,
 )
-from tabane.operations.access import LocalAccess
+from tabane.operations.caller import LocalAccess
 
 HERE = Caller("local", Face.RPC, "1", lang="ja")
 

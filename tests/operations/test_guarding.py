@@ -11,8 +11,8 @@ import pytest
 from tabane.errors import Forbidden, LoginRequired, TabaneError, UpstreamDied
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Door, Face, NoMeter, OpenCall, OperationTable, ended
-from tabane.operations.access import LocalAccess
-from tabane.operations.guarding import CallVerdict
+from tabane.operations.caller import LocalAccess
+from tabane.operations.door import CallVerdict
 from tabane.operations.metering import failure_reason
 from tests.operations.test_door import HERE, Works
 

@@ -11,7 +11,7 @@ from tabane.messages import say
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.page import Page
 from tabane.reader.plain_text import visible_text
-from tabane.reader.sites import page_hints
+from tabane.reader.sites import any_page
 from tabane.reader.sites.any_page import AnyPageAdapter
 from tests.reader.fakes import FakeFetcher, answer, tools
 
@@ -125,7 +125,7 @@ def test_a_list_for_models_that_another_site_answers_is_not_taken() -> None:
 def test_a_header_offers_it_as_well() -> None:
     link = '</a.css>; rel=preload, </docs/guide.md>; rel="alternate"; type="text/markdown"'
     fetched = answer(URL, SHELL, link=link)
-    assert page_hints.offered(fetched) == "https://a.test/docs/guide.md"
+    assert any_page.offered(fetched) == "https://a.test/docs/guide.md"
 
 
 def test_markdown_beside_a_shell_is_found_by_custom() -> None:
@@ -157,7 +157,7 @@ def test_llms_txt_of_the_folder_is_given_where_there_is_nothing_else() -> None:
     ],
 )
 def test_where_llms_txt_is_looked_for(url: str, there: str) -> None:
-    assert page_hints.list_of(url) == f"https://docs.example.com{there}"
+    assert any_page.list_of(url) == f"https://docs.example.com{there}"
 
 
 def test_a_page_that_is_not_there_may_have_a_list_and_otherwise_its_status_is_the_cause() -> None:

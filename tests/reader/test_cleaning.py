@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.messages import say
-from tabane.reader.cleaning import (
+from tabane.reader.hidden_text import (
     in_words,
     one_line,
     warnings_of,

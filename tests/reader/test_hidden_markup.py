@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tabane.reader.formats import page_of
-from tabane.reader.hidden_markup import seen_markup
+from tabane.reader.hidden_text import seen_markup
 from tabane.reader.page import Page
 from tabane.reader.url_reader import shown
 from tests.harness.patience import assert_in_proportion

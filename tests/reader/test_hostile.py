@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tabane.reader import cleaning, paging, plain_text
+from tabane.reader import hidden_text, paging, plain_text
 from tabane.reader.fetching.interface import FetchedResource
-from tabane.reader.sites import note, page_hints, site_markdown, zenn
+from tabane.reader.sites import any_page, note, site_api, zenn
 from tabane.text import invisible_characters
 from tests.harness.patience import assert_in_proportion
 
@@ -42,22 +42,20 @@ AFTER = {
 
 def _signs(text: str) -> None:
     body = b"<script></script>" + text.encode()
-    page_hints.html_hints(
-        FetchedResource("https://a.test/x", 200, {"link": text[:60_000]}, body, "text/html")
-    )
-    page_hints.pruned(text)
+    any_page.html_hints(FetchedResource("https://a.test/x", 200, {"link": text[:60_000]}, body, "text/html"))
+    any_page.pruned(text)
 
 
 DONE: dict[str, Callable[[str], object]] = {
     "cleaned": invisible_characters.cleaned,
-    "one_line": cleaning.one_line,
-    "without_comments": cleaning.without_comments,
-    "without_links": cleaning.without_links,
-    "with_whole_links": lambda text: cleaning.with_whole_links(text, "https://a.test/"),
+    "one_line": hidden_text.one_line,
+    "without_comments": hidden_text.without_comments,
+    "without_links": hidden_text.without_links,
+    "with_whole_links": lambda text: hidden_text.with_whole_links(text, "https://a.test/"),
     "plain": plain_text.plain,
     "part": lambda text: (paging.part(text, 0, 1000), paging.part(text, len(text) // 2, 1000)),
     "signs": _signs,
-    "absolute": lambda text: site_markdown.absolute(text, str.upper),
+    "absolute": lambda text: site_api.absolute(text, str.upper),
     "zenn": zenn._written,
     "note": note._written,
     "visible": lambda text: (plain_text.visible_text(text), plain_text.title_of(text)),
@@ -89,8 +87,8 @@ def test_links_of_bad_text_cost_little_more_than_those_of_good_text(bad: str) ->
     """Regular expressions hold the interpreter, so a slow one would stop everything else."""
     good = "See [the page](https://a.test/b) and others. " * 2_000
     text = bad * (len(good) // len(bad))
-    assert seconds_of(lambda: cleaning.without_links(text)) < 25 * seconds_of(
-        lambda: cleaning.without_links(good)
+    assert seconds_of(lambda: hidden_text.without_links(text)) < 25 * seconds_of(
+        lambda: hidden_text.without_links(good)
     )
 
 

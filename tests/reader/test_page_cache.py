@@ -16,12 +16,10 @@ from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.operations import Caller, Face
 from tabane.reader.page import HEADS, PASSAGES, SHAPE, SPACE, Page, Picture
-from tabane.reader.page_records import TOTAL, cut, head_key, meaning, together
-from tabane.reader.searching import PageSearch
+from tabane.reader.page_records import TOTAL, PageSearch, cut, head_key, meaning, together
 from tabane.reader.url_reader import CachedPage, CacheValidators
-from tabane.search.filters import EVERYTHING
 from tabane.search.models import Reranker
-from tabane.search.records import EmbeddingSpace, Record, checked
+from tabane.search.records import EVERYTHING, EmbeddingSpace, Record, checked
 from tabane.search.source import SearchRequest, shown
 from tests.reader.shelves import NoModels, Words, no_meaning, shelved
 

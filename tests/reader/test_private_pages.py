@@ -18,10 +18,9 @@ from tabane.reader import result_text
 from tabane.reader.cookies.cookie_folder import CookieFolder
 from tabane.reader.cookies.imported_cookies import CookieJar, ImportedCookie
 from tabane.reader.fetching import PageFetcher
-from tabane.reader.operations import ReaderOperations
+from tabane.reader.operations import PrivateReader, ReaderOperations
 from tabane.reader.page import Page
 from tabane.reader.page_cache import PageCache
-from tabane.reader.private_reading import PrivateReader
 from tabane.reader.sites.site_adapter import ReadingTools
 from tabane.reader.table import reader_table
 from tabane.reader.url_reader import UrlReader

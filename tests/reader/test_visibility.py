@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tabane.reader.visibility import WHITE, Color, contrast, hex_color, is_tiny, is_unreadable
+from tabane.reader.hidden_text import WHITE, Color, contrast, hex_color, is_tiny, is_unreadable
 
 
 def test_contrast_is_that_of_wcag() -> None:

@@ -5,8 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.search.concepts import MOST_CHINESE, MOST_CONCEPTS, MOST_VARIANTS, Concept, concepts
-from tabane.search.glossary import Glossary, glossary
+from tabane.search.concepts import (
+    MOST_CHINESE,
+    MOST_CONCEPTS,
+    MOST_VARIANTS,
+    Concept,
+    Glossary,
+    concepts,
+    glossary,
+)
 
 SMALL = Glossary(["delete remove\t削除 消す\n", "file\tファイル\n", "pull_request pr\tプルリクエスト\n"])
 

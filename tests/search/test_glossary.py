@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import tabane.search.glossary
+import tabane.search.concepts
 from tabane.search.analysis import cjk_runs
-from tabane.search.glossary import LONGEST_HEADWORD, Glossary, glossary
+from tabane.search.concepts import LONGEST_HEADWORD, Glossary, glossary
 
 SMALL = Glossary(
     [
@@ -23,7 +23,7 @@ SMALL = Glossary(
 )
 ROWS = [
     line.rstrip("\n")
-    for line in Path(tabane.search.glossary.__file__).with_name("glossary.tsv").read_text().splitlines()
+    for line in Path(tabane.search.concepts.__file__).with_name("glossary.tsv").read_text().splitlines()
     if line and not line.startswith("#")
 ]
 

@@ -15,8 +15,7 @@ from tabane.engine.embedded.store import Store
 from tabane.errors import ModelError
 from tabane.messages import Message
 from tabane.search.embedding.embedder import Kind, Take
-from tabane.search.filters import EVERYTHING
-from tabane.search.records import EmbeddingSpace, Record, Shape, TextField
+from tabane.search.records import EVERYTHING, EmbeddingSpace, Record, Shape, TextField
 from tabane.search.vector_filling import NewestFirst, fill_newest
 from tests.harness.patience import LONG
 from tests.hub.sources.letter_models import LetterModel

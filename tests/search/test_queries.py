@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.search.engine import LexicalQuery, Mode
-from tabane.search.filters import matches
-from tabane.search.queries import demands, sense, typed
-from tabane.search.records import Record
+from tabane.search.hybrid import demands, sense, typed
+from tabane.search.records import Record, matches
 
 TYPED = st.text(st.one_of(st.sampled_from('ab東京 　"“”「」『』-－−*＊'), st.characters()), max_size=60)
 

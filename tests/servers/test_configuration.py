@@ -13,10 +13,9 @@ import pytest
 from tabane.errors import ConfigurationError
 from tabane.servers.configuration import ServersConfiguration, read_configuration
 from tabane.servers.redaction import Redactor
-from tabane.servers.secrets_file import parse_secrets
 from tabane.servers.server import Server
 from tabane.servers.server_keys import KEYS, ToolHints
-from tabane.servers.variables import Variables
+from tabane.servers.variables import Variables, parse_secrets
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

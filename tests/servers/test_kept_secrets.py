@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import BadArguments, ConfigurationError
-from tabane.servers.kept_secrets import SecretNaming, keeping, moves_of
-from tabane.servers.secret_store import SecretStore
+from tabane.servers.secret_store import SecretNaming, SecretStore, keeping, moves_of
 
 
 def naming(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import ConfigurationError
-from tabane.servers.secrets_file import parse_secrets, with_secret, without_secret
+from tabane.servers.variables import parse_secrets, with_secret, without_secret
 
 VALUES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40) | st.text(
     "a \t\n\r'\"\\#$={}", min_size=1, max_size=12

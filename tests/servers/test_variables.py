@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import ConfigurationError
-from tabane.servers.secrets_file import parse_secrets
-from tabane.servers.variables import Variables, escaped, expand, load_variables, with_folder
+from tabane.servers.variables import Variables, escaped, expand, load_variables, parse_secrets, with_folder
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

@@ -9,7 +9,7 @@ import pytest
 
 from tabane.errors import ConfigurationError
 from tabane.settings import Settings, load_settings
-from tabane.settings.oauth import is_safe_url
+from tabane.settings.addresses import is_safe_url
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

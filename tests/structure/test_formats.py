@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from tabane.access.oauth.claims import TokenClaims
-from tabane.access.oauth.discovery import IssuerMetadata
-from tabane.access.oauth.jwt_format import JwtHeader
-from tabane.audit.text_scan import _SearchedValues
+from tabane.access.oauth.signing_keys import IssuerMetadata
+from tabane.access.oauth.verifier import JwtHeader
+from tabane.audit.log_lines import _SearchedValues
 from tabane.audit.verification import _SeqAndMac
 from tabane.catalog.tools.definition_repair import _Prompt, _Resource, _Template, _Tool
-from tabane.guard.flows.label_table import KnownServer
-from tabane.hub.backup.manifest import _ManifestHead
+from tabane.guard.flows.tool_labels import KnownServer
+from tabane.hub.backup.archive_format import _ManifestHead
 from tabane.hub.clients.questions.parked_files import _FileHead
 from tabane.search.embedding.embedding_service import _EmbeddingsResponse
-from tabane.web.pages.tool_apps import AppRequest
-from tabane.web.sign_in import SignInAttempt
+from tabane.web.app import SignInAttempt
+from tabane.web.pages.tools import AppRequest
 from tabane.wire.era import _Typed
 from tabane.wire.json import JsonRpcFrame
 from tests.structure.formats.decoded import SOURCE, decoded_types

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from msgspec import Raw
 
 from tabane.upstreams.call import Call, UpstreamReply
-from tabane.upstreams.conversation import Conversation
-from tabane.upstreams.reply_delivery import LOOK, MOST_AT_ONCE, ROOM, SMALL, ReplyDelivery
+from tabane.upstreams.conversation import LOOK, MOST_AT_ONCE, ROOM, SMALL, Conversation, ReplyDelivery
 from tests.harness.patience import until
 from tests.upstreams.silent_transport import SilentTransport
 

@@ -6,10 +6,10 @@ import asyncio
 
 from msgspec import Raw
 
+from tabane.upstreams.connection import UpstreamLimits
 from tabane.upstreams.conversation import Conversation
 from tabane.upstreams.handshake import Peer
-from tabane.upstreams.upstream_limits import UpstreamLimits
-from tabane.upstreams.upstream_offers import UpstreamOffers
+from tabane.upstreams.lists import UpstreamOffers
 from tabane.wire.era import META_SUBSCRIPTION, Era
 from tests.harness.patience import until
 from tests.upstreams.silent_transport import SilentTransport

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from tabane.upstreams.hub_chain import HUBS, MOST, MOST_CLIENTS, REMEMBERED, HubChain, hub_ids
+from tabane.upstreams.handshake import HUBS, MOST, MOST_CLIENTS, REMEMBERED, HubChain, hub_ids
 from tabane.wire import json
 from tabane.wire.json import Members
 

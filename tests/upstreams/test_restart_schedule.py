@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tabane.upstreams.restart_schedule import RestartSchedule
-from tabane.upstreams.upstream_limits import UpstreamLimits
-from tabane.upstreams.upstream_state import UpstreamState
+from tabane.upstreams.connection import UpstreamLimits
+from tabane.upstreams.upstream import RestartSchedule, UpstreamState
 
 LIMITS = UpstreamLimits(restart_first=2.0, restart_max=60.0, circuit_failures=8, circuit_wait=300.0)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.web.app_sandbox import DOMAINS, MOST_DOMAINS, allowed_domains, domains_of, is_domain, policy
+from tabane.web.headers import DOMAINS, MOST_DOMAINS, allowed_domains, domains_of, is_domain, policy
 
 NOTHING = policy(domains_of(()))
 PIECES = st.sampled_from(

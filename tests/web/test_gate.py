@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tabane.web.sign_in import PAGE_HEADER
+from tabane.web.app import PAGE_HEADER
 from tests.harness.http_hub import Answer
 from tests.web.visitor import WebVisitor, text, title, visitor, web_hub
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.web.form_values import FilledField
-from tabane.web.question_forms import answer_of, question_form, shown_link
+from tabane.web.pages.questions import answer_of, question_form, shown_link
+from tabane.web.schema_forms import FilledField
 from tests.harness.servers.questions import FORM
 
 SCHEMA = {"type": "object", "properties": FORM, "required": ["name", "tools"]}

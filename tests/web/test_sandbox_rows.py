@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tabane.guard.cages.mechanisms import find_mechanisms
+from tabane.guard.cages.cage import find_mechanisms
 from tests.harness.running_hub import child
 from tests.web.visitor import text, visitor, web_hub
 

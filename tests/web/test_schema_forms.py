@@ -10,8 +10,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tabane.web.form_values import arguments_of, filled, read_json, shows, values_of
-from tabane.web.schema_fields import DEEPEST, MOST_FIELDS, MOST_VARIANTS, SchemaField, read_schema
+from tabane.web.schema_forms import (
+    DEEPEST,
+    MOST_FIELDS,
+    MOST_VARIANTS,
+    SchemaField,
+    arguments_of,
+    filled,
+    read_json,
+    read_schema,
+    shows,
+    values_of,
+)
 
 Json = dict[str, Any]
 

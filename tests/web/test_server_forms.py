@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.servers.foreign_keys import our_definition
-from tabane.web.pages.server_editing import meaning
-from tabane.web.pages.server_forms import (
+from tabane.web.pages.server_editing import (
     NotInForm,
     draft_of,
     fields_of,
     fits_form,
     from_fields,
+    meaning,
     pasted,
     read_draft,
 )
-from tabane.web.pages.server_tools import DEEPEST, MOST_PARAMETERS, parameters_of
+from tabane.web.pages.servers import DEEPEST, MOST_PARAMETERS, parameters_of
 
 COMMAND = {
     "command": "npx",

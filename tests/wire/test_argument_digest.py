@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from tabane.wire.argument_digest import argument_digest
+from tabane.wire.json import argument_digest
 
 VALUES: Any = some.recursive(
     some.none() | some.booleans() | some.integers() | some.floats() | some.text(),

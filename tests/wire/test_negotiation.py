@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from tabane.wire import json
-from tabane.wire.era import META_CAPABILITIES
-from tabane.wire.extensions import EXTENSIONS, SKILLS, TASKS, UI, Extension, carried
+from tabane.wire.era import EXTENSIONS, META_CAPABILITIES, SKILLS, TASKS, UI, Extension, carried
 from tabane.wire.negotiation import (
     announced,
     extensions_in,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.wire.retry_after import LONGEST, http_date, retry_after, retry_header
+from tabane.wire.http import LONGEST, http_date, retry_after, retry_header
 
 NOW = 784_111_717.0  # Sun, 06 Nov 1994 08:48:37 GMT, a minute before the dates of RFC 9110
 MOMENTS = st.datetimes(datetime(1950, 1, 1), datetime(2040, 1, 1)).map(

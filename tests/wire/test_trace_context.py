@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from tabane.wire import json
-from tabane.wire.trace_context import TraceParent, parse_traceparent, trace_headers, valid_tracestate
+from tabane.wire.rpc import TraceParent, parse_traceparent, trace_headers, valid_tracestate
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 HEX = "0123456789abcdef"

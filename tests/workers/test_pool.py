@@ -16,8 +16,7 @@ import pytest
 
 from tabane.errors import WorkerBusy, WorkerEnded, WorkerError, WorkerSpent, WorkerUnavailable
 from tabane.workers.frames import LONGEST
-from tabane.workers.pool import Budget, Pool
-from tabane.workers.turns import Capacity, Lane
+from tabane.workers.pool import Budget, Capacity, Lane, Pool
 from tabane.workers.worker import LOWER, Program, environment
 from tests.harness.patience import until
 

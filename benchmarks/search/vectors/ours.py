@@ -13,13 +13,24 @@ from benchmarks.search.vectors.corpus import MOST, WEIGHTS, Corpus, Question
 # Imported here, so that opening is measured without it; the store imports them where it needs them.
 import tabane.engine.embedded.collection
 import tabane.engine.embedded.collection_table
-import tabane.engine.embedded.vectors.vector_index  # noqa: F401
+import tabane.engine.embedded.vectors.space_index  # noqa: F401
 from tabane.engine.embedded.lexical.lexical_index import LexicalIndex, open_lexical
 from tabane.engine.embedded.store import Store
 from tabane.search.engine import Combination, LexicalQuery, VectorQuery
-from tabane.search.filters import EVERYTHING, And, Equal, Filter, Range
 from tabane.search.hybrid import hybrid
-from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
+from tabane.search.records import (
+    EVERYTHING,
+    And,
+    EmbeddingSpace,
+    Equal,
+    Field,
+    Filter,
+    Kind,
+    Range,
+    Record,
+    Shape,
+    TextField,
+)
 
 
 class Measured:

@@ -1,4 +1,4 @@
-"""Operations on API keys: their handlers."""
+"""Operations on API keys: their handlers, and times at which keys expire."""
 
 from __future__ import annotations
 
@@ -6,21 +6,71 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
-from tabane.access.expiry import expiry_of, iso
-from tabane.access.key_secrets import PREFIX, hash_of, id_in, new_secret
-from tabane.access.key_store import KeyPage, KeyRecord, revoked
+from tabane.access.key_store import PREFIX, KeyPage, KeyRecord, hash_of, id_in, new_secret, revoked
 from tabane.access.keys import KeyRing
 from tabane.access.parameters import CreateKey, ListKeys, OneKey, UpdateKey
-from tabane.access.patterns import EVERY_TOOL
-from tabane.access.permissions import PermissionPatterns, unmatched
+from tabane.access.permissions import EVERY_TOOL, PermissionPatterns, unmatched
 from tabane.access.profiles import Profiles
 from tabane.errors import BadArguments, StoreError, UnknownName
-from tabane.messages import Lang, Message, say
-from tabane.operations.access import CallTarget
-from tabane.operations.caller import Caller
+from tabane.messages import Lang, say
+from tabane.operations.caller import Caller, CallTarget
 from tabane.text.nearest_names import nearest
+
+_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 365 * 86_400}
+_duration = re.compile(r"([0-9]{1,6})\s*([mhdwy])").fullmatch
+
+FURTHEST = 100 * _SECONDS["y"]
+"""Seconds until the latest expiry."""
+
+
+def expiry_of(text: str, now: float) -> float | None:
+    """Return the time at which a key expires, in Unix seconds; None for ``never``.
+
+    A date without a time is its end in UTC. Raises BadArguments.
+    """
+    given = text.strip().lower()
+    if given == "never":
+        return None
+    duration = _duration(given)
+    when = now + int(duration[1]) * _SECONDS[duration[2]] if duration else _date(text.strip())
+    if when <= now:
+        raise BadArguments(say("expires: {given} is in the past.", given=text[:50]), "expires")
+    if when > now + FURTHEST:
+        raise BadArguments(
+            say("expires: {given} is more than 100 years away. Use never.", given=text[:50]), "expires"
+        )
+    return float(when)
+
+
+def _date(text: str) -> float:
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadArguments(
+            say(
+                "expires: {given} is not understood. Write 90d, 12h, 2w, 1y, a date such as 2027-01-31, "
+                "or never.",
+                given=ascii(text[:50]),
+            ),
+            "expires",
+        ) from None
+    if len(text) <= len("2027-01-31"):
+        when = when.replace(hour=23, minute=59, second=59)
+    try:
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    except (OverflowError, ValueError):
+        return float("-inf") if when.year < 1970 else float("inf")
+
+
+def iso(time: float | None) -> str | None:
+    """Return a Unix time as ISO 8601 in UTC, to the second."""
+    if time is None:
+        return None
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
 
 MOST_COMPARED = 5_000
 """Names that are compared with one that does not exist."""
@@ -157,7 +207,14 @@ class KeyOperations:
         fits = _is_prefix(id) if given.startswith(PREFIX) else _is_id(id)
         found = await self._beginning(id) if fits else []
         if len(found) > 1:
-            raise BadArguments(_ambiguous(id, found), "key")
+            raise BadArguments(
+                say(
+                    "{given} is the beginning of several keys: {ids}. Give more characters.",
+                    given=f"{PREFIX}{id}",
+                    ids=", ".join(f"{PREFIX}{each.id}" for each in found),
+                ),
+                "key",
+            )
         record = found[0] if found else named
         if record is None:
             # A secret that is mistyped must not be in an error.
@@ -197,7 +254,12 @@ class KeyOperations:
         }
 
     def _warnings(self, patterns: PermissionPatterns, lang: Lang) -> dict[str, list[str]]:
-        return {"warnings": [_unmatched(one).render(lang) for one in unmatched(patterns, self._known())]}
+        return {
+            "warnings": [
+                say("{pattern} matches no tool or source that is currently known.", pattern=one).render(lang)
+                for one in unmatched(patterns, self._known())
+            ]
+        }
 
 
 def _granted(params: CreateKey) -> PermissionPatterns:
@@ -221,15 +283,3 @@ def _checked_name(name: str) -> str:
             say("name: use letters, digits and punctuation, no spaces, and do not begin with tbn_."), "name"
         )
     return name
-
-
-def _ambiguous(id: str, found: list[KeyRecord]) -> Message:
-    return say(
-        "{given} is the beginning of several keys: {ids}. Give more characters.",
-        given=f"{PREFIX}{id}",
-        ids=", ".join(f"{PREFIX}{each.id}" for each in found),
-    )
-
-
-def _unmatched(pattern: str) -> Message:
-    return say("{pattern} matches no tool or source that is currently known.", pattern=pattern)

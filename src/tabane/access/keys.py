@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from tabane.access.key_secrets import hash_of, id_in
-from tabane.access.key_store import FILE, KeyRecord, KeyStore, Stamp, revoked
+from tabane.access.key_store import FILE, KeyRecord, KeyStore, Stamp, hash_of, id_in, revoked
 from tabane.access.permissions import PermissionRules
 from tabane.access.profiles import Profile
 from tabane.errors import BadArguments, ConfigurationError, StoreError, TabaneError
 from tabane.messages import say
-from tabane.operations.access import CallTarget
+from tabane.operations.caller import CallTarget
 
 log = logging.getLogger(__name__)
 

@@ -12,13 +12,15 @@ import random
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 from tabane.access.gates import CallGate, GatedCall, GateTable
-from tabane.access.leased_bucket import LeasedBucket, TokenLedger, return_unused
-from tabane.access.token_bucket import SharedBucket, TokenBucket
+from tabane.access.parameters import RateLimitStats
+from tabane.access.token_bucket import LeasedBucket, SharedBucket, TokenBucket, TokenLedger, return_unused
 from tabane.errors import RateLimited
 from tabane.messages import Message, say
+from tabane.operations.caller import Caller
 from tabane.settings.limit_rules import CallCap, CallRate, LimitRules, TierLimits
 
 MOST_HOLDERS = 16_384
@@ -523,3 +525,20 @@ def _waited(seconds: float) -> Message:
         "Too many calls at the same time: this call waited {seconds} s for its turn and was not started.",
         seconds=f"{seconds:.3g}",
     )
+
+
+class LimitOperations:
+    """Operations on the limits of a hub."""
+
+    def __init__(self, limits: CallLimits) -> None:
+        self._limits = limits
+
+    async def stats(self, caller: Caller, params: RateLimitStats) -> dict[str, Any]:
+        limits = self._limits
+        rows = limits.report(params.holder or None)
+        return {
+            "results": list(islice(rows, params.limit)),
+            "total": len(limits),
+            "refused": limits.refused,
+            "shared": limits.shared(),
+        }

@@ -10,9 +10,9 @@ from tabane.operations import Face, Operation, Privilege
 
 if TYPE_CHECKING:
     from tabane.access.key_operations import KeyOperations
-    from tabane.access.limit_operations import LimitOperations
+    from tabane.access.limits import LimitOperations
     from tabane.access.policy_operations import PolicyExplainer
-    from tabane.access.profile_operations import ProfileOperations
+    from tabane.access.profiles import ProfileOperations
     from tabane.messages import Lang
 
 PERSON = frozenset({Face.RPC, Face.CLI})

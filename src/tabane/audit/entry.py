@@ -1,22 +1,27 @@
-"""Format of the audit log: files of JSON lines, each line one entry.
+"""Format of the audit log: files of JSON lines, each line one entry. Its settings, and where its files are.
 
-A line is one JSON object in UTF-8. Its members come in the order of :class:`AuditEntry`; members without a
-value are left out. ``time`` is RFC 3339 in UTC with milliseconds, always with the same length, so texts sort
-as times do. ``seq`` counts up from 1 over all files. ``mac`` is the last member. It is the HMAC-SHA256 of the
-raw bytes of the previous ``mac``, followed by the bytes of this line before ``,"mac":``. The first entry of
-all uses :data:`GENESIS` as the previous one.
+A line is one JSON object in UTF-8. Its members come in the order of :class:`AuditEntry`; members without
+a value are left out. ``time`` is RFC 3339 in UTC with milliseconds, always with the same length, so texts
+sort as times do. ``seq`` counts up from 1 over all files. ``mac`` is the last member. It is the
+HMAC-SHA256 of the raw bytes of the previous ``mac``, followed by the bytes of this line before
+``,"mac":``. The first entry of all uses :data:`GENESIS` as the previous one.
 
-A file is named after the ``seq`` of its first entry, with :data:`DIGITS` digits, so names sort as entries do.
-Its first entry has type ``audit`` and name ``file``, and repeats the last mac of the file before as
+A file is named after the ``seq`` of its first entry, with :data:`DIGITS` digits, so names sort as entries
+do. Its first entry has type ``audit`` and name ``file``, and repeats the last mac of the file before as
 ``previous``.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from tabane.settings import Settings
 
 DIGITS = 16
 SUFFIX = ".jsonl"
@@ -141,3 +146,84 @@ def audit_files(folder: str) -> list[AuditFile]:
 
 def _is_audit_file(name: str) -> bool:
     return len(name) == DIGITS + len(SUFFIX) and name[:DIGITS].isdecimal() and name.endswith(SUFFIX)
+
+
+RedactionWork = Callable[[], tuple[bytes, int]]
+"""Returns redacted JSON, and the number of bytes that were sent if it is not all of them."""
+
+
+class PreparedArguments:
+    """Redacted arguments of one call, or the work that makes them. :meth:`take` returns them.
+
+    ``short``: the work may be done on the event loop.
+    """
+
+    __slots__ = ("_size", "_text", "_work", "short")
+
+    def __init__(
+        self, text: bytes, size: int = 0, work: RedactionWork | None = None, *, short: bool = False
+    ) -> None:
+        self._text, self._size, self._work, self.short = text, size, work, short
+
+    def take(self) -> tuple[bytes, int]:
+        """Return the JSON, empty for none, and the number of bytes that were sent if it is not all of them.
+
+        Bounded: what the thread has not finished is done here.
+        """
+        if self._work is not None:
+            self.finish()
+        return self._text, self._size
+
+    def finish(self) -> None:
+        """Do the work if it is not done. Two threads may do so at once: both get the same result."""
+        work = self._work
+        if work is not None:
+            self._text, self._size = work()
+            self._work = None
+
+
+NOTHING, EMPTY = PreparedArguments(b""), PreparedArguments(b"{}")
+
+
+class AuditOptions(Struct, frozen=True):
+    """The settings of the log, named as there without ``audit_``."""
+
+    mode: Literal["on", "metadata", "off"] = "on"
+    size: int = 64 << 20
+    files: int = 16
+    days: int = 90
+    arguments: int = 4096
+    redact: tuple[str, ...] = ()
+    sync: Literal["1s", "strict"] = "1s"
+    full: Literal["stop", "drop"] = "stop"
+
+    @property
+    def argument_limit(self) -> int:
+        """Return the most bytes of arguments in an entry; 0 for none."""
+        return self.arguments if self.mode == "on" else 0
+
+
+def audit_options(settings: Settings) -> AuditOptions:
+    return AuditOptions(
+        settings.audit,
+        settings.audit_size,
+        settings.audit_files,
+        settings.audit_days,
+        settings.audit_arguments,
+        settings.audit_redact,
+        settings.audit_sync,
+        settings.audit_full,
+    )
+
+
+class AuditPaths(NamedTuple):
+    """The folder of the log, its key and its head."""
+
+    folder: str
+    key: str
+    head: str
+
+
+def audit_paths(home: str) -> AuditPaths:
+    """Return the places in the home of a hub."""
+    return AuditPaths(*(os.path.join(home, name) for name in ("audit", "audit.key", "audit.head")))

@@ -23,8 +23,7 @@ from tabane.audit.index_requests import (
 )
 from tabane.errors import AuditError, StoreError, StoreFull, TabaneError
 from tabane.messages import say
-from tabane.workers.pool import Budget, Pool
-from tabane.workers.turns import Capacity
+from tabane.workers.pool import Budget, Capacity, Pool
 from tabane.workers.worker import Program, environment, module
 
 log = logging.getLogger(__name__)

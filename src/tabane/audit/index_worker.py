@@ -9,8 +9,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
-from tabane.audit.entry_queries import EntrySearch
-from tabane.audit.index import AuditIndex, repair
+from tabane.audit.index import AuditIndex, EntrySearch, repair
 from tabane.audit.index_requests import (
     EntryCounts,
     EntryQuery,

@@ -6,9 +6,7 @@ import json
 import re
 from collections.abc import Callable
 
-from tabane.text.secret_hints import PAIR_VALUES
-from tabane.text.secret_names import SecretNames
-from tabane.text.secret_patterns import HIDDEN, hide_secrets
+from tabane.text.secret_values import HIDDEN, PAIR_VALUES, SecretNames, hide_secrets
 
 _MOST_LEVELS = 4
 """Levels of JSON inside a string that are read; deeper ones are hidden."""

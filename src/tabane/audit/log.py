@@ -1,8 +1,16 @@
 """The audit log: one entry for each call, chained, in the kernel before its answer goes out.
 
-An entry is one ``write`` to a file that is only appended to. When :meth:`AuditLog.record` returns, the entry
-survives ``kill -9``. A thread writes it to disk within a second, or at once if the log is strict; then
-``record`` returns a future to wait for.
+An entry is one ``write`` to a file that is only appended to. When :meth:`AuditLog.record` returns, the
+entry survives ``kill -9``. A thread writes it to disk within a second, or at once if the log is strict;
+then ``record`` returns a future to wait for.
+
+Failed attempts, bounded: those of one second and source are one entry with a count.
+
+Removal of old files of the audit log. A clock may jump, forward by years if the one of the hardware is
+wrong. After a gap in the log, its age counts from before the gap, until the log has gone on for a week.
+
+The removal is recorded before files are deleted, with the mac at which the rest of the log begins. So the
+verification distinguishes it from files that somebody deleted.
 """
 
 from __future__ import annotations
@@ -14,23 +22,289 @@ import os
 import time
 from binascii import hexlify
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, get_args
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, get_args
 
-from tabane.audit.chain import MacChain, own_key, sync_folder
-from tabane.audit.entry import MAC_MEMBER, EntryType, Outcome, RecordedScript, file_name
-from tabane.audit.entry_texts import AuditedCaller, AuditedTarget, EntryTexts, member, members
-from tabane.audit.flood import AccessEvent, EventFlood
-from tabane.audit.head import NO_HEAD, ChainHead, HeadFile
-from tabane.audit.options import AuditOptions, audit_paths
-from tabane.audit.prepared_arguments import EMPTY, NOTHING, PreparedArguments
-from tabane.audit.recovery import ChainEnd, find_end
-from tabane.audit.retention import DAY, OldFiles, began_at, old_files, remove
-from tabane.audit.syncing import DiskSync, disk_error
+from tabane.audit.chain import (
+    NO_HEAD,
+    ChainEnd,
+    ChainHead,
+    DiskSync,
+    HeadFile,
+    MacChain,
+    disk_error,
+    find_end,
+    own_key,
+    sync_folder,
+)
+from tabane.audit.entry import (
+    EMPTY,
+    LONGEST_LINE,
+    MAC_MEMBER,
+    NOTHING,
+    USAGE,
+    AuditFile,
+    AuditOptions,
+    EntryType,
+    Outcome,
+    PreparedArguments,
+    RecordedScript,
+    audit_files,
+    audit_paths,
+    decode_entry,
+    file_name,
+)
 from tabane.errors import AuditError
 from tabane.messages import Message, say
+from tabane.wire import json
 
 if TYPE_CHECKING:
     from tabane.audit.redaction import ArgumentRedactor
+
+DAY = 86_400.0
+
+_CONFIRMED = 7 * DAY
+"""Seconds of log after a gap, from which on the clock is believed."""
+
+
+class OldFiles(NamedTuple):
+    """Files to remove, and where the rest begins: the seq of its first entry and the mac before that."""
+
+    files: list[AuditFile]
+    begins: int
+    previous: str
+
+
+def old_files(folder: str, most: int, days: int, now: Callable[[], float] = time.time) -> OldFiles | None:
+    """Return the files that are beyond the number or the age; None if there is none. Raises OSError.
+
+    The newest file stays in any case.
+    """
+    files = audit_files(folder)
+    count = max(0, len(files) - most)
+    if days:
+        oldest = _without_jump(files, now(), max(3.0, days / 8 + 2) * DAY) - days * DAY
+        while count < len(files) - 1 and os.path.getmtime(files[count].path) < oldest:
+            count += 1
+    if not count:
+        return None
+    first = files[count]
+    with open(first.path, "rb") as file:
+        try:
+            previous = decode_entry(file.readline(LONGEST_LINE)).previous
+        except ValueError:
+            return None  # a damaged file: whoever verifies the log must see it
+    return OldFiles(files[:count], first.first, previous)
+
+
+def _without_jump(files: list[AuditFile], now: float, longest: float) -> float:
+    """Return the time by which the log grows old: ``now`` without gaps over ``longest`` that end lately.
+
+    Raises OSError.
+    """
+    times = [time for file in files for time in (began_at(file), os.path.getmtime(file.path))]
+    jumped = 0.0
+    for before, after in pairwise([*times, now]):
+        if after - before > longest and now - after < _CONFIRMED:
+            jumped += after - before
+    return now - jumped
+
+
+def began_at(file: AuditFile) -> float:
+    """Return when a file was begun, in seconds since 1970; if its first line is damaged, when it was written.
+
+    Raises OSError.
+    """
+    with open(file.path, "rb") as opened:
+        try:
+            return datetime.fromisoformat(decode_entry(opened.readline(LONGEST_LINE)).time).timestamp()
+        except ValueError:
+            return os.fstat(opened.fileno()).st_mtime
+
+
+def remove(files: list[AuditFile]) -> None:
+    """Delete the files, oldest first, so that what remains is always the end of the log."""
+    for file in files:
+        os.unlink(file.path)
+
+
+WINDOW = 1.0
+"""Seconds for which equal events are counted together."""
+
+MOST_SOURCES = 100
+"""Sources in a second that get entries of their own; all others share entries."""
+
+_OTHERS = "…"
+
+
+class AccessEvent(NamedTuple):
+    """A sign-in, a failed attempt, or a change of keys, settings or the hub."""
+
+    type: EntryType
+    holder: str
+    label: str
+    source: str
+    action: str
+    outcome: Outcome
+    detail: str
+
+
+class EventFlood:
+    """Writes the first event of a source at once, and the number of the others after a second."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        write: Callable[[AccessEvent, int], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._loop, self._write, self._clock = loop, write, clock
+        self._counts: dict[tuple[str, str], int] = {}
+        self._last: dict[tuple[str, str], AccessEvent] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, event: AccessEvent) -> None:
+        key = (event.source, event.action)
+        if key not in self._counts and len(self._counts) >= MOST_SOURCES:
+            key = (_OTHERS, "")
+            event = event._replace(holder="", label="", source=_OTHERS)
+        if key in self._counts:
+            self._counts[key] += 1
+            self._last[key] = event
+            return
+        self._counts[key] = 0
+        self._write(event, 1)
+        if self._timer is None:
+            self._timer = self._loop.call_later(WINDOW, self.flush)
+
+    def flush(self) -> None:
+        """Write the numbers of the events that were only counted."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        counts, self._counts = self._counts, {}
+        last, self._last = self._last, {}
+        for key, count in counts.items():
+            if count:
+                self._write(last[key], count)
+
+
+MOST_REMEMBERED = 2048
+"""Callers and targets whose texts are remembered; beyond it, the memory begins again."""
+
+LONGEST_TEXT = 500
+"""Characters of a name, reason or other text of an entry; longer ones are cut."""
+
+
+class AuditedFace(Protocol):
+    """The interface that a call came through: a member of an enum of words."""
+
+    _value_: Any
+
+
+class AuditedIdentity(Protocol):
+    """Who calls: the name for limits, audit and usage, and the name that a person gave it."""
+
+    @property
+    def holder(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+
+
+class AuditedCaller(Protocol):
+    """The record of a caller."""
+
+    @property
+    def access(self) -> AuditedIdentity: ...
+    @property
+    def client(self) -> str: ...
+    @property
+    def face(self) -> AuditedFace: ...
+    @property
+    def session(self) -> str: ...
+    @property
+    def script(self) -> str: ...
+    @property
+    def approval(self) -> str: ...
+
+
+class AuditedTarget(Protocol):
+    """The record of the called tool, operation, prompt or resource."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def server(self) -> str: ...
+
+
+class EntryTexts:
+    """Makes the texts of callers, targets and times, and remembers them."""
+
+    def __init__(self) -> None:
+        self._callers: dict[tuple[str, ...], bytes] = {}
+        self._targets: dict[tuple[str, ...], bytes] = {}
+        self._second, self._time = -1, b""
+        self._last: tuple[AuditedCaller, str, bytes] | None = None
+
+    def caller(self, caller: AuditedCaller) -> bytes:
+        access, last = caller.access, self._last
+        # A record never changes, but its key may get another label.
+        if last is not None and last[0] is caller and last[1] == access.label:
+            return last[2]
+        text = self._text_of(caller)
+        self._last = caller, access.label, text
+        return text
+
+    def _text_of(self, caller: AuditedCaller) -> bytes:
+        access = caller.access
+        key = (access.holder, access.label, caller.client, caller.face._value_, caller.session)
+        text = self._callers.get(key)
+        if text is None:
+            names = ("key", "label", "client", "face", "session")
+            text = _remembered(self._callers, key, members(**dict(zip(names, key, strict=True))))
+        return text
+
+    def target(self, target: AuditedTarget) -> bytes:
+        key = (target.kind, target.name, target.server)
+        text = self._targets.get(key)
+        if text is None:
+            text = members(kind=target.kind, name=target.name, server=target.server)
+            _remembered(self._targets, key, text)
+        return text
+
+    def time(self, now: float) -> bytes:
+        """Return a time, in seconds since 1970, as RFC 3339 in UTC with milliseconds."""
+        second = int(now)
+        if second != self._second:
+            self._second = second
+            self._time = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S.").encode()
+        return b"%b%03dZ" % (self._time, int((now - second) * 1000))
+
+
+def members(**values: str | int | float) -> bytes:
+    """Return values as members that follow others: ``,"name":"value"`` for each that is not empty."""
+    return b"".join(member(name, value) for name, value in values.items() if value)
+
+
+def member(name: str, value: str | int | float) -> bytes:
+    if isinstance(value, str):
+        if len(value) > LONGEST_TEXT:
+            value = value[: LONGEST_TEXT - 1] + "…"
+        text = json.quote(value.encode("utf-8", "replace").decode())
+    else:
+        text = json.encode(value)
+    return b',"%b":%b' % (name.encode(), text)
+
+
+def _remembered(memory: dict[tuple[str, ...], bytes], key: tuple[str, ...], text: bytes) -> bytes:
+    if len(memory) >= MOST_REMEMBERED:
+        memory.clear()
+    memory[key] = text
+    return text
+
 
 RETRY = 1.0
 """Seconds between two attempts to write a log that could not be written."""
@@ -428,3 +702,51 @@ def _not_opened(folder: str, error: OSError) -> AuditError:
             reason=error.strerror or str(error),
         )
     )
+
+
+LARGEST_LAG = 50_000
+"""Entries that are written before the index reads them without being asked."""
+
+_LOOK = 15.0  # seconds between two looks
+_DAY = 86_400.0
+
+
+class IndexFollowing:
+    """Lets the index catch up from now on when it is far behind, or was not read for a day.
+
+    Without that, usage of days that nobody asks about would be lost with the files of the log. ``newest``
+    returns the seq of the newest entry, and ``catch_up_soon`` returns at once.
+    """
+
+    def __init__(self, folder: str, newest: Callable[[], int], catch_up_soon: Callable[[], None]) -> None:
+        self._folder, self._newest, self._catch_up_soon = folder, newest, catch_up_soon
+        self._task = asyncio.get_running_loop().create_task(self._follow())
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _follow(self) -> None:
+        read = self._newest()
+        while True:
+            await asyncio.sleep(_LOOK)
+            seq = self._newest()
+            if seq - read >= LARGEST_LAG or (seq and _is_old(self._folder)):
+                read = seq
+                self._catch_up_soon()
+
+
+def _is_old(folder: str) -> bool:
+    """Return whether the index was not written for a day, nor the log begun within it."""
+    names = (USAGE, f"{USAGE}-wal")
+    times = [when for name in names if (when := _written(os.path.join(folder, name)))]
+    if not times:
+        times = [_written(file.path) for file in audit_files(folder)[:1]]
+    return bool(times) and time.time() - max(times) > _DAY
+
+
+def _written(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0

@@ -11,7 +11,7 @@ from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.operations.jobs import Progress
 
 if TYPE_CHECKING:
-    from tabane.audit.options import AuditPaths
+    from tabane.audit.entry import AuditPaths
 
 _FACES = frozenset({Face.RPC, Face.CLI})
 
@@ -59,7 +59,7 @@ class AuditOperations:
 
     async def verify(self, caller: Caller, params: VerifyAuditLog, progress: Progress) -> dict[str, Any]:
         """Return a report. Raises BadArguments if the head is none, and AuditError if there is no log."""
-        from tabane.audit.verifying import kept_head, verify_in_process
+        from tabane.audit.verification import kept_head, verify_in_process
 
         kept_head(params.head)
         note: Message | None = None
@@ -68,7 +68,7 @@ class AuditOperations:
         )
 
     async def head(self, caller: Caller, params: AuditHead) -> dict[str, Any]:
-        from tabane.audit.verifying import stored_head
+        from tabane.audit.verification import stored_head
 
         found = stored_head(self._paths)
         return {"head": str(found) if found is not None else None}

@@ -1,12 +1,22 @@
-"""Parameters of the queries on the audit log and on usage. Null means absent for every optional parameter."""
+"""Parameters of queries on the audit log and on usage, and what they mean: times, conditions; pure."""
 
 from __future__ import annotations
 
+import re
+from datetime import datetime, timedelta, tzinfo
+from fnmatch import translate
+from functools import lru_cache
+from re import Pattern, compile
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from tabane.audit.entry import UsageGroup
+from tabane.audit.entry import AuditEntry, UsageGroup
+from tabane.audit.index_requests import EntryFilter
+from tabane.audit.log_lines import line_holds, needles_of
+from tabane.errors import BadArguments
+from tabane.messages import say
+from tabane.text.time_zones import bound
 
 Moment = Annotated[
     str,
@@ -96,3 +106,131 @@ class AnalyzeUsage(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     start: Moment | None = None
     end: Moment | None = None
     limit: Annotated[int, Meta(ge=1, le=1000, extra_json_schema={"default": 20})] = 20
+
+
+_AGO = re.compile(r"([0-9]{1,6}) ?(s|min|m|h|d|w)")
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DAYS = {"today": 0, "yesterday": 1}
+
+
+def moment_of(text: str, zone: tzinfo, now: float, parameter: str, *, end: bool) -> float:
+    """Return one end of a period in seconds since 1970 UTC.
+
+    ``7d`` is that long before ``now``; the units are s, m, h, d and w. ``today``, ``yesterday`` and a date
+    are the beginning of that day, or its end with ``end``. Raises BadArguments that names the parameter.
+    """
+    text = text.strip()
+    if text == "now":
+        return now
+    if ago := _AGO.fullmatch(text):
+        return now - int(ago[1]) * _SECONDS[ago[2]]
+    if text in _DAYS:
+        text = (datetime.fromtimestamp(now, zone).date() - timedelta(days=_DAYS[text])).isoformat()
+    try:
+        return bound(text, zone, parameter, end=end)
+    except (BadArguments, OverflowError, OSError):
+        raise BadArguments(
+            say(
+                "{parameter}: {text} is not a time. Use a date such as 2026-11-22, a time in ISO 8601, "
+                "today, yesterday, or a time ago such as 30m, 24h or 7d.",
+                parameter=parameter,
+                text=repr(text[:100]),
+            ),
+            parameter,
+        ) from None
+
+
+def day_of(moment: float, zone: tzinfo) -> str:
+    """Return the day of a time as an ISO date."""
+    return datetime.fromtimestamp(moment, zone).date().isoformat()
+
+
+def time_in(moment: float | None, zone: tzinfo) -> str | None:
+    """Return a time in ISO 8601 with milliseconds; None for None."""
+    if moment is None:
+        return None
+    return datetime.fromtimestamp(moment, zone).isoformat(timespec="milliseconds")
+
+
+OUTCOMES = ("ok", "failed", "refused", "limited", "cancelled", "")
+_RESULTS = {"success": ("ok",), "failure": ("failed", "refused", "limited")}
+_LEVELS = {"error": ("failed",), "warning": ("refused", "limited", "cancelled"), "info": ("ok", "")}
+_NEVER = ("none",)  # no entry has this outcome
+
+
+def period_of(given: AuditPeriod, zone: tzinfo, now: float) -> tuple[float | None, float | None]:
+    """Return both ends of a period in seconds since 1970, None for none. Raises BadArguments."""
+    start = moment_of(given.start, zone, now, "start", end=False) if given.start else None
+    end = moment_of(given.end, zone, now, "end", end=True) if given.end else None
+    check_order(start, end)
+    return start, end
+
+
+def check_order(start: float | None, end: float | None) -> None:
+    """Raise BadArguments if a period ends before it starts."""
+    if start is not None and end is not None and start > end:
+        raise BadArguments(say("start: it must not be later than end."), "start")
+
+
+def filter_of(given: AuditConditions, zone: tzinfo, now: float) -> EntryFilter:
+    """Return the filter of a query. Raises BadArguments for a time that is none."""
+    start, end = period_of(given, zone, now)
+    return EntryFilter(
+        start=None if start is None else round(start * 1000),
+        end=None if end is None else int(end * 1000),
+        type=given.type or "",
+        outcomes=_outcomes(given),
+        key=given.key or "",
+        actor=given.actor or "",
+        client=given.client or "",
+        server=given.server or "",
+        tool=given.tool or "",
+        action=given.action or "",
+        text=given.text or "",
+        hub=given.hub or "",
+    )
+
+
+def _outcomes(given: AuditConditions) -> tuple[str, ...]:
+    if given.result is None and given.level is None:
+        return ()
+    results = _RESULTS.get(given.result, (given.result,)) if given.result else OUTCOMES
+    levels = _LEVELS[given.level] if given.level else OUTCOMES
+    return tuple(outcome for outcome in results if outcome in levels) or _NEVER
+
+
+def matches(wanted: EntryFilter, entry: AuditEntry, line: bytes) -> bool:
+    """Return whether an entry matches. ``line`` is the entry as it is in the log."""
+    moment = round(datetime.fromisoformat(entry.time).timestamp() * 1000)
+    if wanted.start is not None and moment < wanted.start:
+        return False
+    if wanted.end is not None and moment > wanted.end:
+        return False
+    if wanted.outcomes and entry.outcome not in wanted.outcomes:
+        return False
+    if not _names_match(wanted, entry):
+        return False
+    return not wanted.text or line_holds(line, needles_of(wanted.text))
+
+
+def _names_match(wanted: EntryFilter, entry: AuditEntry) -> bool:
+    if (wanted.type and wanted.type != entry.type) or (wanted.tool and entry.type != "call"):
+        return False
+    holder = (entry.key, entry.label)
+    return all(
+        any(_pattern(pattern).fullmatch(name) for name in names)
+        for pattern, names in (
+            (wanted.key, holder),
+            (wanted.actor, holder),
+            (wanted.client, (entry.client,)),
+            (wanted.server, (entry.server,)),
+            (wanted.tool, (entry.name,)),
+            (wanted.action, (entry.name,)),
+        )
+        if pattern
+    )
+
+
+@lru_cache(maxsize=64)
+def _pattern(pattern: str) -> Pattern[str]:
+    return compile(translate(pattern.replace("[", "[[]").replace("?", "[?]")))

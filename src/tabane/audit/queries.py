@@ -1,24 +1,112 @@
-"""Queries on the audit log and on usage: parameters as the index takes them, and its answers for callers."""
+"""Queries on the audit log and on usage: declarations, analysis of usage, and answers for callers."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import tzinfo
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from tabane.audit.analysis import OfferedTool, analyzed
-from tabane.audit.conditions import check_order, filter_of, period_of
+from tabane.audit import parameters as given
 from tabane.audit.index_requests import EntryCounts, EntryFilter, EntryQuery, IndexTask, UsageQuery
-from tabane.audit.parameters import AnalyzeUsage, GetAuditStats, GetUsageStats, QueryAuditLogs
-from tabane.audit.periods import day_of, moment_of, time_in
+from tabane.audit.parameters import (
+    AnalyzeUsage,
+    GetAuditStats,
+    GetUsageStats,
+    QueryAuditLogs,
+    check_order,
+    day_of,
+    filter_of,
+    moment_of,
+    period_of,
+    time_in,
+)
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.operations import Caller, CallTarget
+from tabane.operations import Caller, CallTarget, Face, Operation, Privilege
 from tabane.text.time_zones import zone_of
 from tabane.wire.cursors import CursorCodec, ForeignCursor
+
+if TYPE_CHECKING:
+    from tabane.messages import Lang
+
+LEAST_CALLS = 5
+"""Calls of a tool before its latency or its failures say something."""
+
+BYTES_OF_A_TOKEN = 4
+"""Bytes of a result that are about one token."""
+
+
+class OfferedTool(NamedTuple):
+    """A tool of a server. ``tokens`` is what its definition costs in a conversation that loads it."""
+
+    name: str
+    server: str
+    tokens: int
+
+
+Groups = Iterable[Mapping[str, Any]]
+
+
+def analyzed(
+    offered: list[OfferedTool], used: Set[str], tools: Groups, clients: Groups, most: int
+) -> dict[str, Any]:
+    """Return the analysis.
+
+    ``used`` are the names of tools that were called, ``tools`` and ``clients`` the usage by each. ``most`` is
+    the limit of each list.
+    """
+    unused = sorted((tool for tool in offered if tool.name not in used), key=lambda t: (-t.tokens, t.name))
+    return {
+        "offered": {"tools": len(offered), "tokens": sum(tool.tokens for tool in offered)},
+        "unused": {"tools": len(unused), "tokens": sum(tool.tokens for tool in unused)},
+        "unused_servers": _unused_servers(offered, used)[:most],
+        "unused_tools": [tool._asdict() for tool in unused[:most]],
+        **_judged([tool for tool in tools if tool["calls"] >= LEAST_CALLS], most),
+        "clients": [_client(group) for group in clients][:most],
+    }
+
+
+def _unused_servers(offered: list[OfferedTool], used: Set[str]) -> list[dict[str, Any]]:
+    """Return the servers of which no tool was called, the most expensive first."""
+    servers: dict[str, list[OfferedTool]] = {}
+    for tool in offered:
+        servers.setdefault(tool.server, []).append(tool)
+    rows = [
+        {"server": server, "tools": len(tools), "tokens": sum(tool.tokens for tool in tools)}
+        for server, tools in servers.items()
+        if not any(tool.name in used for tool in tools)
+    ]
+    return sorted(rows, key=lambda row: (-int(row["tokens"]), row["server"]))
+
+
+def _judged(tools: list[Mapping[str, Any]], most: int) -> dict[str, Any]:
+    timed = [tool for tool in tools if tool["p95_ms"] is not None]
+    slowest = sorted(timed, key=lambda tool: (-tool["p95_ms"], tool["tool"]))[:most]
+    failing = sorted(
+        (tool for tool in tools if tool["errors"]),
+        key=lambda tool: (-tool["errors"] / tool["calls"], -tool["errors"], tool["tool"]),
+    )[:most]
+    return {
+        "slowest": [{name: tool[name] for name in ("tool", "calls", "p50_ms", "p95_ms")} for tool in slowest],
+        "failing": [
+            {name: tool[name] for name in ("tool", "calls", "errors")}
+            | {"share": round(tool["errors"] / tool["calls"], 4)}
+            for tool in failing
+        ],
+    }
+
+
+def _client(group: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "client": group["client"],
+        "calls": group["calls"],
+        "tokens": group["bytes"] // BYTES_OF_A_TOKEN,
+        "saved": group["saved"],
+    }
+
 
 _USUAL_DAYS = 30
 _MOST_TOOLS = 1_000
@@ -185,3 +273,72 @@ def _foreign() -> BadArguments:
         ),
         "cursor",
     )
+
+
+PERSON = frozenset({Face.RPC, Face.CLI})
+ADMIN, OWN = "admin", "hub"
+"""Sources: administration, and what each identified caller may ask about itself."""
+
+
+def audit_queries_table(queries: Callable[[], AuditQueries]) -> list[Operation]:
+    """Return the operations. ``queries`` is called with the first of them."""
+    return [
+        _read(
+            "query_audit_logs", "Entries of the audit log, newest first.",
+            given.QueryAuditLogs, lambda c, p: queries().query_audit_logs(c, p), _show_entries, ADMIN,
+        ),
+        _read(
+            "get_audit_stats", "Entries of the audit log by type, outcome, tool, server, key and client.",
+            given.GetAuditStats, lambda c, p: queries().get_audit_stats(c, p), _counts, ADMIN,
+        ),
+        _read(
+            "get_usage_stats",
+            "Calls, errors, latencies and tokens by tool, server, key, client or day. "
+            "A caller without administration gets their own usage.",
+            given.GetUsageStats, lambda c, p: queries().get_usage_stats(c, p), _usage, OWN,
+        ),
+        _read(
+            "analyze_usage",
+            "Tools that nobody uses and what they cost, slow and failing tools, tokens by client.",
+            given.AnalyzeUsage, lambda c, p: queries().analyze_usage(c, p), _analysis, ADMIN,
+        ),
+    ]  # fmt: skip
+
+
+def _read(name: str, description: str, params: Any, handler: Any, text: Any, source: str) -> Operation:
+    return Operation(
+        name,
+        description,
+        params,
+        handler,
+        PERSON,
+        Privilege.READ,
+        text=text,
+        read_only=True,
+        camel_case=True,
+        source=source,
+    )
+
+
+def _show_entries(result: Any, lang: Lang) -> str:
+    from tabane.audit import rendered_text
+
+    return rendered_text.entries(result, lang)
+
+
+def _counts(result: Any, lang: Lang) -> str:
+    from tabane.audit import rendered_text
+
+    return rendered_text.counts(result, lang)
+
+
+def _usage(result: Any, lang: Lang) -> str:
+    from tabane.audit import rendered_text
+
+    return rendered_text.usage(result, lang)
+
+
+def _analysis(result: Any, lang: Lang) -> str:
+    from tabane.audit import rendered_text
+
+    return rendered_text.analysis(result, lang)

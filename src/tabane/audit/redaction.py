@@ -17,9 +17,8 @@ from typing import Any
 
 import msgspec
 
-from tabane.audit.prepared_arguments import NOTHING, PreparedArguments
-from tabane.text.secret_hints import PAIR_VALUES, has_run, may_name_secrets
-from tabane.text.secret_names import SecretNames
+from tabane.audit.entry import NOTHING, PreparedArguments
+from tabane.text.secret_values import PAIR_VALUES, SecretNames, has_run, may_name_secrets
 
 CHECKED = 2 << 10
 """Bytes of arguments that are checked on the event loop, and taken as they are if they are harmless."""

@@ -6,14 +6,89 @@ That number and the counts change in one transaction, so a crash neither loses n
 
 from __future__ import annotations
 
+import math
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tabane.audit.entry import AuditEntry
+from tabane.audit.entry import AuditEntry, UsageGroup
 from tabane.audit.index_requests import UsageQuery
-from tabane.audit.latencies import bucket_of
-from tabane.audit.usage_figures import AMOUNTS, OUTCOMES, usage_figures, usage_group
+
+_RATIO = 1.1
+_SHORTEST = 0.001  # ms: everything below counts as this
+_LONGEST = 1e9  # ms: everything above counts as this
+_LOG = math.log(_RATIO)
+
+HIGHEST = round(math.log(_LONGEST / _SHORTEST) / _LOG)
+"""The number of the last bucket; the first is 0."""
+
+
+def bucket_of(ms: float) -> int:
+    """Return the bucket of a duration. Its value differs by less than 5 % from all durations in it."""
+    if not ms > _SHORTEST:
+        return 0
+    return round(math.log(min(ms, _LONGEST) / _SHORTEST) / _LOG)
+
+
+def duration_of(bucket: int) -> float:
+    """Return the duration in milliseconds that a bucket stands for."""
+    return float(_SHORTEST * _RATIO**bucket)
+
+
+def percentiles(buckets: Iterable[tuple[int, int]], shares: Iterable[float]) -> list[float | None]:
+    """Return the duration below or at which each share of the counted calls ended (nearest rank).
+
+    ``buckets`` are pairs of bucket and count. Without any count, each is None.
+    """
+    counted = sorted(buckets)
+    total = sum(count for _, count in counted)
+    return [_ranked(counted, max(1, math.ceil(share * total))) if total else None for share in shares]
+
+
+def _ranked(counted: list[tuple[int, int]], rank: int) -> float:
+    for bucket, count in counted:
+        rank -= count
+        if rank <= 0:
+            return round(duration_of(bucket), 4)
+    return round(duration_of(counted[-1][0]), 4)
+
+
+KEPT_DAYS = 800
+"""Days whose usage is kept."""
+
+OUTCOMES = ("ok", "failed", "refused", "limited", "cancelled")
+AMOUNTS = ("calls", *OUTCOMES, "timed", "ms", "bytes", "saved")
+"""The amounts that are counted, in their order."""
+
+_SHARES = (0.5, 0.95, 0.99)
+
+
+def usage_group(
+    by: UsageGroup,
+    name: str,
+    label: str,
+    server: str | None,
+    sums: Sequence[float],
+    buckets: Iterable[tuple[int, int]],
+) -> dict[str, Any]:
+    """Return a group as an answer has it. ``server`` is the only one of the group, else None."""
+    group: dict[str, Any] = {by: name}
+    if by == "tool" and server is not None:
+        group["server"] = server
+    if by == "key":
+        group["label"] = label
+    return group | usage_figures(sums, buckets)
+
+
+def usage_figures(sums: Sequence[float], buckets: Iterable[tuple[int, int]]) -> dict[str, Any]:
+    """Return the figures of some amounts, which are in the order of their columns."""
+    named = dict(zip(AMOUNTS, sums, strict=True))
+    p50, p95, p99 = percentiles(buckets, _SHARES)
+    whole = {name: int(named[name]) for name in ("calls", *OUTCOMES, "bytes", "saved")}
+    errors = whole["failed"] + whole["refused"] + whole["limited"]
+    mean = round(named["ms"] / named["timed"], 3) if named["timed"] else None
+    return whole | {"errors": errors, "mean_ms": mean, "p50_ms": p50, "p95_ms": p95, "p99_ms": p99}
+
 
 VERSION = 1
 

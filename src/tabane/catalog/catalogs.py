@@ -1,41 +1,366 @@
-"""Catalogs of what servers offer, kept consistent: listings and their file, and the index of tools."""
+"""Catalogs of what servers offer, kept consistent: listings and their file, and the index of tools.
+
+One thread owns the index, so the event loop never waits for it. Tools are found by meaning too: vectors of
+queries are made at once, those of the catalog's tools in the background.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from msgspec import Raw, structs
+from msgspec import Raw, Struct, field, structs
 
-from tabane.catalog.catalog_index import CatalogIndex
 from tabane.catalog.offers.prompts import PromptCatalog
 from tabane.catalog.offers.resources import ResourceCatalog
 from tabane.catalog.offers.skills import SkillCatalog
-from tabane.catalog.tool_meaning import QueryMeaning, ToolEmbedding, ToolMeaning
 from tabane.catalog.tools.aliases import AliasMap, Entry
+from tabane.catalog.tools.app_metadata import kept_scheme
 from tabane.catalog.tools.catalog import ToolCatalog, ToolCatalogPlan
 from tabane.catalog.tools.listings import ListingsFile, Named, ServerListing, listing_of
 from tabane.catalog.tools.tool import Tool
 from tabane.catalog.tools.tool_use import ToolUse, ties_broken
-from tabane.guard.definitions.changes import DefinitionHeld
+from tabane.errors import TabaneError
 from tabane.guard.definitions.definition import KINDS, Kind, name_in
-from tabane.guard.definitions.review import DefinitionReview, ReviewedList
+from tabane.guard.definitions.review import DefinitionHeld, DefinitionReview, ReviewedList
+from tabane.search.embedding.embedder import NoModel
+from tabane.search.embedding.model_families import reads
 from tabane.servers.server import Server
-from tabane.wire.extensions import SKILLS
+from tabane.wire.era import SKILLS
 from tabane.wire.json import join
 
 if TYPE_CHECKING:
-    from tabane.catalog.tools.index import ToolHits, ToolQuery
+    from tabane.catalog.tools.index import ToolIndex
+    from tabane.catalog.tools.ranking import ToolHits, ToolQuery
+    from tabane.catalog.tools.vector_table import ToolGist
+    from tabane.search.embedding.embedder import Embedder
     from tabane.upstreams.handshake import Peer
 
 log = logging.getLogger(__name__)
+
+PATIENCE = 0.3
+"""Seconds that a search waits for the vector of its query: enough unless the model is being opened.
+
+The searches after it do not wait, until the model has answered.
+"""
+
+_BATCH = 16
+_MOST_TEXT = 2_000
+_RETRY = 30.0  # seconds until a model that failed is tried again
+_MOST_PENDING = 32  # queries whose vectors are still being made; more searches use words alone
+
+
+_MOST_SENTENCES = 4
+_SHORTEST = 8  # characters; half of that in Japanese, which needs fewer
+_BETWEEN = re.compile(
+    r"(?<=[.!?;])\s+|(?<=[。！？；])|,? (?:and )?(?:then|after that|afterwards|finally),? "
+    r"|(?:それから|その後|次に|そして)、?|(?<=[てで])、"
+)
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences or steps of a query, if it has two to four.
+
+    A task of several steps is near to no tool as a whole. To search for each step apart and merge the
+    results found less on public sets: most sentences only explain another.
+    """
+    pieces = [piece.strip(" ,、") for piece in _BETWEEN.split(text[:_MOST_TEXT])]
+    found = [piece for piece in pieces if len(piece) >= (_SHORTEST if piece.isascii() else _SHORTEST // 2)]
+    return found if 2 <= len(found) <= _MOST_SENTENCES else []
+
+
+class ToolEmbedding(Protocol):
+    """The models by which tools are compared with a query, as :class:`tabane.search.models.Models`."""
+
+    async def for_tools(self) -> Sequence[Embedder] | NoModel: ...
+
+    async def query(self, model: str, text: str) -> bytes | NoModel: ...
+
+
+class ToolVectorStore(Protocol):
+    """Vectors by model and key of the text, in the file of the index."""
+
+    async def missing(self, model: str, most: int) -> list[ToolGist]:
+        """Return texts without a vector, those of the newest tools first."""
+        ...
+
+    async def put(self, model: str, vectors: Sequence[tuple[bytes, bytes]]) -> None: ...
+
+    async def clear(self, models: Sequence[str]) -> None:
+        """Delete what belongs to no other model than these, and what is too old."""
+        ...
+
+
+class QueryMeaning(Struct, frozen=True):
+    """Vectors of a query and its sentences by model, as far as they are there.
+
+    ``available``: there is a model for it.
+    """
+
+    vectors: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
+    available: bool = False
+
+
+class ToolMeaning:
+    """Vectors for the search of tools. ``embedding`` is None if there are no models. For one event loop."""
+
+    def __init__(
+        self,
+        embedding: Callable[[], ToolEmbedding] | None,
+        store: ToolVectorStore,
+        patience: float = PATIENCE,
+        retry: float = _RETRY,
+    ) -> None:
+        self._embedding, self._store, self._patience, self._retry = embedding, store, patience, retry
+        self._pending: set[asyncio.Task[bytes | NoModel]] = set()
+        self._late: set[str] = set()  # models that did not answer in time, and have not answered since
+        self._filling: asyncio.Task[None] | None = None
+        self._filled: tuple[str, ...] = ()  # the models that have a vector of each tool
+        self._next_try = 0.0
+
+    async def of_query(self, text: str) -> QueryMeaning:
+        """Return the vectors of a query that are there in time. The others are made for the next query."""
+        if self._embedding is None or not text.strip():
+            return QueryMeaning()
+        embedding = self._embedding()
+        models = await embedding.for_tools()
+        if isinstance(models, NoModel):
+            return QueryMeaning()
+        self._fill_soon(models)
+        if len(self._pending) > _MOST_PENDING:
+            return QueryMeaning(available=True)
+        names = [model.fingerprint for model in models if reads(model.fingerprint, text)]
+        asked = [(name, part) for name in names for part in (text, *sentences(text))]
+        if not asked:
+            return QueryMeaning()
+        tasks = {pair: asyncio.ensure_future(embedding.query(*pair)) for pair in asked}
+        for (name, _), task in tasks.items():
+            self._pending.add(task)
+            task.add_done_callback(partial(self._answered, name))
+        await self._wait(tasks)
+        made = {pair: task.result() for pair, task in tasks.items() if task.done()}
+        vectors: dict[str, list[bytes]] = {}
+        for (name, part), vector in made.items():
+            if isinstance(vector, bytes) and (part == text or name in vectors):
+                vectors.setdefault(name, []).append(vector)
+        # A model that failed is no model; one that takes long will be there.
+        return QueryMeaning(vectors, bool(vectors) or len(made) < len(tasks))
+
+    async def _wait(self, tasks: Mapping[tuple[str, str], asyncio.Task[bytes | NoModel]]) -> None:
+        """Wait for the models that are not late already, and note those that are late now."""
+        prompt = {task: name for (name, _), task in tasks.items() if name not in self._late}
+        if prompt:
+            _, pending = await asyncio.wait(prompt, timeout=self._patience)
+            self._late |= {prompt[task] for task in pending}
+
+    def _answered(self, model: str, task: asyncio.Task[bytes | NoModel]) -> None:
+        self._pending.discard(task)
+        self._late.discard(model)
+
+    def changed(self) -> None:
+        """Take note that tools came: their vectors are made with the next search."""
+        self._filled = ()
+
+    async def close(self) -> None:
+        """End the work in the background."""
+        tasks = [*self._pending, *([self._filling] if self._filling else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _fill_soon(self, models: Sequence[Embedder]) -> None:
+        loop = asyncio.get_running_loop()
+        if self._filling is not None and not self._filling.done():
+            return
+        names = tuple(model.fingerprint for model in models)
+        if names != self._filled and loop.time() >= self._next_try:
+            self._filled = names
+            self._filling = loop.create_task(self._fill(models))
+
+    async def _fill(self, models: Sequence[Embedder]) -> None:
+        try:
+            for model in models:
+                await self._fill_model(model)
+            await self._store.clear([model.fingerprint for model in models])
+        except (TabaneError, OSError, ValueError) as error:
+            log.warning("tools are found by keywords for now: %s", error)
+            self._filled = ()
+            self._next_try = asyncio.get_running_loop().time() + self._retry
+
+    async def _fill_model(self, model: Embedder) -> None:
+        while gists := await self._store.missing(model.fingerprint, _BATCH):
+            vectors = await model.embed([gist.text for gist in gists], "document")
+            pairs = [(gist.key, vector) for gist, vector in zip(gists, vectors, strict=True)]
+            await self._store.put(model.fingerprint, pairs)
+
+
+T = TypeVar("T")
+
+LARGE = 300
+"""Tools of a catalog that is indexed before anybody searches it. Fewer take some 50 ms."""
+
+QUIET = 1.0
+"""Seconds after the first listing until the background begins, so that the listings of others come first."""
+
+_SLICE, _REST = 0.004, 0.001  # seconds of work in the background, and of rest
+
+_OWN = ""  # the hub's own tools in the index: no server has this name
+
+
+class CatalogIndex:
+    """The index in a file. ``worker`` is the thread that uses it; all methods are for the event loop."""
+
+    def __init__(
+        self,
+        path: Path,
+        tools: ToolCatalog,
+        worker: Executor,
+        loop: asyncio.AbstractEventLoop,
+        quiet: float = QUIET,
+    ) -> None:
+        self._path, self._tools, self._worker, self._loop, self._quiet = path, tools, worker, loop, quiet
+        self.idle: Callable[[], frozenset[str]] = frozenset
+        """Names the hub's own tools that a search leaves out at the moment."""
+        self._index: ToolIndex | None = None
+        self._without: frozenset[str] = frozenset()  # the hub's own tools that are not in the index
+        self._changed: set[str] = set()  # servers whose tools may differ from what is in the index
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = self._in_memory = False
+        self.vectors = IndexVectors(self)
+
+    def note(self, server: str) -> None:
+        """Note that the tools of a server came, changed or went."""
+        self._changed.add(server)
+        self._begin_later(self._quiet)
+
+    async def run(self, work: Callable[[ToolIndex], T], idle: frozenset[str] | None = None) -> T:
+        """Run work on the index in its thread, and return the result. ``idle``: as :attr:`idle` names now."""
+        return await self._loop.run_in_executor(self._worker, lambda: work(self._ready(idle)))
+
+    def prepare(self, idle: frozenset[str]) -> None:
+        """Bring the index up to date for a search that follows. Failures are logged."""
+        if self._index is None or self._changed:
+            self._worker.submit(self._ready, idle).add_done_callback(
+                partial(_log_failure, "the index of tools")
+            )
+
+    def end(self) -> None:
+        """Begin nothing more in the background."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def close(self) -> None:
+        """Close the file. For the thread."""
+        if self._index is not None:
+            self._index.close()
+
+    # -- in the background -------------------------------------------------------------------------
+
+    def _begin_later(self, seconds: float) -> None:
+        large = self._index is not None or self._tools.count >= LARGE
+        if large and self._changed and self._timer is None and not self._closed:
+            self._timer = self._loop.call_later(seconds, self._begin)
+
+    def _begin(self) -> None:
+        """Index one server, then the next: a search waits for one of them at most."""
+        done = self._worker.submit(self._index_one, self.idle())
+        done.add_done_callback(lambda done: self._loop.call_soon_threadsafe(self._ended, done))
+
+    def _ended(self, done: Future[None]) -> None:
+        self._timer = None
+        _log_failure("the index of tools", done)
+        if not done.exception():  # a search tries it again
+            self._begin_later(0)
+
+    def _index_one(self, idle: frozenset[str]) -> None:
+        index = self._opened(idle)
+        if self._changed:
+            self._update(index, self._changed.pop(), _Rest())
+
+    # -- in the thread -----------------------------------------------------------------------------
+
+    def _ready(self, idle: frozenset[str] | None) -> ToolIndex:
+        """Return the index with all tools of the catalog: in memory if its file cannot be written."""
+        try:
+            return self._complete(idle)
+        except Exception as error:
+            if self._in_memory:
+                raise
+            log.warning("the index of tools is kept in memory: %s", error)
+            self._in_memory, self._index = True, None
+            self._changed |= {tool.server for tool in self._tools.tools}
+            return self._complete(idle)
+
+    def _complete(self, idle: frozenset[str] | None) -> ToolIndex:
+        index = self._opened(idle)
+        while self._changed:
+            self._update(index, self._changed.pop())
+        return index
+
+    def _opened(self, idle: frozenset[str] | None) -> ToolIndex:
+        idle = self._without if idle is None else idle
+        index = self._index
+        if index is None:
+            from tabane.catalog.tools.index import ToolIndex
+
+            index = ToolIndex(":memory:" if self._in_memory else str(self._path))
+            self._changed |= index.servers() - {_OWN}
+            self._index = index
+        elif idle == self._without:
+            return index
+        # Without the idle ones in the index, these do not count as documents either.
+        index.replace(_OWN, [tool for tool in self._tools.own if tool.name not in idle])
+        self._without = idle
+        return index
+
+    def _update(self, index: ToolIndex, server: str, rest: Callable[[], None] = lambda: None) -> None:
+        """Bring the tools of a server up to date. If that fails, the next search tries it again."""
+        try:
+            if self._tools.has(server):
+                index.replace(server, self._tools.for_models(server), rest)
+            else:
+                index.remove(server)
+        except BaseException:
+            self._changed.add(server)
+            raise
+
+
+class _Rest:
+    """Lets the thread rest after each slice of work."""
+
+    def __init__(self) -> None:
+        self._until = time.perf_counter() + _SLICE
+
+    def __call__(self) -> None:
+        if time.perf_counter() > self._until:
+            time.sleep(_REST)
+            self._until = time.perf_counter() + _SLICE
+
+
+class IndexVectors:
+    """Vectors in the index's file; a :class:`tabane.catalog.catalogs.ToolVectorStore`."""
+
+    def __init__(self, index: CatalogIndex) -> None:
+        self._index = index
+
+    async def missing(self, model: str, most: int) -> list[ToolGist]:
+        return await self._index.run(lambda index: index.vectors.missing(model, most))
+
+    async def put(self, model: str, vectors: Sequence[tuple[bytes, bytes]]) -> None:
+        await self._index.run(lambda index: index.vectors.put(model, vectors))
+
+    async def clear(self, models: Sequence[str]) -> None:
+        await self._index.run(lambda index: index.vectors.clear(models))
+
 
 _TRIES = 5
 _MOST_TRIED = 20
@@ -125,7 +450,6 @@ class ServerCatalogs:
 
     def of_scheme(self, uri: str) -> tuple[str, ...]:
         """Return the servers that list a resource of that scheme, or have pages, if it is theirs."""
-        from tabane.catalog.tools.kept_addresses import kept_scheme
 
         paged = self.tools.with_page() if kept_scheme(uri).lower() == "ui://" else ()
         return tuple(dict.fromkeys((*self.resources.of_scheme(uri), *paged)))
@@ -319,13 +643,13 @@ class ServerCatalogs:
         self._index.note(name)
 
     def _later(self, work: Callable[[], object]) -> None:
-        self._worker.submit(work).add_done_callback(_log_failure)
+        self._worker.submit(work).add_done_callback(partial(_log_failure, "the catalog's files"))
 
     def _close_files(self) -> None:
         self._index.close()
         self._listings.close()
 
 
-def _log_failure(future) -> None:  # type: ignore[no-untyped-def]
-    if future.exception():
-        log.error("the catalog's files: %s", future.exception())
+def _log_failure(what: str, done: Future[Any]) -> None:
+    if done.exception():
+        log.error("%s: %s", what, done.exception())

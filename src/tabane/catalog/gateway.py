@@ -1,60 +1,127 @@
-"""The gateway: all upstream servers behind one catalog, and calls of their tools."""
+"""The gateway: all upstream servers behind one catalog, and calls of their tools.
+
+A client may be connected to one server alone, and gets what that server tells or asks it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, structs
 
-from tabane.catalog.catalogs import ServerCatalogs
-from tabane.catalog.direct_clients import DirectClients, ServerMessages
-from tabane.catalog.lookup import CatalogLookup, UnlistedServers, lists_of
+from tabane.catalog.catalogs import ServerCatalogs, ToolEmbedding
+from tabane.catalog.lookup import CatalogLookup, UnlistedServers, lists_of, may_find, resource_target, sees
 from tabane.catalog.offers.prompts import Prompt
-from tabane.catalog.offers.resources import ResourceSource
+from tabane.catalog.offers.resources import OnUpdated, ResourceSource, ResourceWatches
 from tabane.catalog.offers.skills import Skill, SkillCatalog
-from tabane.catalog.offers.watches import OnUpdated, ResourceWatches
-from tabane.catalog.tool_meaning import ToolEmbedding
 from tabane.catalog.tools.catalog import ToolCatalogPlan
 from tabane.catalog.tools.listings import ServerListing
 from tabane.catalog.tools.tool import Tool
 from tabane.catalog.tools.tool_use import ToolUse
 from tabane.catalog.tools.validation import ArgumentValidator
-from tabane.catalog.visibility import may_find, resource_target, sees
 from tabane.errors import TabaneError, UnknownName, UpstreamUnavailable
 from tabane.guard.definitions.definition import (
     KINDS,
     ChosenDefinition,
+    Kind,
     SeenDefinition,
     instructions_definition,
 )
-from tabane.guard.definitions.definition_scans import DefinitionScans
 from tabane.guard.definitions.pins import HoldPolicy
-from tabane.guard.definitions.review import DefinitionReview, ReviewedList, ReviewWatch, Scans
+from tabane.guard.definitions.review import (
+    DefinitionReview,
+    DefinitionScans,
+    ReviewedList,
+    ReviewWatch,
+    Scans,
+)
 from tabane.messages import Message, say
 from tabane.operations import LOCAL, Access, Caller
-from tabane.servers.projects.client_projects import ClientProjects
+from tabane.servers.projects.project_folders import ClientProjects
 from tabane.servers.server import Server
 from tabane.text.nearest_names import nearest
-from tabane.upstreams.call_screening import CallScreening
-from tabane.upstreams.hub_chain import HubChain
+from tabane.upstreams.call import Call, CallScreening, ServerRequest
+from tabane.upstreams.connection import AdoptedCall, UpstreamLimits
+from tabane.upstreams.handshake import HubChain
 from tabane.upstreams.instances import HealthChecks, Instances, ServerSharing
 from tabane.upstreams.launching.package_downloads import StartPreparation
 from tabane.upstreams.logins.logins import ServerLogins
 from tabane.upstreams.processes.child_environment import EnvironmentNames
-from tabane.upstreams.upstream_limits import UpstreamLimits
-from tabane.wire.extensions import SKILLS, Extension
+from tabane.wire import json
+from tabane.wire.era import SKILLS, Extension
 
 if TYPE_CHECKING:
-    from tabane.catalog.tools.index import ToolHits, ToolQuery
-    from tabane.upstreams.adopted_call import AdoptedCall
+    from tabane.catalog.tools.ranking import ToolHits, ToolQuery
     from tabane.upstreams.connection import Connect
     from tabane.upstreams.handshake import Peer
     from tabane.upstreams.processes.stderr import ServerLogFile
     from tabane.upstreams.upstream import Upstream
+
+log = logging.getLogger(__name__)
+
+
+class DirectClient(Protocol):
+    """A client that is connected to one server alone."""
+
+    caller: Caller
+
+    def told(self, method: str, params: Raw) -> None:
+        """Take a notification that the hub does not know."""
+        ...
+
+    def asked(self, question: ServerRequest) -> bool:
+        """Take a request of the server. Return whether the client can be asked."""
+        ...
+
+
+class DirectClients:
+    """The clients by their sessions. ``instance_of`` returns the running instance that serves a caller."""
+
+    def __init__(self, instance_of: Callable[[Caller], Upstream | None]) -> None:
+        self._instance_of = instance_of
+        self._clients: dict[str, DirectClient] = {}
+
+    def enter(self, session: str, client: DirectClient) -> None:
+        self._clients[session] = client
+
+    def leave(self, session: str) -> None:
+        self._clients.pop(session, None)
+
+    def of(self, upstream: Upstream) -> list[DirectClient]:
+        """Return the clients that an instance serves."""
+        name = upstream.server.name
+        named = [client for client in self._clients.values() if client.caller.server == name]
+        return [client for client in named if self._instance_of(client.caller) is upstream]
+
+
+class ServerMessages:
+    """The messages of one instance that belong to no call, and that the hub does not know."""
+
+    def __init__(self, clients: DirectClients, upstream: Upstream) -> None:
+        self._clients, self._upstream = clients, upstream
+
+    def notified(self, method: str, params: Raw) -> None:
+        """Pass on a notification. If the clients are of different identities, nobody gets it."""
+        clients = self._clients.of(self._upstream)
+        if len({client.caller.access.holder for client in clients}) > 1:
+            log.debug("%s: a notification was dropped, since it is not known whose it is", self._name)
+            return
+        for client in clients:
+            client.told(method, params)
+
+    def asked(self, question: ServerRequest) -> bool:
+        """Put a request to the only client. Return whether there is one that can be asked."""
+        clients = self._clients.of(self._upstream)
+        return len(clients) == 1 and clients[0].asked(question)
+
+    @property
+    def _name(self) -> str:
+        return self._upstream.server.name
 
 
 LONG_INSTRUCTIONS = 1 << 14
@@ -318,7 +385,6 @@ class Gateway:
 
         ``fingerprint`` is that of the server then: one that was changed does not get the call.
         """
-        from tabane.upstreams.adopted_call import AdoptedCall
 
         configured = self.servers.get(server)
         if configured is None or configured.disabled or configured.fingerprint != fingerprint:
@@ -570,7 +636,6 @@ class Gateway:
     # -- inside ----------------------------------------------------------------------------------
 
     def _make(self, server: Server) -> Upstream:
-        from tabane.catalog.held_calls import HeldCalls
         from tabane.upstreams.upstream import Upstream
 
         listing = self._catalogs.listing(server.name)
@@ -802,3 +867,26 @@ class Gateway:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+_KINDS: Mapping[bytes, Kind] = {b"tools/call": "tool", b"prompts/get": "prompt"}
+
+
+class HeldCalls:
+    """Checks the calls of one server. What it was asked before it listed is judged by what it lists."""
+
+    def __init__(self, review: DefinitionReview, policy: Callable[[str], HoldPolicy], server: str) -> None:
+        self._review, self._policy, self._server = review, policy, server
+
+    def waits(self) -> bool:
+        """Return whether calls wait until the server has listed: its definitions may have changed.
+
+        They do not if only what looks like an attack is held back: whoever calls has read the definition that
+        is known, not what the server lists now.
+        """
+        return self._policy(self._server).changes
+
+    def refusal(self, call: Call) -> TabaneError | None:
+        """Return why a call may not be sent; None if it may."""
+        kind, name = _KINDS.get(call.method), json.text(call.params.get("name"))
+        return self._review.refusal(self._server, kind, name) if kind and name else None

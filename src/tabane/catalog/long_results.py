@@ -1,37 +1,190 @@
-"""Long results, kept until they are read or expire: the tool read_more reads on, and queries them."""
+"""Long results, kept until they are read or expire: the tool read_more reads on, and queries them.
+
+A kept result has its text for further parts, and its value for queries; large ones are in a file without a
+name. Queries run in processes that are killed when one takes too long.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
+import msgspec
 from msgspec import Raw, Struct, field, structs
 
 from tabane.catalog.result_parts import (
+    BYTES_OF_TOKEN,
     LongResult,
     PartStart,
     ResultPart,
+    TextBlock,
     first_result,
     further_result,
+    is_json,
     part_at,
     read_long,
     start_label,
 )
 from tabane.catalog.result_parts import omits_structure as leaves_structure_out
-from tabane.catalog.results.kept_document import KeptDocument
-from tabane.catalog.results.result_query import Aggregate, QueryAnswer, ResultQuery
-from tabane.errors import CallerError, HubError
+from tabane.catalog.results.result_query import (
+    Aggregate,
+    QueryAnswer,
+    ResultQuery,
+    outline,
+    packed_query,
+    read_answer,
+)
+from tabane.errors import CallerError, HubError, WorkerEnded, WorkerSpent
 from tabane.messages import Lang, say
 from tabane.operations import Caller, CallTarget
 from tabane.wire import json
-from tabane.workers.time_slices import thread_slices
+from tabane.workers.pool import Budget, Capacity, Pool
+from tabane.workers.time_slices import Pause, no_pause, thread_slices
+from tabane.workers.worker import Program, environment, module
 
 if TYPE_CHECKING:
     from tabane.catalog.operations.parameters import ReadMore
+
+log = logging.getLogger(__name__)
+
+SPILL = 1 << 20
+"""Bytes of a result above which it is on disk."""
+
+_WRITTEN_AT_ONCE = 4 << 20
+
+
+class KeptPieces:
+    """Some texts. ``on_disk`` and ``in_memory`` are the numbers of their bytes there."""
+
+    def __init__(self, pieces: Sequence[bytes], folder: Path | None, spill: int = SPILL) -> None:
+        size = sum(map(len, pieces))
+        self._sizes = [len(piece) for piece in pieces]
+        self._file: int | None = None
+        self._pieces: tuple[bytes, ...] = ()
+        if folder is not None and size > spill:
+            try:
+                self._file = _written(pieces, folder)
+            except OSError as error:
+                log.warning("a long result is kept in memory, because it cannot be on disk: %s", error)
+        if self._file is None:
+            self._pieces = tuple(pieces)
+        else:
+            weakref.finalize(self, os.close, self._file)  # a thread that still reads holds this object
+        self.on_disk = size if self._file is not None else 0
+        self.in_memory = size - self.on_disk
+
+    def all(self, pause: Callable[[], None]) -> list[bytes]:
+        """Return all pieces. ``pause`` is called after each. Raises OSError."""
+        if self._file is None:
+            return list(self._pieces)
+        whole, at, found = self._read(0, sum(self._sizes)), 0, []
+        for size in self._sizes:
+            pause()
+            found.append(whole[at : at + size])
+            at += size
+        return found
+
+    def one(self, index: int) -> bytes:
+        """Return one piece. Raises OSError."""
+        if self._file is None:
+            return self._pieces[index]
+        return self._read(sum(self._sizes[:index]), self._sizes[index])
+
+    def _read(self, start: int, size: int) -> bytes:
+        assert self._file is not None
+        found = bytearray()
+        while len(found) < size:
+            more = os.pread(self._file, size - len(found), start + len(found))
+            if not more:
+                raise OSError("the file of a result is shorter than it was")
+            found += more
+        return bytes(found)
+
+
+def _written(pieces: Sequence[bytes], folder: Path) -> int:
+    """Write pieces into a file without a name, and return its descriptor. Raises OSError."""
+    import tempfile  # most results stay in memory
+
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        rest = memoryview(b"".join(pieces))
+        while rest:
+            rest = rest[file.write(rest[:_WRITTEN_AT_ONCE]) or 0 :]
+        return os.dup(file.fileno())
+
+
+_OF_BLOCK = 256
+"""About how many bytes of memory a block takes, besides its text."""
+
+
+class KeptDocument:
+    """The texts of a result, and its value: ``structuredContent``, else JSON in its text, else its text.
+
+    ``value`` is given if the text contains more than the value. ``folder`` is that of large results.
+    """
+
+    def __init__(
+        self, long: LongResult, folder: Path | None, value: bytes | None = None, pause: Pause = no_pause
+    ) -> None:
+        texts = [block.text for block in long.content if isinstance(block, TextBlock)]
+        document, self.of_json = _value(long, texts, pause) if value is None else (value, True)
+        pause()
+        self.outline = outline(document, of_json=self.of_json)
+        pieces = texts if document in texts else [*texts, document]
+        pause()
+        self._document = pieces.index(document)
+        self._pieces = KeptPieces(pieces, folder)
+        self._rest = long.to_keep().without_texts(pause)
+
+    @property
+    def tokens(self) -> int:
+        """Return the tokens of a part."""
+        return self._rest.budget // BYTES_OF_TOKEN
+
+    @property
+    def in_memory(self) -> int:
+        return self._pieces.in_memory + _OF_BLOCK * len(self._rest.content)
+
+    @property
+    def on_disk(self) -> int:
+        return self._pieces.on_disk
+
+    def read(self) -> bytes:
+        """Return the value as JSON, or the text. Raises OSError."""
+        return self._pieces.one(self._document)
+
+    def long(self, pause: Pause = no_pause) -> LongResult:
+        """Return what further parts need. Raises OSError."""
+        return self._rest.with_texts(iter(self._pieces.all(pause)), pause)
+
+    def whole(self) -> bytes:
+        """Return the value as the result of a tool. Raises OSError."""
+        members = {"content": Raw(b"[]"), **self._rest.members}
+        if self.of_json:
+            return json.join({**members, "structuredContent": Raw(self.read())})
+        text = self.read().decode("utf-8", "surrogatepass")
+        return json.join({**members, "content": Raw(json.encode([{"type": "text", "text": text}]))})
+
+
+def _value(long: LongResult, texts: list[bytes], pause: Pause) -> tuple[bytes, bool]:
+    """Return the value of a result, and whether it is JSON. Several texts of JSON are a list."""
+    structured = bytes(long.members.get("structuredContent", b"")).strip()
+    if structured and structured != b"null":
+        return (texts[0] if texts == [structured] else structured), True
+    if texts and all(_is_json(text, pause) for text in texts):
+        return (texts[0] if len(texts) == 1 else b"[" + b",".join(texts) + b"]"), True
+    return (texts[0] if len(texts) == 1 else b"\n".join(texts)), False
+
+
+def _is_json(text: bytes, pause: Pause) -> bool:
+    found = is_json(text)
+    pause()
+    return found
 
 
 MOST = 256
@@ -49,14 +202,6 @@ class KeptLimits(Struct, frozen=True):
     most: int = MOST
     most_bytes: int = 64 * MIB
     most_on_disk: int = 512 * MIB
-
-
-class ResultQueries(Protocol):
-    """Queries documents beside the event loop."""
-
-    async def ask(self, query: ResultQuery, key: str) -> QueryAnswer: ...
-
-    async def close(self) -> None: ...
 
 
 class _KeptResult(Struct):
@@ -87,7 +232,7 @@ class LongResults:
         limits: Callable[[], KeptLimits] = KeptLimits,
         *,
         folder: Path | None = None,
-        queries: ResultQueries | None = None,
+        queries: QueryPool | None = None,
     ) -> None:
         self._loop, self._limits, self._folder, self._queries = loop, limits, folder, queries
         self.prefix = ""
@@ -349,3 +494,55 @@ def _ending(
     if dropped:
         words.insert(1, say("structuredContent is left out.").render(lang))
     return f"[{' '.join(words)}]", meta
+
+
+LARGEST = 64 << 20
+"""Bytes of a document that can be queried."""
+
+BUDGET = Budget(seconds=3.0, deadline=60.0, patience=60.0, tries=1)
+CAPACITY = Capacity(turns=3, each=1, waiting=16, size=4 * LARGEST)
+IDLE = 60.0
+_MEMORY = 1_000_000_000  # bytes of address space
+
+
+class QueryPool:
+    """Queries results in processes: one query of a client at a time.
+
+    ``environ`` is the hub's, ``errors`` the descriptor that a process writes its stderr to. The first query
+    starts a process, which ends when it has had nothing to do for a minute.
+    """
+
+    def __init__(
+        self, environ: Mapping[str, str], errors: int | None = None, *, budget: Budget = BUDGET
+    ) -> None:
+        program = Program(
+            module("tabane.catalog.results.query_worker"), environment(environ), _MEMORY, errors
+        )
+        self.pool = Pool(program, CAPACITY, idle=IDLE)
+        self._budget = budget
+
+    async def ask(self, query: ResultQuery, key: str) -> QueryAnswer:
+        """Return what a query of a client finds. Raises CallerError and WorkerError."""
+        if len(query.document) > LARGEST:
+            raise CallerError(say("The result is too large to be queried: {size} MiB. Read it in parts.",
+                                  size=len(query.document) >> 20))  # fmt: skip
+        body = await asyncio.to_thread(packed_query, query)
+        try:
+            return read_answer(await self.pool.ask(body, self._budget, key=key))
+        except WorkerSpent:
+            raise CallerError(
+                say(
+                    "The query was stopped after {seconds:g} s of CPU time. Write a simpler expression.",
+                    seconds=self._budget.seconds,
+                )
+            ) from None
+        except (WorkerEnded, msgspec.DecodeError):
+            raise CallerError(
+                say(
+                    "The query was stopped: it took too long, or too much memory. Write a simpler expression."
+                )
+            ) from None
+
+    async def close(self) -> None:
+        """End the processes. Nothing is queried after that."""
+        await self.pool.close()

@@ -1,33 +1,89 @@
-"""Lookup of tools, prompts and resources by name. It waits for servers that have never listed theirs."""
+"""Lookup of tools, prompts and resources by name. It waits for servers that have never listed theirs.
+
+A caller finds what it may call.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tabane.catalog.catalogs import ServerCatalogs
 from tabane.catalog.offers.prompts import Prompt
-from tabane.catalog.offers.resource_uris import addressed, template_address
-from tabane.catalog.offers.resources import MOST_SOURCES, ResourceSource
+from tabane.catalog.offers.resources import MOST_SOURCES, ResourceSource, addressed, template_address
 from tabane.catalog.tools.aliases import may_belong
+from tabane.catalog.tools.app_metadata import kept_scheme
+from tabane.catalog.tools.catalog import OwnNames
 from tabane.catalog.tools.catalog import pinned as is_pinned
-from tabane.catalog.tools.own_names import OwnNames
 from tabane.catalog.tools.tool import Tool
-from tabane.catalog.visibility import may_find, prompt_target, resource_target, sees, visible_names
 from tabane.errors import CallerError, TabaneError, UnknownName, UpstreamUnavailable
 from tabane.guard.definitions.definition import Kind
 from tabane.messages import Message, say
-from tabane.operations import Caller, CallTarget
+from tabane.operations import Access, Caller, CallTarget
 from tabane.servers.server import Server
 from tabane.text.nearest_names import nearest, nearest_qualified
-from tabane.upstreams.upstream_limits import UpstreamLimits
-from tabane.wire.extensions import SKILLS
+from tabane.upstreams.connection import DOWNLOAD_WAIT, UpstreamLimits
+from tabane.wire.era import SKILLS
 
 if TYPE_CHECKING:
     from tabane.upstreams.upstream import Upstream
+
+START_LOGIN = CallTarget("start_login", source="admin", kind="operation")
+"""Stands for the beginning of a login at a server, which is the business of the hub's user."""
+
+
+class NamedTools(Protocol):
+    """Tools by their public names."""
+
+    @property
+    def names(self) -> list[str]: ...
+
+    def get(self, alias: str) -> Tool | None: ...
+
+
+def prompt_target(prompt: Prompt) -> CallTarget:
+    """Return a prompt as what a caller wants to call."""
+    return CallTarget(prompt.alias, prompt.server, kind="prompt", changes=False, others=prompt.others)
+
+
+def resource_target(server: str, uri: str) -> CallTarget:
+    """Return a resource as what a caller wants to read. ``uri`` is its server's own."""
+    return CallTarget(f"{server}__{uri}", server, kind="resource", changes=False)
+
+
+def method_target(server: str, method: str) -> CallTarget:
+    """Return a method that the hub does not know as what a caller wants to call."""
+    return CallTarget(f"{server}__{method}", server, kind="method")
+
+
+def may_find(caller: Caller, target: CallTarget) -> bool:
+    """Return whether the caller may find what it could call."""
+    return caller.access.everything or caller.access.allows(target)
+
+
+def sees(access: Access, server: Server, tools: Iterable[Tool] = ()) -> bool:
+    """Return whether a server may be shown. ``tools`` are those that are known of it."""
+    return (
+        access.everything
+        or access.sees_server(server.name)
+        or (bool(server.namespace) and access.sees_server(server.namespace))
+        or any(access.allows(tool.target) for tool in tools)
+    )
+
+
+def visible_tools(access: Access, tools: Iterable[Tool]) -> list[Tool]:
+    """Return the tools that may be called."""
+    return [tool for tool in tools if access.everything or access.allows(tool.target)]
+
+
+def visible_names(access: Access, tools: NamedTools) -> list[str]:
+    """Return the public names of the tools that may be called."""
+    if access.everything:
+        return tools.names
+    return [name for name in tools.names if (tool := tools.get(name)) and access.allows(tool.target)]
 
 
 log = logging.getLogger(__name__)
@@ -218,7 +274,6 @@ class CatalogLookup:
         Only those from which the caller may read the resource. Raises CallerError for a URI with a kept
         scheme that several servers have: nothing says which of them is meant.
         """
-        from tabane.catalog.tools.kept_addresses import kept_scheme
 
         found = await self._sources(caller, uri)
         if not caller.access.everything:
@@ -236,7 +291,6 @@ class CatalogLookup:
         If nothing that is listed indicates a server, wait for those that never listed. After that, any server
         that reads resources may know the URI. ``shown`` is the URI as it is given here.
         """
-        from tabane.catalog.tools.kept_addresses import kept_scheme
 
         at = addressed(uri)
         if caller.server:
@@ -384,7 +438,6 @@ class CatalogLookup:
 
     async def _wait_owners(self, kind: str, caller: Caller, name: str) -> None:
         """Wait for servers that never listed, if the tool or prompt of that name may be theirs."""
-        from tabane.upstreams.start_download import DOWNLOAD_WAIT
 
         # A server that the caller may not see is not started by a guess of its name.
         owners = [

@@ -1,4 +1,4 @@
-"""Search of prompts, resources, resource templates and skills, ranked as tools are.
+"""Search of prompts, resources, resource templates and skills, ranked and shown as tools are.
 
 The index is in memory, and is made with the first such search: only clients that search for tools need it.
 """
@@ -7,23 +7,184 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
+from tabane.catalog.catalogs import ToolMeaning
 from tabane.catalog.gateway import Gateway
-from tabane.catalog.offers.found_offer import FoundOffer, prompt_offer, resource_offers, skill_offers
-from tabane.catalog.tool_meaning import ToolMeaning
+from tabane.catalog.lookup import may_find, prompt_target, resource_target
+from tabane.catalog.offers.prompts import Prompt
+from tabane.catalog.offers.resources import ResourceItem
+from tabane.catalog.offers.skills import Skill
 from tabane.catalog.tools.index import ToolIndex
-from tabane.catalog.tools.queries import ToolHits, ToolQuery
-from tabane.catalog.visibility import may_find, prompt_target, resource_target
+from tabane.catalog.tools.ranking import ToolHits, ToolQuery
+from tabane.catalog.tools.tool import Tool
 from tabane.messages import Lang, say
-from tabane.operations import Caller
+from tabane.operations import Caller, CallTarget
+from tabane.search.snippets import first_sentence, one_line
+from tabane.text.cutting import shortened
+from tabane.wire.json import InvalidJson, decode
 from tabane.workers.time_slices import TimeSlices
 
 if TYPE_CHECKING:
-    from tabane.catalog.tools.tool import Tool
     from tabane.catalog.tools.vector_table import ToolGist
+
+OfferKind = Literal["prompts", "resources", "skills"]
+
+SKILL_SCHEME = "skill://"
+"""Beginning of the URIs of skills, which are resources (SEP-2640)."""
+
+_SENTENCE = 160
+_LONGEST_KEY = 1_000
+_MOST_ARGUMENTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOffer:
+    """Something of a server that is no tool. ``key`` is its public name or URI, ``target`` what is called.
+
+    ``template``: the URI has variables, which have to be filled in. ``arguments`` are those of a prompt, with
+    ``?`` after optional ones.
+    """
+
+    kind: OfferKind
+    key: str
+    server: str
+    target: CallTarget
+    title: str = ""
+    description: str = ""
+    media_type: str = ""
+    template: bool = False
+    arguments: tuple[str, ...] = ()
+    described: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    def as_tool(self) -> Tool:
+        """Return the offer as a document of an index of tools."""
+        return Tool(
+            self.key,
+            self.server,
+            self.key if self.kind == "prompts" else _last_part(self.key),
+            repr((self.kind, self.title, self.description, self.arguments, self.media_type)).encode(
+                "utf-8", "replace"
+            ),
+            self.title,
+            self.description,
+            {"type": "object", "properties": self.described},
+            category=self.kind,
+            target=self.target,
+        )
+
+    def line(self) -> str:
+        """Return a line for a model, which says what it is and how it is called."""
+        about = shortened(one_line(first_sentence(self.description) or self.title), _SENTENCE)
+        if self.kind == "prompts":
+            head = f"prompt {self.key}({', '.join(self.arguments)})"
+        else:
+            kind = "skill" if self.kind == "skills" else "template" if self.template else "resource"
+            media = f" [{self.media_type}]" if self.media_type else ""
+            head = f"{kind} {self.key}{media}"
+        return f"{head}: {about}" if about else head
+
+    def row(self) -> dict[str, Any]:
+        """Return the offer for programs."""
+        key = "name" if self.kind == "prompts" else "uriTemplate" if self.template else "uri"
+        found = {
+            "kind": self.kind,
+            key: self.key,
+            "server": self.server,
+            "title": self.title,
+            "description": shortened(one_line(self.description), _SENTENCE),
+        }
+        if self.kind == "prompts":
+            return found | {"arguments": list(self.arguments)}
+        return found | ({"mimeType": self.media_type} if self.media_type else {})
+
+
+def offered_line(row: Mapping[str, Any]) -> str:
+    """Return the line for a model of a row of :meth:`FoundOffer.row`, without arguments and media type."""
+    key = row.get("name") or row.get("uri") or row.get("uriTemplate")
+    kind = "template" if "uriTemplate" in row else row["kind"].removesuffix("s")
+    about = row["description"] or row["title"]
+    return f"{kind} {key}: {about}" if about else f"{kind} {key}"
+
+
+def prompt_offer(prompt: Prompt, target: CallTarget) -> FoundOffer:
+    """Return a prompt as something to be found."""
+    given = _members(prompt.definition)
+    arguments, described = [], {}
+    listed = given.get("arguments")
+    for each in listed if isinstance(listed, list) else ():
+        name = _member_text(each, "name")
+        if name:
+            arguments.append(name if each.get("required") is True else f"{name}?")
+            described[name] = {"type": "string", "description": _member_text(each, "description")}
+    shown = tuple(arguments[:_MOST_ARGUMENTS]) + (("…",) if len(arguments) > _MOST_ARGUMENTS else ())
+    return FoundOffer(
+        "prompts",
+        prompt.alias,
+        prompt.server,
+        target,
+        _member_text(given, "title"),
+        _member_text(given, "description"),
+        arguments=shown,
+        described=described,
+    )
+
+
+def resource_offers(
+    items: Iterable[ResourceItem], target: Any, *, templates: bool = False
+) -> Iterable[FoundOffer]:
+    """Yield resources or templates to be found. ``target`` makes a CallTarget of server and URI."""
+    for item in items:
+        if len(item.shown) > _LONGEST_KEY:
+            continue
+        given = _members(item.definition)
+        yield FoundOffer(
+            "skills" if item.uri.startswith(SKILL_SCHEME) else "resources",
+            item.shown,
+            item.server,
+            target(item.server, item.uri),
+            _member_text(given, "title") or _member_text(given, "name"),
+            _member_text(given, "description"),
+            _member_text(given, "mimeType"),
+            templates,
+        )
+
+
+def skill_offers(skills: Iterable[Skill], target: Any) -> Iterable[FoundOffer]:
+    """Yield skills to be found. ``target`` makes a CallTarget of server and URI."""
+    for skill in skills:
+        if len(skill.shown) <= _LONGEST_KEY:
+            yield FoundOffer(
+                "skills",
+                skill.shown,
+                skill.server,
+                target(skill.server, skill.uri),
+                skill.name,
+                skill.description,
+                "text/markdown",
+            )
+
+
+def _members(definition: bytes) -> dict[str, Any]:
+    try:
+        found = decode(definition)
+    except InvalidJson:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _member_text(given: Any, key: str) -> str:
+    value = given.get(key) if isinstance(given, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _last_part(uri: str) -> str:
+    """Return the end of a URI, which is most like a name."""
+    return uri.rstrip("/").rpartition("/")[2] or uri
+
 
 KINDS = ("prompts", "resources", "skills")
 
@@ -64,12 +225,14 @@ class OfferSearch:
             wanted = ToolQuery(query, limit, server, category=category, names=names)
             hits: ToolHits = await self.with_index(_searching(wanted, asked.vectors))
             total = max(total, hits.total)
-            for key, score in _scored(hits):
+            for key, score in ((hit.alias, hit.score) for hit in hits.hits):
                 found[key] = max(found.get(key, 0.0), score)
         best = sorted(found, key=lambda key: (-found[key], key))[:limit]
         chosen = [(self._offers[key], found[key]) for key in best if key in self._offers]
         rows = [offer.row() | {"score": round(score, 3)} for offer, score in chosen]
-        return OfferAnswer(rows, total, _text([offer for offer, _ in chosen], total, kind, caller.lang))
+        return OfferAnswer(
+            rows, total, _answer_text([offer for offer, _ in chosen], total, kind, caller.lang)
+        )
 
     async def with_index(self, work: Callable[[ToolIndex], Any]) -> Any:
         """Run work on the index in a thread, one at a time."""
@@ -151,11 +314,7 @@ def _searching(query: ToolQuery, vectors: Mapping[str, Sequence[bytes]]) -> Call
     return lambda index: index.search(query, vectors)
 
 
-def _scored(hits: ToolHits) -> Iterable[tuple[str, float]]:
-    return ((hit.alias, hit.score) for hit in hits.hits)
-
-
-def _text(found: Sequence[FoundOffer], total: int, kind: str, lang: Lang) -> str:
+def _answer_text(found: Sequence[FoundOffer], total: int, kind: str, lang: Lang) -> str:
     """Return the lines of what was found, and how a model uses it."""
     if not found:
         what = "prompts, resources and skills" if kind == "all" else kind

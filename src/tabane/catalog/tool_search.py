@@ -1,4 +1,8 @@
-"""Search of tools: their search source, and the operation over it."""
+"""Search of tools: their search source, the operation over it, and tools as rows for people and programs.
+
+A search for the steps of a task has one list of results, and its text by step. A row has its size in tokens,
+and why the tool matches.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,29 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace as replace_fields
 
 from tabane.catalog.gateway import Gateway
-from tabane.catalog.lookup import UnlistedServers
+from tabane.catalog.lookup import UnlistedServers, visible_names, visible_tools
 from tabane.catalog.operations.parameters import SearchTools
+from tabane.catalog.result_parts import BYTES_OF_TOKEN
 from tabane.catalog.tools.catalog import pinned
+from tabane.catalog.tools.disclosure import search_text, signature, tool_page
+from tabane.catalog.tools.ranking import MatchedTerm, ToolQuery, spelled
 from tabane.catalog.tools.tool import Tool
-from tabane.catalog.visibility import visible_names, visible_tools
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face
+from tabane.search.snippets import first_sentence, one_line
 from tabane.search.source import HitCard, Reference, SearchAnswer, SearchHit, SearchRequest
+from tabane.text.cutting import shortened
+from tabane.workers.time_slices import TimeSlices
 
 if TYPE_CHECKING:
-    from tabane.catalog.tools.queries import ToolHit, ToolQuery
-
+    from tabane.catalog.tools.ranking import ToolHit
+    from tabane.servers.server import Server
 
 Found = SearchHit[Tool]
 
@@ -63,7 +72,6 @@ class ToolSource:
         self._told: dict[str, set[str]] = {}
 
     async def search(self, caller: Caller, request: SearchRequest) -> ToolAnswer:
-        from tabane.catalog.tools.queries import ToolQuery
 
         query = ToolQuery(
             request.query, min(request.limit, MOST_TOOLS), keywords=request.keywords, folded=True
@@ -135,7 +143,6 @@ class ToolSource:
         return _stems(" ".join((name, *about, *(server.examples if server else ()), *known)))
 
     def card(self, item: Tool) -> HitCard:
-        from tabane.catalog.tools.disclosure import signature
 
         return HitCard(item.alias, signature(item), "", Reference("describe_tools", {"names": [item.alias]}))
 
@@ -206,7 +213,6 @@ class ToolSearch:
         )
 
     async def _search_tools(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
-        from tabane.catalog.tool_steps import fused_steps, most_hits
 
         steps = params.steps()
         most = most_hits(params.limit, len(steps), MOST_TOOLS)
@@ -232,8 +238,6 @@ class ToolSearch:
     def _text(
         self, caller: Caller, steps: list[str], answers: list[ToolAnswer], found: list[tuple[Found, int]]
     ) -> str:
-        from tabane.catalog.tool_steps import same_text, steps_text
-        from tabane.catalog.tools.disclosure import search_text
 
         names, first, texts = visible_names(caller.access, self._gateway.catalogue), answers[0], []
         for step, (query, answer) in enumerate(zip(steps, answers, strict=True)):
@@ -274,8 +278,6 @@ class ToolSearch:
         answers: list[ToolAnswer],
         found: list[tuple[Found, int]],
     ) -> ToolSearchResult:
-        from tabane.catalog.tool_rows import explained_row, tokens
-        from tabane.workers.time_slices import TimeSlices
 
         turns, rows = TimeSlices(), []
         for row, (hit, step) in zip(answer.results, found, strict=True):
@@ -287,7 +289,6 @@ class ToolSearch:
         return replace_fields(answer, results=rows, tokens=sizes)
 
     def _found_row(self, hit: Found, answer: ToolAnswer, steps: list[str], step: int) -> dict[str, Any]:
-        from tabane.catalog.tool_rows import tool_row
 
         same = answer.found[hit.item.alias].same
         row = tool_row(hit.item, self._gateway.servers.get(hit.item.server)) | {"score": round(hit.score, 3)}
@@ -297,7 +298,6 @@ class ToolSearch:
 
 
 def _query(params: SearchTools, query: str, limit: int) -> ToolQuery:
-    from tabane.catalog.tools.queries import ToolQuery
 
     return ToolQuery(
         query,
@@ -314,3 +314,135 @@ def _query(params: SearchTools, query: str, limit: int) -> ToolQuery:
 def rendered(failed: Mapping[str, Message], lang: Lang) -> dict[str, str]:
     """Return why servers have listed nothing, in a language."""
     return {name: why.render(lang) for name, why in failed.items()}
+
+
+T = TypeVar("T")
+
+_OF_A_STEP = 3
+_QUERY = 80
+
+
+class StepHit(NamedTuple):
+    """The place of a hit: its step, and its rank there."""
+
+    step: int
+    rank: int
+
+
+def most_hits(limit: int, steps: int, most: int) -> int:
+    """Return how many tools a search returns: ``limit``, or more so that each of several steps has three."""
+    return limit if steps < 2 else min(most, max(limit, _OF_A_STEP * steps))
+
+
+def fused_steps(names: Sequence[Sequence[str]], most: int) -> list[StepHit]:
+    """Return the best hits of the steps in turn, each tool once, in the order of steps and ranks.
+
+    ``names`` are those of each step's tools, best first. The best tool of every step is among them.
+    """
+    chosen: dict[str, StepHit] = {}
+    for rank in range(max(map(len, names), default=0)):
+        for step, found in enumerate(names):
+            if rank < len(found) and len(chosen) < most:
+                chosen.setdefault(found[rank], StepHit(step, rank))
+    return sorted(chosen.values())
+
+
+def steps_text(
+    queries: Sequence[str],
+    texts: Sequence[str],
+    best: Sequence[str | None],
+    shown: Mapping[str, int],
+    lang: Lang,
+) -> str:
+    """Return the texts of the steps under their numbers and queries.
+
+    ``best`` is the best tool of each step. If it is listed with an earlier step, as ``shown`` says, it is
+    named.
+    """
+    lines = []
+    for number, (query, text, name) in enumerate(zip(queries, texts, best, strict=True)):
+        lines.append(f"{number + 1}. {shortened(one_line(query), _QUERY)}")
+        if name is not None and shown.get(name, number) != number:
+            above = say("Best: {name} (step {step})", name=name, step=shown[name] + 1)
+            lines.append(above.render(lang))
+        if text:
+            lines.append(text)
+    return "\n".join(lines)
+
+
+def same_text(same: Mapping[str, Sequence[str]], lang: Lang) -> str:
+    """Return a line that names the tools of other servers that are the same as one that was found."""
+    pairs = [f"{name} = {', '.join(others)}" for name, others in same.items() if others]
+    return say("Same on other servers: {tools}", tools="; ".join(pairs)).render(lang) if pairs else ""
+
+
+_MOST_PURPOSE = 200
+
+
+def tokens(text: str | bytes) -> int:
+    """Return the estimated number of tokens of a text, rounded up."""
+    size = len(text.encode("utf-8", "replace") if isinstance(text, str) else text)
+    return -(-size // BYTES_OF_TOKEN)
+
+
+def tool_row(tool: Tool, server: Server | None) -> dict[str, Any]:
+    """Describe a tool in a line. ``server`` is the one that it belongs to; None for the hub's own tools."""
+    return {
+        "name": tool.alias,
+        "server": tool.server,
+        "signature": signature(tool),
+        "purpose": shortened(first_sentence(tool.description) or tool.title, _MOST_PURPOSE),
+        "read_only": tool.read_only,
+        "destructive": tool.destructive,
+        "pinned": server is not None and pinned(server, tool),
+        "tokens": tokens(tool.definition),
+    } | ({"ui": True} if tool.app.page else {})
+
+
+def tool_detail(tool: Tool, server: Server | None) -> dict[str, Any]:
+    """Return all that is known of a tool beside its definition.
+
+    ``page`` is what an assistant reads of it. ``sizes`` are the tokens of line, page and definition.
+    """
+    page = tool_page(tool)
+    return tool_row(tool, server) | {
+        "original": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "idempotent": tool.idempotent,
+        "tags": list(tool.tags),
+        "category": tool.category,
+        "notes": tool.notes,
+        "examples": list(tool.examples),
+        "page": page,
+        "sizes": _sizes(tool, signature(tool, typed=False), page),
+    }
+
+
+def explained_row(tool: Tool, query: str, terms: Sequence[MatchedTerm]) -> dict[str, Any]:
+    """Return why a tool matches, the line that an assistant gets, and its sizes."""
+    line = signature(tool, typed=False)
+    return {
+        "line": line,
+        "title": tool.title,
+        "sizes": _sizes(tool, line, tool_page(tool)),
+        "terms": [
+            {
+                "kind": term.kind,
+                "score": round(term.score, 4),
+                "asked": spelled(term.asked, query),
+                "matched": spelled(term.matched, " ".join(_told(tool))),
+                "fields": list(term.fields),
+            }
+            for term in terms
+        ],
+    }
+
+
+def _told(tool: Tool) -> tuple[str, ...]:
+    return (tool.shown_name, tool.title, tool.description, tool.notes, *tool.examples)
+
+
+def _sizes(tool: Tool, line: str, page: str) -> dict[str, int]:
+    """Return the tokens of a tool in the result of a search, described, and as its whole definition."""
+    return {"line": tokens(line), "page": tokens(page), "definition": tokens(tool.definition)}

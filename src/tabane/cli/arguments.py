@@ -108,7 +108,9 @@ def _element(key: str, text: str, part: Schema, whole: Schema) -> Any:
 
 def _value(key: str, text: str, part: Schema, types: frozenset[str]) -> Any:
     named = [
-        choice for choice in _choices(part) if text == (choice if isinstance(choice, str) else _json(choice))
+        choice
+        for choice in _choices(part)
+        if text == (choice if isinstance(choice, str) else json.dumps(choice, ensure_ascii=False))
     ]
     if named:
         return named[0]
@@ -206,7 +208,3 @@ def _at(reference: str, whole: Schema) -> object:
         step = step.replace("~1", "/").replace("~0", "~")
         place = place.get(step) if isinstance(place, dict) else None
     return place
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)

@@ -187,7 +187,7 @@ def _print(findings: Iterable[DoctorFinding]) -> None:
             if finding.mend:
                 emit(f"  {arrow} {_indented(text(finding.mend))}")
         return
-    from tabane.cli.tables import table_lines
+    from tabane.cli.drawing import table_lines
 
     rows = []
     for finding in findings:

@@ -1,25 +1,235 @@
-"""`tabane install` and `tabane uninstall`: Tabane in the files of assistants."""
+"""`tabane install` and `tabane uninstall`: the entry that starts this Tabane, in assistants' files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
-from tabane.cli.assistant_setup import AssistantSetup, entry_of, machine, setups
-from tabane.cli.install_report import install_result, tell_installed, tell_uninstalled
 from tabane.cli.options import combined, json_option, mode_option, option
 from tabane.cli.output import FAILED, Command, Terminal, described, emit, examples
-from tabane.errors import BadArguments, ConfigurationError, TabaneError
+from tabane.errors import BadArguments, ConfigurationError, TabaneError, UnknownName
 from tabane.messages import Message, say
-from tabane.servers.assistants.table import CLIENTS, client_named
+from tabane.servers.assistants import installation
+from tabane.servers.assistants.formats import Entry, definition, mode_of
+from tabane.servers.assistants.installation import InstallChange, entry, present
+from tabane.servers.assistants.table import (
+    CLIENTS,
+    Client,
+    ClientFile,
+    ServersPlace,
+    UserMachine,
+    client_named,
+)
+from tabane.settings.files import home_folder, private_folder
+from tabane.text.nearest_names import nearest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+_HANDED_DOWN = ("home", "config", "servers")
+
+
+class AssistantSetup(Struct, frozen=True):
+    """An assistant and its configuration file on this machine; ``project`` is the folder whose file it is."""
+
+    client: Client
+    file: ClientFile
+    project: Path | None = None
+
+    @classmethod
+    def of(cls, name: str, project: Path | None = None) -> AssistantSetup:
+        """Return the assistant of that name.
+
+        Raises UnknownName that lists the known ones, and ConfigurationError if it has no such file.
+        """
+        client = known_client(name)
+        if client.by_hand is not None:
+            raise ConfigurationError(
+                say(
+                    "{title} has no file that Tabane can write. {instruction} Then paste the output of: "
+                    "tabane install {name} --print",
+                    title=client.title,
+                    instruction=client.by_hand,
+                    name=name,
+                )
+            )
+        file = client.project_file(project) if project else client.user_file(machine())
+        if file is None:
+            raise ConfigurationError(
+                say(
+                    "{title} has no file for the servers of a project. Leave out --project.",
+                    title=client.title,
+                )
+            )
+        return cls(client, file, project)
+
+    def check_present(self) -> None:
+        """Raise ConfigurationError if the assistant does not seem to be installed."""
+
+        here = machine()
+        if not present(self.client, here):
+            path = self.file.path
+            raise ConfigurationError(
+                say(
+                    "{title} does not seem to be installed: {folder} does not exist. To write its file "
+                    "anyway, use --force.",
+                    title=self.client.title,
+                    folder=path if path.parent == here.home or path.parent.exists() else path.parent,
+                )
+            )
+
+
+def known_client(name: str) -> Client:
+    """Return the client of that name. Raises UnknownName."""
+    client = client_named(name)
+    if client is None:
+        known = [client.name for client in CLIENTS]
+        raise UnknownName(
+            say(
+                "Tabane does not know the assistant {name}. It knows {known}; for any other, add "
+                "the output of tabane install --print to its configuration.",
+                name=name,
+                known=", ".join(known),
+            ),
+            nearest(name, known),
+        )
+    return client
+
+
+def setups(project: Path | None = None, *, found_only: bool = True) -> Iterator[AssistantSetup]:
+    """Yield the assistants that seem to be installed and have a file that can be written, or all of these."""
+
+    here = machine()
+    for client in CLIENTS:
+        file = client.project_file(project) if project else client.user_file(here)
+        if file is not None and (not found_only or present(client, here)):
+            yield AssistantSetup(client, file, project)
+
+
+def machine() -> UserMachine:
+    return UserMachine(sys.platform, Path(home_folder(os.environ)), os.environ)
+
+
+def entry_of(
+    client: Client | None, place: ServersPlace | None, name: str, mode: str | None, *, shared: bool
+) -> Entry:
+    """Return the entry that starts this Tabane, in the mode that suits the client unless one is given.
+
+    A file that is ``shared`` with others names the command only: theirs is in another folder.
+    """
+
+    command = ["tabane"] if shared else launcher(os.environ)
+    return entry(place, name, command, arguments(client, mode, {} if shared else os.environ))
+
+
+def launcher(environ: Mapping[str, str]) -> list[str]:
+    """Return the command that starts this Tabane from a program with any PATH, as an absolute path.
+
+    The command on PATH if it is this Tabane's (it survives an upgrade), else the one beside the interpreter,
+    else the interpreter itself.
+    """
+    beside = os.path.join(os.path.dirname(sys.executable), "tabane")
+    on_path = shutil.which("tabane", path=environ.get("PATH"))
+    if on_path and os.path.realpath(on_path) == os.path.realpath(beside):
+        return [os.path.abspath(on_path)]
+    return [beside] if os.access(beside, os.X_OK) else [sys.executable, "-m", "tabane"]
+
+
+def arguments(client: Client | None, mode: str | None, environ: Mapping[str, str]) -> list[str]:
+    """Return the arguments of ``tabane mcp``: the mode, and the locations that this environment sets, which
+    the assistant's environment may lack.
+    """
+    from tabane.hub.local.endpoint import absolute
+
+    mode = mode or (client.mode if client is not None else None)
+    found = ["--mode", mode] if mode else []
+    for name in _HANDED_DOWN:
+        given = environ.get(f"TABANE_{name.upper()}")
+        found += [f"--{name}", absolute(given, environ)] if given else []
+    return found
+
+
+def install_result(setup: AssistantSetup, change: InstallChange, dry: bool) -> dict[str, Any]:
+    return {
+        "client": setup.client.name,
+        "path": str(setup.file.path),
+        "scope": setup.file.scope,
+        "status": change.status,
+        "dry_run": dry,
+        "backup": str(change.backup) if change.backup else None,
+        "other_servers": change.others,
+    }
+
+
+def tell_installed(
+    terminal: Terminal, setup: AssistantSetup, change: InstallChange, dry: bool, lines: str
+) -> None:
+    tell = _would_install if dry else _installed
+    terminal.say(tell(change.status, setup.client.title, setup.file.path))
+    if dry and change.status != "unchanged":
+        emit(lines, nl=False)
+    if not dry and change.status != "unchanged":
+        _tell_rest(terminal, setup, change)
+        if setup.project is not None:
+            terminal.note(
+                say(
+                    "The entry names the command tabane without its folder, since others share this file: "
+                    "tabane must be on their PATH."
+                )
+            )
+    if change.others:
+        terminal.note(
+            say(
+                "That file also has {count} other {count:server|servers}. Run tabane servers "
+                "import to copy them into Tabane, then delete them from that file. Otherwise they "
+                "run twice and fill the assistant's context.",
+                count=change.others,
+            )
+        )
+
+
+def tell_uninstalled(terminal: Terminal, setup: AssistantSetup, change: InstallChange, dry: bool) -> None:
+    terminal.say(_uninstalled(change.status, setup.client.title, setup.file.path, dry))
+    if not dry and change.status == "removed":
+        _tell_rest(terminal, setup, change)
+
+
+def _tell_rest(terminal: Terminal, setup: AssistantSetup, change: InstallChange) -> None:
+    if change.backup:
+        terminal.note(say("The previous version is saved as {path}.", path=change.backup))
+    terminal.note(say("It takes effect when {title} is started the next time.", title=setup.client.title))
+
+
+def _installed(status: str, title: str, path: Path) -> Message:
+    if status == "installed":
+        return say("{title} now starts Tabane: {path}", title=title, path=path)
+    if status == "updated":
+        return say("Tabane's entry in {title} was updated: {path}", title=title, path=path)
+    return say("Tabane is already set up in {title}: {path}", title=title, path=path)
+
+
+def _would_install(status: str, title: str, path: Path) -> Message:
+    if status == "installed":
+        return say("Tabane would be added to {path} of {title}:", title=title, path=path)
+    if status == "updated":
+        return say("Tabane's entry in {path} of {title} would be updated:", title=title, path=path)
+    return _installed(status, title, path)
+
+
+def _uninstalled(status: str, title: str, path: Path, dry: bool) -> Message:
+    if status == "absent":
+        return say("Tabane is not set up in {title}: {path}", title=title, path=path)
+    if dry:
+        return say("Tabane would be removed from {path} of {title}.", title=title, path=path)
+    return say("Tabane was removed from {title}: {path}", title=title, path=path)
 
 
 def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -166,7 +376,6 @@ Done = tuple[dict[str, Any], Callable[[], None]]
 def _installation(
     terminal: Terminal, setup: AssistantSetup, name: str, mode: str | None, *, force: bool, dry: bool
 ) -> Done:
-    from tabane.servers.assistants import installation
 
     place = setup.file.place
     wanted = entry_of(setup.client, place, name, mode, shared=setup.project is not None)
@@ -184,7 +393,6 @@ def _installation(
 
 
 def _removal(terminal: Terminal, setup: AssistantSetup, name: str, *, dry: bool) -> Done:
-    from tabane.servers.assistants import installation
 
     stop = setup.project or machine().home
     change = installation.uninstall(setup.file, name, stop=stop, dry=dry)
@@ -239,7 +447,6 @@ def _offered(
 
 def _has(setup: AssistantSetup, name: str) -> bool:
     """Return whether an uninstallation would change the file, or fail."""
-    from tabane.servers.assistants import installation
 
     try:
         return name in installation.installed(setup.file)
@@ -249,7 +456,6 @@ def _has(setup: AssistantSetup, name: str) -> bool:
 
 def _pending(setup: AssistantSetup, name: str, mode: str | None) -> bool:
     """Return whether an installation would change the file, or fail."""
-    from tabane.servers.assistants import installation
 
     wanted = entry_of(setup.client, setup.file.place, name, mode, shared=setup.project is not None)
     try:
@@ -260,7 +466,6 @@ def _pending(setup: AssistantSetup, name: str, mode: str | None) -> bool:
 
 def _print(terminal: Terminal, client: str | None, folder: Path | None, name: str, mode: str | None) -> None:
     """Print what to write into a client's file, in its own format."""
-    from tabane.servers.assistants import installation
 
     known = client_named(client) if client else None
     place = None
@@ -300,8 +505,6 @@ def _list(terminal: Terminal, folder: Path | None, name: str) -> None:
 
 
 def _rows(folder: Path | None, name: str) -> Iterator[dict[str, Any]]:
-    from tabane.servers.assistants import installation
-    from tabane.servers.assistants.entries import definition, mode_of
 
     here = machine()
     for client in CLIENTS:
@@ -349,7 +552,6 @@ def _name_one(found: Sequence[str] = ()) -> Message:
 def _record_environment() -> None:
     from tabane.hub.local.endpoint import home_of
     from tabane.hub.servers.recorded_environment import record_environment
-    from tabane.settings.files import private_folder
 
     home = home_of(os.environ)
     # the entry is written; `tabane doctor` also checks that servers are found

@@ -1,21 +1,150 @@
-"""`tabane jobs`: the jobs of the hub, listed, followed and canceled."""
+"""`tabane jobs` and `tabane tasks`: long work of the hub, and calls in the background.
+
+Commands that start a job follow it by :func:`follow` or :func:`watched`: progress, Ctrl+C, and
+``--detach``.
+"""
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from tabane.cli.completion import COMPLETION_LIMIT, completed
-from tabane.cli.following import result_of, watched
-from tabane.cli.options import hub_options
+from tabane.cli.drawing import Bar, job_figures
+from tabane.cli.options import COMPLETION_LIMIT, completed, hub_options, option
 from tabane.cli.output import INTERRUPTED, Group, TableState, Terminal, examples, lang, state_word, text
-from tabane.cli.progress import job_figures
+from tabane.errors import HubError, TabaneError
 from tabane.messages import say
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
+
+BEAT, LONG = 0.5, 30.0
+"""Longest wait for news of a job, in seconds: if a bar is shown, and if none is."""
+
+
+def follow(terminal: Terminal, operation: str, params: Mapping[str, Any]) -> Any:
+    """Return the result of an operation that is a job, and show its progress as a bar on a terminal.
+
+    Ctrl+C cancels the job and ends the command with the status 130. The job is also canceled if this
+    process ends in any other way. With ``--detach`` the command ends at once, and the job continues. Raises
+    Declined, Failed, and HubError, also if the hub ends meanwhile.
+    """
+    client = terminal.hub()
+    state: dict[str, Any] | None = None
+    try:
+        with _delayed_interrupt():
+            state = client.call(operation, params)
+        if terminal.detach:
+            _detach(terminal, client, state)
+        return result_of(watched(client, state))
+    except KeyboardInterrupt:
+        if state is None:
+            raise
+    try:
+        return _cancelled(terminal, state)
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def watched(
+    client: HubClient,
+    state: dict[str, Any],
+    title: str | None = None,
+    tell: Callable[[dict[str, Any]], object] = lambda state: None,
+) -> dict[str, Any]:
+    """Show a job's bar until the job ends, and return its last state. Raises HubError if the hub ends.
+
+    ``title`` replaces the job's own title at the bar. ``tell`` is called with each state while it runs.
+    """
+    from tabane.hub.local.client import HubCallFailed
+
+    with Bar(lang()) as bar:
+        wait = BEAT if bar.wanted else LONG
+        while state["status"] == "running":
+            bar.show(state if title is None else {**state, "title": title})
+            tell(state)
+            known = {"job": state["job"], "version": state["version"], "wait": wait}
+            try:
+                state = client.call("follow_job", known)
+            except HubCallFailed:
+                raise
+            except HubError:
+                raise HubError(
+                    say("The hub stopped while the job was running. Completed work is kept. See: tabane logs")
+                ) from None
+    return state
+
+
+def result_of(state: dict[str, Any]) -> Any:
+    """Return the result of a job that has ended. Raises the error that it ended with."""
+    from tabane.hub.local.client import raised
+
+    if state["status"] == "done":
+        return state["result"]
+    error = state.get("error")
+    if error is None:
+        raise HubError(say("The job was cancelled. Completed work is kept."))
+    raise raised({**error, "data": {"reason": error["reason"]} if error["reason"] else None})
+
+
+def hand_over(client: HubClient, job: str) -> None:
+    """Let a job continue after this connection closes. A hub of an older version does so anyway."""
+    with suppress(TabaneError):
+        client.call("detach_job", {"job": job})
+
+
+def _detach(terminal: Terminal, client: HubClient, state: dict[str, Any]) -> NoReturn:
+    """Detach the job, and end the command."""
+    hand_over(client, state["job"])
+    said = say(
+        "{title}: job {job}. Watch it with: tabane jobs follow {job}", title=state["title"], job=state["job"]
+    )
+    terminal.show(state, lambda: terminal.say(said))
+    raise click.exceptions.Exit(0)
+
+
+def _cancelled(terminal: Terminal, state: dict[str, Any]) -> Any:
+    """Cancel the job that the user waits for. Return its result if it ended first, else raise Exit."""
+    # on another connection: an answer may have been half read on this one
+    terminal.close()
+    job = state["job"]
+    with terminal.working(say("Waiting for the job to stop")):
+        state = terminal.hub(start=False).call("cancel_job", {"job": job})
+    if state["status"] in ("done", "failed"):
+        return result_of(state)
+    if state["status"] == "running":
+        terminal.note(say("The job has not stopped yet. Check with: tabane jobs follow {job}", job=job))
+    else:
+        terminal.note(say("Cancelled. Completed work is kept; run the same command to continue."))
+    raise click.exceptions.Exit(INTERRUPTED)
+
+
+@contextmanager
+def _delayed_interrupt() -> Iterator[None]:
+    """Delay Ctrl+C until the block ends, so that the id of a started job is known; a second one is not."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    interrupted = False
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    signal.signal(signal.SIGINT, remember)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if interrupted:
+        raise KeyboardInterrupt
 
 
 def job_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -52,7 +181,7 @@ _job = click.argument("job", metavar="ID", shell_complete=job_ids)
 @click.pass_obj
 def list_(terminal: Terminal) -> None:
     found = terminal.hub(start=False).call("list_jobs")
-    terminal.show(found, lambda: _print(terminal, found))
+    terminal.show(found, lambda: _print_jobs(terminal, found))
 
 
 @jobs.command(
@@ -90,7 +219,7 @@ def cancel(terminal: Terminal, job: str) -> None:
     terminal.show(state, lambda: terminal.say(said))
 
 
-def _print(terminal: Terminal, found: dict[str, Any]) -> None:
+def _print_jobs(terminal: Terminal, found: dict[str, Any]) -> None:
     rows = found["results"]
     if not rows:
         terminal.note(say("No jobs are running, and none have finished since the hub started."))
@@ -98,20 +227,20 @@ def _print(terminal: Terminal, found: dict[str, Any]) -> None:
     in_group = any("hub" in row for row in rows)
     terminal.table(
         [*headers, say("hub")] if in_group else headers,
-        (_cells(row) + ([row.get("hub", "")] if in_group else []) for row in rows),
+        (_job_cells(row) + ([row.get("hub", "")] if in_group else []) for row in rows),
     )
     if found.get("problem"):
         terminal.note(found["problem"])
 
 
-def _cells(row: dict[str, Any]) -> list[object]:
+def _job_cells(row: dict[str, Any]) -> list[object]:
     return [
         row["job"],
         TableState("waiting" if row.get("waits_for") else row["status"]),
         job_figures(row, lang()),
         _when(row["started"]),
         _named(row),
-        _owner(row.get("owner")),
+        _job_owner(row.get("owner")),
     ]
 
 
@@ -120,7 +249,7 @@ def _named(row: dict[str, Any]) -> str:
     return f"{row['title']} ({row['note']})" if row.get("waits_for") else str(row["title"])
 
 
-def _owner(owner: dict[str, Any] | None) -> str:
+def _job_owner(owner: dict[str, Any] | None) -> str:
     if owner is None:
         return text(say("the hub"))
     who = owner["client"] or text(say("a program"))
@@ -131,3 +260,102 @@ def _owner(owner: dict[str, Any] | None) -> str:
 
 def _when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")
+
+
+def task_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the id of a task for the shell, if a hub runs."""
+
+    def ask(hub: HubClient) -> list[str]:
+        return [row["task"] for row in hub.call("list_tasks", {"limit": COMPLETION_LIMIT})["results"]]
+
+    return completed(ctx, ask, incomplete)
+
+
+@click.group(
+    "tasks",
+    cls=Group,
+    invoke_without_command=True,
+    help=say("List, show and cancel calls that run in the background. Default command: list."),
+)
+@hub_options
+@click.pass_context
+def tasks(ctx: click.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_tasks)
+
+
+_task = click.argument("task", metavar="ID", shell_complete=task_ids)
+
+
+@tasks.command(
+    "list",
+    help=say("List tasks, the latest first."),
+    epilog=examples("tabane tasks list", "tabane tasks list --state running --json"),
+)
+@option(
+    "--state",
+    type=click.Choice(["all", "running", "over"]),
+    default="all",
+    show_default=True,
+    help=say("Only tasks in this state."),
+)
+@option("--server", metavar="NAME", help=say("Only tasks of this server."))
+@option(
+    "--limit", type=click.IntRange(1, 1000), default=100, metavar="COUNT", show_default=True,
+    help=say("Maximum number of tasks."),
+)  # fmt: skip
+@hub_options
+@click.pass_obj
+def list_tasks(terminal: Terminal, state: str = "all", server: str | None = None, limit: int = 100) -> None:
+    params = {"state": state, "limit": limit} | ({"server": server} if server else {})
+    found = terminal.hub(start=False).call("list_tasks", params)
+    terminal.show(found, lambda: _print_tasks(terminal, found))
+
+
+@tasks.command(
+    "show",
+    help=say("Show a task, and its result if it is over. The beginning of the ID is enough."),
+    epilog=examples("tabane tasks show task-Xk3"),
+)
+@_task
+@hub_options
+@click.pass_obj
+def show(terminal: Terminal, task: str) -> None:
+    terminal.print_json(terminal.hub(start=False).call("show_task", {"task": task}))
+
+
+@tasks.command(
+    "cancel",
+    help=say("Cancel a task, also at its server. The beginning of the ID is enough."),
+    epilog=examples("tabane tasks cancel task-Xk3"),
+)
+@_task
+@hub_options
+@click.pass_obj
+def cancel_task(terminal: Terminal, task: str) -> None:
+    row = terminal.hub(start=False).call("cancel_task", {"task": task})
+    said = say("{tool}: {state}", tool=row["tool"], state=state_word(row["status"]))
+    terminal.show(row, lambda: terminal.say(said))
+
+
+def _print_tasks(terminal: Terminal, found: dict[str, Any]) -> None:
+    rows = found["results"]
+    if not rows:
+        terminal.note(say("There are no tasks."))
+    headers = [say("task"), say("state"), say("tool"), say("started"), say("owner"), say("message")]
+    terminal.table(headers, (_task_cells(row) for row in rows))
+    if found["total"] > len(rows):
+        left = found["total"] - len(rows)
+        terminal.note(say("{count} {count:task is|tasks are} not shown. Show more with --limit.", count=left))
+
+
+def _task_cells(row: dict[str, Any]) -> tuple[object, ...]:
+    state, started = TableState(row["status"]), _when(row["created"])
+    return (
+        row["task"],
+        state,
+        row["tool"],
+        started,
+        (f"{row['holder']} ({row['client']})" if row["client"] else str(row["holder"])),
+        row["message"],
+    )

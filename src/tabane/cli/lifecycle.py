@@ -1,22 +1,26 @@
-"""Commands about a hub that runs: stop, restart, status, logs; and mcp, which reaches one."""
+"""Commands about a hub that runs: stop, restart, status, logs and open; and mcp, which reaches one."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shlex
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from tabane.cli.completion import profile_names
 from tabane.cli.hub_process import end_hub, reach_hub, running_report
-from tabane.cli.options import URL_HELP, hub_options, json_option, mode_option, option
+from tabane.cli.options import URL_HELP, hub_options, json_option, mode_option, option, profile_names
 from tabane.cli.output import Command, TableState, Terminal, emit, examples, lang, text
 from tabane.cli.servers_file import server_names
 from tabane.errors import HubError
+from tabane.hub.local import lock
 from tabane.messages import Message, say
+from tabane.settings import load_settings
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
@@ -46,9 +50,8 @@ def stop(terminal: Terminal) -> None:
 @json_option
 @click.pass_obj
 def restart(terminal: Terminal) -> None:
-    from tabane.hub.local import lock
+    from tabane.hub.process.administration import check_restart
     from tabane.hub.process.home_version import refuse_downgrade
-    from tabane.hub.process.restart_check import check_restart
 
     endpoint = terminal.endpoint()
     last = lock.read_holder(endpoint.lock)
@@ -109,7 +112,6 @@ def status(terminal: Terminal, with_settings: bool) -> None:
 @hub_options
 @click.pass_obj
 def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> None:
-    from tabane.cli.log_files import follow_lines, show_server_log
     from tabane.upstreams.processes.log_files import last_lines
 
     if server:
@@ -185,7 +187,6 @@ def mcp(**_: Any) -> None:
 
 def _running(terminal: Terminal) -> HubClient | None:
     """Return a connection to the running hub, or None."""
-    from tabane.hub.local import lock
 
     if not terminal.url and not lock.held(terminal.endpoint().lock):
         return None
@@ -217,7 +218,6 @@ def tell(terminal: Terminal, result: dict[str, Any], message: Message) -> None:
 
 def _settings_here() -> list[dict[str, Any]]:
     from tabane.hub.process.administration import settings_report
-    from tabane.settings import load_settings
 
     return settings_report(load_settings({}, os.environ), lang())
 
@@ -430,3 +430,134 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 def _with_unit(setting: dict[str, Any]) -> str:
     return " ".join(str(part) for part in (setting["value"], setting["unit"]) if part is not None)
+
+
+_CHUNK = 1 << 16
+_POLL = 0.2
+
+
+def show_server_log(terminal: Terminal, name: str, lines: int, *, follow: bool) -> None:
+    """Print the last lines that a server wrote to stderr, and with ``follow`` also new lines.
+
+    With ``--json``, each new line is an object. Raises HubError and UnknownName.
+    """
+    from tabane.upstreams.processes.stderr import file_name  # loads asyncio
+
+    path = os.path.join(terminal.endpoint().logs, "servers", file_name(name))
+    answer = terminal.hub().call("server_logs", {"name": name, "lines": lines})
+    found = {key: answer[key] for key in ("name", "lines")}
+    if follow:
+        # Read here as well, so that no line is lost between what was there and what is added.
+        found["lines"], end = _end_of(path, lines)
+    terminal.show(found, lambda: _print(found["lines"]))
+    if not found["lines"]:
+        terminal.note(say("{name!n} has written nothing.", name=name))
+    if follow:
+        terminal.close()
+        follow_lines(terminal, path, end)
+
+
+def follow_lines(terminal: Terminal, path: str, end: int) -> None:
+    """Print what is added to a log after the first ``end`` bytes, until Ctrl+C, which is a good end."""
+    with contextlib.suppress(KeyboardInterrupt):
+        for line in follow_file(path, end):
+            if terminal.json:
+                terminal.print_json_line(json.dumps({"line": line}))
+            else:
+                emit(line)
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        emit(line)
+
+
+def follow_file(path: str, end: int) -> Iterator[str]:
+    """Yield lines that are added after the first ``end`` bytes, without end, also across log rotation."""
+    file = _opened(path)
+    file.seek(end)
+    rest = b""
+    try:
+        while True:
+            chunk = file.read(_CHUNK)
+            if not chunk:
+                time.sleep(_POLL)
+                if _replaced(path, file.fileno()):
+                    file.close()
+                    file = _opened(path)
+                continue
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from (line.decode(errors="replace") for line in lines)
+    finally:
+        file.close()
+
+
+def _end_of(path: str, lines: int) -> tuple[list[str], int]:
+    from tabane.upstreams.processes.log_files import last_lines
+
+    try:
+        return last_lines(path, lines)
+    except FileNotFoundError:
+        return [], 0
+
+
+def _opened(path: str) -> BinaryIO:
+    """Open the log. Waits until it exists: the first line creates it."""
+    while True:
+        try:
+            return open(path, "rb")
+        except FileNotFoundError:
+            time.sleep(_POLL)
+
+
+def _replaced(path: str, fd: int) -> bool:
+    mine = os.fstat(fd)
+    try:
+        now = os.stat(path)
+    except FileNotFoundError:
+        return False
+    return (now.st_dev, now.st_ino) != (mine.st_dev, mine.st_ino)
+
+
+_SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")
+"""Variables of which one is set where a browser with windows can be started, on Linux."""
+
+
+def open_in_browser(url: str) -> bool:
+    """Return whether a browser could be started. One in the terminal would not do."""
+    import webbrowser
+
+    if sys.platform == "linux" and not any(os.environ.get(name) for name in _SCREENS):
+        return False
+    try:
+        return webbrowser.open(url)
+    except webbrowser.Error:
+        return False
+
+
+def is_remote() -> bool:
+    """Return whether the terminal is that of another computer, where the browser of the user is too."""
+    return bool(os.environ.get("SSH_CONNECTION")) and not os.environ.get("BROWSER")
+
+
+@click.command(
+    "open",
+    cls=Command,
+    help=say("Open the web page of the hub in a browser, signed in. Starts the hub if none is running."),
+    epilog=examples("tabane open", "tabane open /servers", "tabane open --print"),
+)
+@click.argument("path", metavar="[PATH]", default="/")
+@option(
+    "--print", "only_print", is_flag=True,
+    help=say("Print the link instead of opening a browser. It works once, for two minutes."),
+)  # fmt: skip
+@json_option
+@click.pass_obj
+def open_page(terminal: Terminal, /, path: str, only_print: bool) -> None:
+    sign_in, _, code = terminal.hub().call("sign_in_link")["url"].partition("#")
+    place = "" if path in ("", "/") else f"?to=/{path.lstrip('/')}"
+    link = f"{sign_in}{place}#{code}"
+    if only_print or terminal.json or not open_in_browser(link):
+        terminal.show({"url": link}, lambda: terminal.say(link))
+        return
+    terminal.say(say("The page opens in your browser: {url}", url=sign_in.removesuffix("/sign-in") + "/"))

@@ -1,7 +1,7 @@
 """`tabane`: the group of all commands, each imported on first use.
 
-To add a command, add an entry to :data:`COMMANDS`: its module, its name there, and its line in the help.
-``tabane --help`` needs no more.
+To add a command, add an entry to :data:`COMMANDS`: its module in this folder, its name there, and
+its line in the help. ``tabane --help`` needs no more.
 """
 
 from __future__ import annotations
@@ -12,12 +12,117 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from tabane.build import this_build
-from tabane.cli.output import Group, Terminal, examples, text
-from tabane.cli.usage import speak
+from tabane.cli.output import Group, Terminal, examples, lang, text
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+SENTENCES = (
+    say("Usage:"),
+    say("[OPTIONS]"),
+    say("COMMAND [ARGS]..."),
+    say("[COMMAND] [ARGS]..."),
+    say("Options"),
+    say("Commands"),
+    say("Positional arguments"),
+    say("Error: {message}"),
+    say("Try '{command} {option}' for help."),
+    say("Show this message and exit."),
+    say("Show the version and exit."),
+    say("%(prog)s, version %(version)s"),
+    say("Missing command."),
+    say("Missing argument"),
+    say("Missing option"),
+    say("Missing parameter"),
+    say("Missing {param_type}"),
+    say("Missing parameter: {param_name}"),
+    say("Choose from:\n\t{choices}"),
+    say("No such option {name!r}."),
+    say("No such command {name!r}."),
+    say("Did you mean {possibility}?"),
+    say("(Did you mean one of: {possibilities}?)"),
+    say("Invalid value: {message}"),
+    say("Invalid value for {param_hint}: {message}"),
+    say("{value!r} is not {choice}."),
+    say("{value!r} is not one of {choices}."),
+    say("{value!r} is not a valid {number_type}."),
+    say("{value} is not in the range {range}."),
+    say("{value!r} is not a valid boolean. Recognized values: {states}"),
+    say("{name} {filename!r} does not exist."),
+    say("{name} {filename!r} is a file."),
+    say("{name} {filename!r} is a directory."),
+    say("{name} {filename!r} is not readable."),
+    say("file"),
+    say("directory"),
+    say("path"),
+    say("Could not open file {filename!r}: {message}"),
+    say("Got unexpected extra argument ({args})"),
+    say("Got unexpected extra arguments ({args})"),
+    say("Option {name!r} does not take a value."),
+    say("Option {name!r} requires an argument."),
+    say("Option {name!r} requires {nargs} arguments."),
+    say("Argument {name!r} takes {nargs} values."),
+    say("Takes {nargs} values but 1 was given."),
+    say("Takes {nargs} values but {len} were given."),
+    say("default: {default}"),
+    say("env var: {var}"),
+    say("required"),
+    say("Aborted!"),
+    say("Error: invalid input"),
+    say("unknown error"),
+)
+"""Sentences of click that a user of these commands can see. Others stay in English."""
+
+_MODULES = ("core", "decorators", "exceptions", "formatting", "parser", "termui", "types")
+
+
+def speak() -> None:
+    """Translate click's own sentences, unless the language is English."""
+    if lang() == "en":
+        return
+    for name in _MODULES:
+        module = importlib.import_module(f"click.{name}")
+        # click uses the gettext catalog of the whole process, which other libraries share
+        for function, ours in (("_", _translated), ("ngettext", _counted)):
+            if hasattr(module, function):
+                setattr(module, function, ours)
+
+    for kinds, word in _NUMBERS:
+        for kind in kinds:
+            setattr(kind, "name", text(word))  # noqa: B010  (a class attribute of a library's)
+    missing = click.MissingParameter.format_message
+    setattr(click.MissingParameter, "format_message", lambda self: missing(self).removesuffix("."))  # noqa: B010
+    for group_or_command in (click.Command, click.Group):
+        _translate_usage(group_or_command)
+
+
+def _translate_usage(kind: type[click.Command]) -> None:
+    """Translate the words of a usage line that are not names of a command's own arguments."""
+    pieces = kind.collect_usage_pieces
+
+    def translated(self: click.Command, ctx: click.Context) -> list[str]:
+        return [_translated(piece) if piece in _USAGE else piece for piece in pieces(self, ctx)]
+
+    setattr(kind, "collect_usage_pieces", translated)  # noqa: B010
+
+
+_USAGE = ("[OPTIONS]", "COMMAND [ARGS]...", "[COMMAND] [ARGS]...")
+
+
+_NUMBERS = (
+    ((click.types.IntParamType, click.IntRange), say("integer")),
+    ((click.types.FloatParamType, click.FloatRange), say("number")),
+)
+
+
+def _translated(sentence: str) -> str:
+    return Message(sentence).render(lang())
+
+
+def _counted(one: str, many: str, count: int) -> str:
+    return _translated(one if count == 1 else many)
+
 
 speak()
 
@@ -32,7 +137,7 @@ class CommandEntry(NamedTuple):
 
 COMMANDS = {
     "demo": CommandEntry(
-        "demo", "demo", say("Run real servers in a temporary folder and show what Tabane does.")
+        "demo.command", "demo", say("Run real servers in a temporary folder and show what Tabane does.")
     ),
     "start": CommandEntry("start", "start", say("Start the hub.")),
     "stop": CommandEntry("lifecycle", "stop", say("Stop the hub and everything that it started.")),
@@ -40,7 +145,9 @@ COMMANDS = {
         "lifecycle", "restart", say("Stop the hub and start it again with the same flags.")
     ),
     "status": CommandEntry("lifecycle", "status", say("Show the running hub and the settings in use.")),
-    "open": CommandEntry("open", "open_page", say("Open the web page of the hub in a browser, signed in.")),
+    "open": CommandEntry(
+        "lifecycle", "open_page", say("Open the web page of the hub in a browser, signed in.")
+    ),
     "logs": CommandEntry("lifecycle", "logs", say("Show the log of the hub, or of a server.")),
     "mcp": CommandEntry("lifecycle", "mcp", say("Connect an assistant over standard input and output.")),
     "servers": CommandEntry("servers", "servers", say("List, add, change and control MCP servers.")),
@@ -68,12 +175,12 @@ COMMANDS = {
     "service": CommandEntry("service", "service", say("Start the hub at each login (systemd, launchd).")),
     "skill": CommandEntry("skill", "skill", say("Teach an assistant with a shell to use Tabane's commands.")),
     "settings": CommandEntry("settings", "settings", say("List and change the settings.")),
-    "keys": CommandEntry("keys", "keys", say("Create, list, change and revoke API keys.")),
+    "keys": CommandEntry("access", "keys", say("Create, list, change and revoke API keys.")),
     "profiles": CommandEntry(
-        "profiles", "profiles", say("List the profiles: named sets of servers and tools.")
+        "access", "profiles", say("List the profiles: named sets of servers and tools.")
     ),
-    "policy": CommandEntry("policy", "policy", say("Explain what keys may do.")),
-    "limits": CommandEntry("limits", "limits", say("Show rate limits: what each caller has left.")),
+    "policy": CommandEntry("access", "policy", say("Explain what keys may do.")),
+    "limits": CommandEntry("access", "limits", say("Show rate limits: what each caller has left.")),
     "usage": CommandEntry(
         "usage_report", "usage", say("Show how tools are used, how fast they are, and which are unused.")
     ),
@@ -83,24 +190,26 @@ COMMANDS = {
     "backup": CommandEntry(
         "backup", "backup", say("Write the hub's data, settings and servers to one file.")
     ),
-    "restore": CommandEntry("restore", "restore", say("Restore a backup, also of another machine.")),
+    "restore": CommandEntry("backup", "restore", say("Restore a backup, also of another machine.")),
     "migrate": CommandEntry(
-        "migrate", "migrate", say("Copy all stored data to PostgreSQL, or from it to files.")
+        "backup", "migrate", say("Copy all stored data to PostgreSQL, or from it to files.")
     ),
     "jobs": CommandEntry("jobs", "jobs", say("List, follow and cancel long-running work of the hub.")),
-    "approve": CommandEntry("approve", "approve", say("List and approve calls that wait for a person.")),
+    "approve": CommandEntry("approvals", "approve", say("List and approve calls that wait for a person.")),
     "passphrase": CommandEntry(
         "passphrase", "passphrase", say("Protect approvals and changes of what is allowed.")
     ),
     "questions": CommandEntry(
-        "questions", "questions", say("List and answer what servers ask you during a call.")
+        "approvals", "questions", say("List and answer what servers ask you during a call.")
     ),
-    "tasks": CommandEntry("tasks", "tasks", say("List, show and cancel calls that run in the background.")),
-    "bench": CommandEntry("bench", "bench", say("Measure how well an assistant finds and uses tools.")),
+    "tasks": CommandEntry("jobs", "tasks", say("List, show and cancel calls that run in the background.")),
+    "bench": CommandEntry(
+        "bench.command", "bench", say("Measure how well an assistant finds and uses tools.")
+    ),
     "doctor": CommandEntry("doctor", "doctor", say("Check for problems, and say how to fix them.")),
     "health": CommandEntry("doctor", "health", say("Check whether each server responds.")),
-    "rpc": CommandEntry("rpc", "call", say("Call a method of the hub.")),
-    "completion": CommandEntry("completion", "completion", say("Print the completion script for a shell.")),
+    "rpc": CommandEntry("run", "call_method", say("Call a method of the hub.")),
+    "completion": CommandEntry("options", "completion", say("Print the completion script for a shell.")),
 }
 """Every command in the order of the help."""
 

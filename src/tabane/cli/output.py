@@ -193,7 +193,7 @@ class Terminal:
             for row in rows:
                 emit("\t".join(_plain(cell) for cell in row))
             return
-        from tabane.cli.tables import table_lines
+        from tabane.cli.drawing import table_lines
 
         shown = [[StyledText(_on_terminal(cell), _style(cell)) for cell in row] for row in rows]
         if shown and any(headers):
@@ -207,7 +207,7 @@ class Terminal:
 
     def working(self, what: Shown) -> AbstractContextManager[None]:
         """Show a progress line on a terminal while the block runs, if it takes long enough."""
-        from tabane.cli.progress import progress
+        from tabane.cli.drawing import progress
 
         return progress(text(what))
 

@@ -11,21 +11,22 @@ import click
 
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Group, TableState, Terminal, examples
-from tabane.cli.passphrase_check import check_passphrase
+from tabane.cli.passphrase import check_passphrase
 from tabane.cli.servers_file import files_changed, running_hub
 from tabane.cli.terminal_text import clean
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
 from tabane.messages import Message, say
-from tabane.servers.projects.project_files import (
+from tabane.servers.projects.project_folders import PROJECT_FILES, project_of
+from tabane.servers.projects.project_servers import (
     ProjectFile,
+    ProjectTrust,
+    TrustedFile,
     definitions_in,
     described,
     project_files,
     read_project_file,
     visible,
 )
-from tabane.servers.projects.project_folders import PROJECT_FILES, project_of
-from tabane.servers.projects.project_trust import ProjectTrust, TrustedFile
 from tabane.settings import load_settings
 from tabane.settings.files import home_folder
 

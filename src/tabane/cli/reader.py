@@ -18,18 +18,20 @@ import click
 
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Command, Group, Terminal, examples
-from tabane.cli.passphrase_check import check_passphrase
+from tabane.cli.passphrase import check_passphrase
 from tabane.errors import BadArguments, ReadError, UnknownName
 from tabane.messages import Message, say
 from tabane.reader.cookies.cookie_folder import CookieFolder
-from tabane.reader.cookies.cookie_formats import (
+from tabane.reader.cookies.imported_cookies import (
     LARGEST_FILE,
     MOST_COOKIES,
     CookieChoice,
+    CookieJar,
+    authority,
     choose,
+    host_of,
     parse_cookies,
 )
-from tabane.reader.cookies.imported_cookies import CookieJar, authority, host_of
 from tabane.reader.guard import Target
 from tabane.settings import load_settings
 from tabane.text.nearest_names import nearest

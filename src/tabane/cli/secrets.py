@@ -1,28 +1,197 @@
-"""`tabane secrets`: values that servers and settings use as variables, kept outside their files."""
+"""`tabane secrets`: values that servers and settings use as variables, kept outside their files.
+
+Other commands offer to keep secrets by :func:`accepted`; `tabane secrets adopt` moves those in plain text.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import click
 
 from tabane.cli.options import json_option, option
-from tabane.cli.output import Group, Terminal, examples
-from tabane.cli.passphrase_check import check_passphrase
-from tabane.cli.secret_offers import place_name, store_of
-from tabane.cli.secrets_adopt import adopt
-from tabane.cli.servers_file import ServersFile, file_option, files_changed
+from tabane.cli.output import Command, Group, Terminal, examples
+from tabane.cli.passphrase import check_passphrase
+from tabane.cli.servers_file import ServersFile, file_option, files_changed, server_names
 from tabane.errors import BadArguments, UnknownName
-from tabane.messages import say
+from tabane.messages import Message, say
 from tabane.servers.configuration import written_definitions
-from tabane.servers.secret_store import LONGEST, SecretStore, check_name
-from tabane.servers.variables import PLAIN, names_in, names_needed
-from tabane.settings import load_settings
+from tabane.servers.editing import change_servers
+from tabane.servers.secret_store import (
+    LONGEST,
+    SecretMoves,
+    SecretNaming,
+    SecretStore,
+    check_name,
+    keeping,
+    moves_of,
+    referred_names,
+)
+from tabane.servers.variables import PLAIN, escaped, names_in, names_needed
+from tabane.settings import Settings, load_settings
 from tabane.text.nearest_names import nearest
+
+plain_option = option(
+    "--plain", is_flag=True, help=say("Write keys and passwords into the servers file as they are.")
+)
+"""Adds ``--plain``: what looks like a secret is not kept outside the servers file."""
+
+
+def store_of(settings: Settings) -> SecretStore:
+    return SecretStore(settings.home, keyring=settings.keyring)
+
+
+def naming_of(
+    place: ServersFile, definitions: Mapping[str, Mapping[str, Any]], leaving: Collection[str] = ()
+) -> SecretNaming:
+    """Return the names for secrets of these definitions. ``leaving`` are servers that they replace.
+
+    Raises ConfigurationError.
+    """
+    store, settings = store_of(place.settings), place.settings
+    others = {name: each for name, each in written_definitions(place.path).items() if name not in leaving}
+    texts = (settings.oauth_client_secret or "", settings.model_key or "")
+    referred = referred_names(others, texts) | referred_names(definitions)
+    return SecretNaming(store.get, os.environ, referred)
+
+
+def kept_values(store: SecretStore) -> dict[str, str]:
+    """Return the secrets that are kept, by name. Raises ConfigurationError."""
+    found = {name: store.get(name) for name in store.places()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def with_values(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with these values instead of their variables; other variables stay."""
+    for name, value in values.items():
+        text = text.replace(f"${{{name}}}", escaped(value))
+    return text
+
+
+def accepted(terminal: Terminal, moves: SecretMoves, settings: Settings, *, agreed: bool = False) -> bool:
+    """Return whether secrets are kept outside the servers file. A user on a terminal is asked."""
+    if not moves.moves:
+        return False
+    if agreed or not terminal.asks:
+        return True
+    found = ", ".join(f"{move.server}: {move.secret.key}" for move in moves.moves)
+    terminal.note(say("These values look like keys or passwords: {found}.", found=found))
+    return terminal.agreed(
+        say("Keep them in {place} instead of the servers file?", place=place_name(_place(settings)))
+    )
+
+
+def report_kept(terminal: Terminal, settings: Settings, names: Iterable[str], *, plain: bool = True) -> None:
+    """Say which secrets were kept, and how the servers file refers to them. ``plain``: also the other way."""
+    listed = list(dict.fromkeys(names))
+    if not listed:
+        return
+    terminal.note(
+        say(
+            "Kept in {place}: {names}. The servers file refers to {variables}.",
+            place=place_name(_place(settings)),
+            names=", ".join(listed),
+            variables=", ".join(f"${{{name}}}" for name in listed),
+        )
+    )
+    if plain and not terminal.asks:
+        terminal.note(say("To write such values into the servers file, add --plain."))
+
+
+def place_name(place: str | None) -> Message | str:
+    """Return the place of a secret for people."""
+    if place is None:
+        return say("not set")
+    return {"keyring": say("the system's keyring"), "environment": say("the environment")}.get(place, place)
+
+
+def _place(settings: Settings) -> str:
+    return "keyring" if settings.keyring else "secrets.env"
+
+
+@click.command(
+    cls=Command,
+    help=say(
+        "Move keys and passwords that are in plain text in the servers file into secrets. The file then has "
+        "${NAME} instead. Without SERVER, all servers are searched. A running hub uses the change at once."
+    ),
+    epilog=examples("tabane secrets adopt --dry-run", "tabane secrets adopt github"),
+)
+@click.argument("servers", metavar="[SERVER]…", nargs=-1, shell_complete=server_names)
+@option("--dry-run", is_flag=True, help=say("Show what would be moved, without changing anything."))
+@option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask for confirmation."))
+@file_option
+@json_option
+@click.pass_obj
+def adopt(terminal: Terminal, servers: Sequence[str], dry_run: bool, agreed: bool, file: str | None) -> None:
+    place = ServersFile.found(terminal, file)
+    written = written_definitions(place.path)
+    for name in servers:
+        if name not in written:
+            raise _unknown(name, list(written))
+    chosen = {
+        name: each
+        for name, each in written.items()
+        if isinstance(each, dict) and (not servers or name in servers)
+    }
+    moves = moves_of(chosen, naming_of(place, {}))
+    if not terminal.json:
+        _show(terminal, moves)
+    done = bool(moves.moves) and not dry_run and _may(terminal, agreed)
+    if done:
+        check_passphrase(terminal, place.settings.home)
+        changed = {name: moves.definitions[name] for name in dict.fromkeys(m.server for m in moves.moves)}
+        with files_changed(terminal), keeping(store_of(place.settings), moves.values):
+            change_servers(place.path, chosen, changed)
+    result = {
+        "path": str(place.path),
+        "status": "moved" if done else "unchanged",
+        "secrets": [
+            {"server": move.server, "key": move.secret.key, "name": move.name} for move in moves.moves
+        ],
+    }
+    terminal.show(result, lambda: _tell(terminal, moves, done))
+    if done:
+        report_kept(terminal, place.settings, moves.names, plain=False)
+        terminal.note(
+            say(
+                "The backup {path} still has them in plain text. Delete it when the servers work.",
+                path=f"{place.path}.bak",
+            )
+        )
+
+
+def _show(terminal: Terminal, moves: SecretMoves) -> None:
+    terminal.table(
+        [say("server"), say("value"), say("secret")],
+        [(move.server, move.secret.key, move.name) for move in moves.moves],
+    )
+
+
+def _may(terminal: Terminal, agreed: bool) -> bool:
+    # Without a terminal the command itself is the answer: nothing is lost by the move.
+    return agreed or not terminal.asks or terminal.agreed(say("Move them?"))
+
+
+def _tell(terminal: Terminal, moves: SecretMoves, done: bool) -> None:
+    if not moves.moves:
+        terminal.say(say("There are no keys in plain text."))
+    elif not done:
+        terminal.say(say("Nothing was changed."))
+
+
+def _unknown(name: str, known: Sequence[str]) -> UnknownName:
+    near = nearest(name, known)
+    return UnknownName(
+        say("There is no server {name!n}. Did you mean {near}?", name=name, near=", ".join(near))
+        if near
+        else say("There is no server {name!n}.", name=name),
+        near,
+    )
 
 
 @click.group(

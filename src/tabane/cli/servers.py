@@ -1,31 +1,491 @@
-"""`tabane servers`: the servers file, and the servers that the hub runs of it."""
+"""`tabane servers`: servers of the file listed, controlled, caged, overridden and logged in to."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
-from typing import Any
+import os
+import select
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.definition_words import definition_remark
-from tabane.cli.log_files import show_server_log
-from tabane.cli.login_words import login_words
+from tabane.cli.arguments import read_pairs
+from tabane.cli.lifecycle import is_remote, open_in_browser, show_server_log
 from tabane.cli.options import hub_options, json_option, option
-from tabane.cli.output import Group, ServerState, Shown, Terminal, examples
-from tabane.cli.passphrase_check import check_passphrase
+from tabane.cli.output import Command, Group, ServerState, Shown, Terminal, examples
+from tabane.cli.passphrase import check_passphrase
+from tabane.cli.registry_servers import find
 from tabane.cli.servers_add import add
-from tabane.cli.servers_changes import accept, changes, diff, reject
+from tabane.cli.servers_changes import accept, changes, definition_remark, diff, reject, scan
 from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, files_changed, server_names
-from tabane.cli.servers_find import find
 from tabane.cli.servers_import import import_
-from tabane.cli.servers_login import login, logout
-from tabane.cli.servers_override import override
-from tabane.cli.servers_sandbox import sandbox, sandbox_words
-from tabane.cli.servers_scan import scan
+from tabane.errors import BadArguments, TabaneError, UpstreamUnavailable
 from tabane.messages import Message, say
 from tabane.messages.server_states import words_of_state
-from tabane.servers.editing import enable_server, remove_server
+from tabane.servers.editing import OverrideEdit, change_server, enable_server, remove_server
+from tabane.servers.masking import masked
+from tabane.servers.server_keys import PRESETS
+
+if TYPE_CHECKING:
+    from tabane.hub.local.client import HubClient
+
+_name = click.argument("name", metavar="NAME", shell_complete=server_names)
+
+SECONDS = 3_600
+"""Seconds for which a server is watched at most, if the user names none."""
+
+_LOOK = 0.2
+
+
+@click.command(
+    "sandbox",
+    cls=Command,
+    help=say(
+        "Show the sandbox of a server: what it may do, what enforces that, and what stays open. --preset "
+        "writes one to the servers file. --learn runs the server without a sandbox, records what it uses, "
+        "and proposes a sandbox that allows just that."
+    ),
+    epilog=examples(
+        "tabane servers sandbox notes",
+        "tabane servers sandbox notes --preset files",
+        "tabane servers sandbox notes --learn --seconds 60 --write",
+    ),
+)
+@_name
+@option("--preset", type=click.Choice(PRESETS), help=say("Write this preset to the servers file."))
+@option("--learn", is_flag=True, help=say("Record what the server uses until Ctrl+C, and propose a sandbox."))
+@option(
+    "--seconds",
+    type=click.IntRange(1, 86_400),
+    metavar="SECONDS",
+    help=say("Stop recording after this time."),
+)
+@option(
+    "--accept-links",
+    is_flag=True,
+    help=say("Accept where the links in the paths of its sandbox lead now."),
+)
+@option("--write", is_flag=True, help=say("Write the proposed sandbox to the servers file."))
+@file_option
+@hub_options
+@click.pass_obj
+def sandbox(
+    terminal: Terminal,
+    name: str,
+    preset: str | None,
+    learn: bool,
+    seconds: int | None,
+    accept_links: bool,
+    write: bool,
+    file: str | None,
+) -> None:
+    if preset is not None and learn:
+        raise BadArguments(say("Use either --preset or --learn."), "preset")
+    if accept_links:
+        _accept_links(terminal, name, file)
+    if (write or seconds) and not learn:
+        raise BadArguments(say("--write and --seconds belong to --learn."), "learn")
+    if learn:
+        _learn(terminal, name, seconds, file, write=write)
+    elif preset is not None:
+        _accept_links(terminal, name, file)
+        _write(terminal, name, file, preset)
+        done = {"name": name, "sandbox": preset}
+        terminal.show(done, lambda: terminal.say(_written(name, preset)))
+    else:
+        found = terminal.hub().call("show_server", {"name": name})
+        result = {"name": name, "sandbox": found["sandbox"]}
+        terminal.show(result, lambda: _print_cage(terminal, name, found["sandbox"]))
+
+
+def _accept_links(terminal: Terminal, name: str, file: str | None) -> None:
+    """Let the hub record where the paths of the sandbox lead now."""
+    from tabane.hub.servers.configuration import cages_of  # most commands need no cages
+
+    settings = ServersFile.found(terminal, file).settings
+    check_passphrase(terminal, settings.home)
+    cages_of(settings, os.environ)().accept_links(name)
+
+
+def _learn(terminal: Terminal, name: str, seconds: int | None, file: str | None, *, write: bool) -> None:
+    hub = terminal.hub()
+    with terminal.working(say("Starting {name!n}", name=name)):
+        begun = hub.call("start_learning_sandbox", {"name": name, "seconds": seconds or SECONDS})
+    terminal.note(
+        say(
+            "{name!n} runs without a sandbox and is watched for {seconds} {seconds:second|seconds}. Use its "
+            "tools now, as you usually do. Ctrl+C ends it earlier.",
+            name=name,
+            seconds=begun["seconds"],
+        )
+    )
+    _wait(begun["seconds"])
+    with terminal.working(say("Reading what {name!n} used", name=name)):
+        found = hub.call("finish_learning_sandbox", {"name": name})
+    if write:
+        _write(terminal, name, file, found["sandbox"])
+    terminal.show(found | {"written": write}, lambda: _print_proposal(terminal, found, written=write))
+    for note in found["notes"]:
+        terminal.note(note)
+
+
+def _wait(seconds: float) -> None:
+    """Wait so long, or until Ctrl+C."""
+    until = time.monotonic() + seconds
+    try:
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _LOOK))
+    except KeyboardInterrupt:
+        return
+
+
+def _write(terminal: Terminal, name: str, file: str | None, value: object) -> None:
+    def edit(definition: dict[str, Any]) -> Mapping[str, Any]:
+        definition.pop("sandboxEnabled", None)
+        return {**definition, "sandbox": value}
+
+    place = ServersFile.found(terminal, file)
+    check_passphrase(terminal, place.settings.home)
+    with files_changed(terminal):
+        change_server(place.path, name, edit, {"sandbox": value})
+
+
+def _written(name: str, preset: str) -> Message:
+    if preset == "none":
+        return say("{name!n} now runs without a sandbox.", name=name)
+    return say("{name!n} now runs in a sandbox ({preset}).", name=name, preset=preset)
+
+
+def _print_proposal(terminal: Terminal, found: dict[str, Any], *, written: bool) -> None:
+    terminal.say(json.dumps({"sandbox": found["sandbox"]}, indent=2, ensure_ascii=False))
+    if written:
+        terminal.say(say("Written to the servers file. {name!n} is restarted in it.", name=found["name"]))
+
+
+def _print_cage(terminal: Terminal, name: str, found: dict[str, Any] | None) -> None:
+    if found is None:
+        terminal.say(
+            say(
+                "{name!n} runs without a sandbox. Add one with: tabane servers sandbox {name!c} --learn",
+                name=name,
+            )
+        )
+        return
+    terminal.pairs((label, value) for label, value in _rows(found) if value not in (None, "", []))
+    for note in [*found["uncovered"], *([found["problem"]] if found["problem"] else [])]:
+        terminal.note(note)
+
+
+def _rows(found: dict[str, Any]) -> list[tuple[Message, Any]]:
+    return [
+        (say("image"), found["image"]),
+        (say("preset"), found["preset"]),
+        (say("enforced by"), ", ".join(found["mechanism"])),
+        (say("may change"), found["write"]),
+        (say("may read"), found["read"]),
+        (say("network"), _network(found["network"])),
+        (say("memory"), found["memory"]),
+        (say("CPU seconds"), found["cpu"]),
+        (say("processes"), found["processes"]),
+    ]
+
+
+def _network(network: bool | list[str]) -> Message | str:
+    if isinstance(network, list):
+        return ", ".join(network)
+    return say("yes") if network else say("no")
+
+
+def sandbox_words(found: dict[str, Any] | None) -> str | Message | None:
+    """Return the cage of a server in a few words, None if it has none: its preset and what enforces it."""
+    if not found:
+        return None
+    if found["problem"]:
+        return str(found["problem"])
+    return ": ".join([found["image"] or found["preset"], ", ".join(found["mechanism"])])
+
+
+@click.command(
+    cls=Command,
+    help=say(
+        "Change how one tool of a server is shown and called: its name, its texts and its parameters. The "
+        "override is written into the servers file. TOOL is the server's own name for the tool. An empty "
+        "text removes that part. Without options, the override is shown."
+    ),
+    epilog=examples(
+        "tabane servers override github create_issue --name new_issue",
+        "tabane servers override github list_issues --fix owner=me --hide page",
+        "tabane servers override search query --default limit=5 --describe limit='Number of results.'",
+        "tabane servers override github create_issue --reset",
+    ),
+)
+@click.argument("server", metavar="NAME", shell_complete=server_names)
+@click.argument("tool", metavar="TOOL")
+@option("--name", metavar="NAME", help=say("The name that assistants see after the server's prefix."))
+@option("--title", metavar="TEXT", help=say("The title for people."))
+@option("--description", metavar="TEXT", help=say("The description for models."))
+@option("--hide", metavar="PARAMETER", multiple=True, help=say("Hide a parameter; repeatable."))
+@option(
+    "--fix",
+    metavar="PARAMETER=VALUE",
+    multiple=True,
+    help=say("Always send this value, and hide the parameter; ${NAME} is a variable; repeatable."),
+)
+@option(
+    "--default",
+    metavar="PARAMETER=VALUE",
+    multiple=True,
+    help=say("Send this value if a call has none; repeatable."),
+)
+@option(
+    "--describe",
+    metavar="PARAMETER=TEXT",
+    multiple=True,
+    help=say("Replace the description of a parameter; repeatable."),
+)
+@option(
+    "--restore",
+    metavar="PARAMETER",
+    multiple=True,
+    help=say("Remove the override of a parameter; repeatable."),
+)
+@option("--hide-tool/--show-tool", "hidden", default=None, help=say("Hide the tool, or show it again."))
+@option("--reset", is_flag=True, help=say("Remove the whole override first."))
+@file_option
+@json_option
+@click.pass_obj
+def override(
+    terminal: Terminal,
+    /,
+    server: str,
+    tool: str,
+    file: str | None,
+    fix: Sequence[str],
+    default: Sequence[str],
+    describe: Sequence[str],
+    restore: Sequence[str],
+    **given: Any,
+) -> None:
+    place = ServersFile.found(terminal, file)
+    tool = tool.removeprefix(f"{server}__")
+    if not any((fix, default, describe, restore, *given.values())) and not _empties(given):
+        _show_overrides(terminal, place, server, tool)
+        return
+    schema = _schema(place, server, tool)
+    edit = OverrideEdit(
+        fixed=read_pairs(fix, schema),
+        defaults=read_pairs(default, schema),
+        described=_texts(describe),
+        restored=restore,
+        **given,
+    )
+    written = place.read().definition(server, reveal=True)
+    secrets = next(each.secrets for each in place.read().configuration.servers if each.name == server)
+    shown = masked(edit.apply(written, tool), secrets)
+    check_passphrase(terminal, place.settings.home)
+    with files_changed(terminal):
+        change_server(place.path, server, lambda definition: edit.apply(definition, tool), shown)
+    _show_overrides(terminal, place, server, tool)
+
+
+def _empties(given: dict[str, Any]) -> bool:
+    """Return whether an option was given whose value counts as nothing, such as an empty text."""
+    return any(given[key] is not None for key in ("name", "title", "description", "hidden"))
+
+
+def _texts(pairs: Sequence[str]) -> dict[str, str]:
+    read_pairs(pairs, {})  # refuses what is no pair
+    return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
+
+
+def _schema(place: ServersFile, server: str, tool: str) -> dict[str, Any]:
+    """Return the schema of a tool from the running hub, to read values by their types; empty if unknown."""
+    if place.hub is None:
+        return {}
+    try:
+        found = place.hub.call("get_tool", {"name": f"{server}__{tool}"})
+    except TabaneError:
+        return {}
+    schema = found["tool"].get("inputSchema")
+    return schema if isinstance(schema, dict) else {}
+
+
+def _show_overrides(terminal: Terminal, place: ServersFile, server: str, tool: str) -> None:
+    content = place.read()
+    definition = content.definition(server, reveal=False)
+    overrides = definition.get("overrides")
+    found = overrides.get(tool) if isinstance(overrides, dict) else None
+    result = {"name": server, "tool": tool, "path": str(place.path), "override": found}
+    terminal.show(result, lambda: _say(terminal, server, tool, found))
+    for warning in content.warnings(server):
+        terminal.note(warning)
+
+
+def _say(terminal: Terminal, server: str, tool: str, found: Any) -> None:
+    if found is None:
+        terminal.say(say("The tool {tool} of {server!n} has no override.", tool=tool, server=server))
+        return
+    terminal.say(say("The override of the tool {tool} of {server!n}:", tool=tool, server=server))
+    terminal.say(json.dumps(found, indent=2, ensure_ascii=False))
+
+
+LOOK = 1.0
+"""Seconds between two looks at what the user pasted."""
+
+
+@click.command(
+    "login",
+    cls=Command,
+    help=say(
+        "Log in at a server that requires it. Opens the login page in your browser, or prints its URL if "
+        "there is none, as over SSH."
+    ),
+    epilog=examples("tabane servers login linear", "tabane servers login github --device"),
+)
+@_name
+@option("--device", is_flag=True, help=say("Log in with a code that you enter on any device."))
+@option("--no-browser", is_flag=True, help=say("Print the URL instead of opening a browser."))
+@option(
+    "--scope",
+    "scopes",
+    metavar="SCOPE",
+    multiple=True,
+    help=say("A permission to ask for besides the usual ones; repeatable."),
+)
+@hub_options
+@click.pass_obj
+def login(terminal: Terminal, name: str, device: bool, no_browser: bool, scopes: tuple[str, ...]) -> None:
+    hub = terminal.hub()
+    given: dict[str, Any] = {"server": name, "scopes": list(scopes), "restart": True}
+    begun = hub.call("start_login", given | ({"flow": "device"} if device else {}))
+    if "id" not in begun:
+        _done(terminal, hub, name, begun)
+        return
+    _show_login(terminal, begun, no_browser=no_browser)
+    _done(terminal, hub, name, _waited(terminal, hub, begun))
+
+
+@click.command(
+    "logout",
+    cls=Command,
+    help=say("Log out at a server: its tokens are revoked, where that is offered, and deleted here."),
+    epilog=examples("tabane servers logout linear"),
+)
+@_name
+@hub_options
+@click.pass_obj
+def logout(terminal: Terminal, name: str) -> None:
+    done = terminal.hub().call("logout_server", {"server": name})
+    if not done["was_signed_in"]:
+        what = say("There was no login at {name!n}.", name=name)
+    elif done["revoked"]:
+        what = say("Logged out at {name!n}. Its tokens were revoked.", name=name)
+    else:
+        what = say("Logged out at {name!n}. Its tokens were deleted here.", name=name)
+    terminal.show(done, lambda: terminal.say(what))
+
+
+def _show_login(terminal: Terminal, begun: dict[str, Any], *, no_browser: bool) -> None:
+    """Tell the user where to log in. With --json, standard output has the result only."""
+    if begun["flow"] == "device_code":
+        terminal.note(say("Open {url} on any device, and enter the code {code}",
+                          url=begun["verification_url"], code=begun["user_code"]))  # fmt: skip
+        return
+    url = begun["url"]
+    if not no_browser and not is_remote() and open_in_browser(url):
+        terminal.note(
+            say("The login page opens in your browser. If it does not, open this URL:\n{url}", url=url)
+        )
+        return
+    terminal.note(say("Open this URL in a browser:\n{url}", url=url))
+    terminal.note(say(
+        "If that browser runs on another computer, it cannot load the last page. Then copy the URL of that "
+        "page from its address bar, and paste it here."))  # fmt: skip
+
+
+def _waited(terminal: Terminal, hub: HubClient, begun: dict[str, Any]) -> dict[str, Any]:
+    """Return the state after the login, however the user finishes it. Raises UpstreamUnavailable."""
+    pasted = _pasted_lines()
+    with terminal.working(say("Waiting for the login")):
+        while True:
+            found = hub.call("get_login", {"server": begun["server"], "wait": LOOK})
+            if found["state"] != "waiting" or found.get("id") != begun["id"]:
+                return dict(found)
+            line = next(pasted, None)
+            if line:
+                return _finished(hub, begun, line)
+
+
+def _finished(hub: HubClient, begun: dict[str, Any], line: str) -> dict[str, Any]:
+    found = hub.call("finish_login", {"id": begun["id"], "redirected_url": line})
+    return dict(found)
+
+
+def _pasted_lines() -> Iterator[str]:
+    """Yield what was pasted by now, one line each time; empty if nothing was. It ends with the input."""
+    while not sys.stdin.closed:
+        try:
+            ready, _, _ = select.select([sys.stdin], [], [], 0)
+        except (OSError, ValueError):
+            return
+        if not ready:
+            yield ""
+            continue
+        line = sys.stdin.readline()
+        if not line:
+            return
+        yield line.strip()
+
+
+def _done(terminal: Terminal, hub: HubClient, name: str, found: dict[str, Any]) -> None:
+    """Report the end of a login, and wait for the tools of the server. Raises UpstreamUnavailable."""
+    if found["state"] != "signed_in":
+        raise UpstreamUnavailable(
+            say(
+                "The login at {server!n} failed: {why}.",
+                server=name,
+                why=found.get("reason") or found["state"],
+            )
+        )
+    tools = None
+    with contextlib.suppress(TabaneError), terminal.working(say("Starting {name!n}", name=name)):
+        tools = hub.call("start_upstream", {"name": name}).get("tools")
+    count = len(tools) if isinstance(tools, list) else tools
+    result = found | {"tools": count}
+    terminal.show(result, lambda: _print_done(terminal, name, result))
+
+
+def _print_done(terminal: Terminal, name: str, found: dict[str, Any]) -> None:
+    terminal.say(say("Logged in at {name!n}.", name=name))
+    if found.get("tools") is not None:
+        terminal.say(say("{count} {count:tool is|tools are} available.", count=found["tools"]))
+    if found.get("expires") and not found.get("renewable"):
+        until = time.strftime("%Y-%m-%d %H:%M", time.localtime(found["expires"]))
+        terminal.say(say("The login ends at {until}.", until=until))
+
+
+def login_words(login: Mapping[str, Any] | None) -> Message | None:
+    """Return the state of a login with the time of its end; None for a server that is used without one."""
+    if not login:
+        return None
+    expires = login.get("expires")
+    if login["state"] == "signed_in" and login.get("renewable"):
+        return say("logged in; renewed without you")
+    if login["state"] == "signed_in" and expires:
+        return say("logged in until {until}", until=time.strftime("%Y-%m-%d %H:%M", time.localtime(expires)))
+    return _STATES.get(login["state"])
+
+
+_STATES = {
+    "needed": say("required"),
+    "waiting": say("waits for you"),
+    "signed_in": say("logged in"),
+    "failed": say("failed"),
+}
 
 
 @click.group("servers", cls=Group, help=say("List, add, change and control MCP servers."))
@@ -44,9 +504,6 @@ servers.add_command(accept)
 servers.add_command(reject)
 servers.add_command(sandbox)
 servers.add_command(scan)
-
-
-_name = click.argument("name", metavar="NAME", shell_complete=server_names)
 
 
 # -- the file ------------------------------------------------------------------------------------

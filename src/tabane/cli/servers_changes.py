@@ -1,24 +1,67 @@
-"""`tabane servers changes`, `diff`, `accept` and `reject`: definitions of servers to review."""
+"""`tabane servers changes`, `diff`, `accept`, `reject` and `scan`: definitions of servers to review."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.completion import completed
-from tabane.cli.definition_words import CHANGE_WORDS, KIND_WORDS
-from tabane.cli.options import hub_options, option
-from tabane.cli.output import Command, Terminal, emit, examples, text
+from tabane.cli.options import completed, hub_options, option
+from tabane.cli.output import FAILED, Command, Terminal, emit, examples, lang, text
 from tabane.cli.servers_file import server_names
 from tabane.cli.terminal_text import StyledText
-from tabane.errors import UnknownName
+from tabane.errors import BadArguments, UnknownName
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
+
+KIND_WORDS: Mapping[str, Message] = {
+    "tool": say("tool"),
+    "prompt": say("prompt"),
+    "resource": say("resource"),
+    "template": say("resource template"),
+    "skill": say("skill"),
+    "instructions": say("instructions"),
+}
+
+CHANGE_WORDS: Mapping[str, Message] = {
+    "added": say("new"),
+    "changed": say("changed"),
+    "suspicious": say("suspicious"),
+    "rejected": say("rejected"),
+}
+
+
+def definition_remark(row: Mapping[str, Any]) -> Message | None:
+    """Return what waits at a server, in a few words and with the command; None if nothing does."""
+    found = row.get("definition_changes") or {}
+    waiting, held = found.get("waiting", 0), found.get("held", 0)
+    if held and found.get("suspicious"):
+        return say(
+            "{held} {held:definition looks|definitions look} like an attack and {held:is|are} held back. "
+            "See: tabane servers diff {name!c}",
+            held=held,
+            name=row["name"],
+        )
+    if held:
+        return say(
+            "{held} {held:definition is|definitions are} held back. See: tabane servers diff {name!c}",
+            held=held,
+            name=row["name"],
+        )
+    if waiting:
+        return say(
+            "{waiting} {waiting:definition has|definitions have} to be reviewed. See: tabane servers diff "
+            "{name!c}",
+            waiting=waiting,
+            name=row["name"],
+        )
+    return None
+
 
 MOST = 20_000
 """Definitions that a command decides about at once."""
@@ -227,3 +270,77 @@ def _print_diff(terminal: Terminal, row: Mapping[str, Any]) -> None:
     for line in row["diff"]:
         mark = "" if line["mark"] == "@" else line["mark"]
         emit(StyledText(f"{mark}{line['text']}", _STYLES[line["mark"]]))
+
+
+@click.command(
+    "scan",
+    cls=Command,
+    help=say(
+        "Scan the definitions of servers for orders to the model, hidden text, attempts to get at "
+        "secrets, and names that imitate other tools. No server is started: what each listed last is "
+        "scanned. The exit status is 1 if anything is of high severity. A scan finds known kinds of attacks. "
+        "It does not prove that a server is harmless."
+    ),
+    epilog=examples(
+        "tabane servers scan", "tabane servers scan github --json", "tabane servers scan --file tools.json"
+    ),
+)
+@click.argument("names", metavar="[NAME]…", nargs=-1, shell_complete=server_names)
+@option(
+    "--file",
+    "path",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help=say("Scan the JSON that a server returned for tools/list, without a hub."),
+)
+@hub_options
+@click.pass_obj
+def scan(terminal: Terminal, names: tuple[str, ...], path: str | None) -> None:
+    if path and names:
+        raise BadArguments(say("Give either names or --file."), "names")
+    found = _of_file(Path(path)) if path else _of_hub(terminal, names)
+    terminal.show(found, lambda: _print(terminal, found))
+    if found["highest"] == "high":
+        raise click.exceptions.Exit(FAILED)
+
+
+def _of_hub(terminal: Terminal, names: tuple[str, ...]) -> dict[str, Any]:
+    hub = terminal.hub()
+    with terminal.working(say("Scanning")):
+        found: dict[str, Any] = hub.call("scan_servers", {"names": list(names)} if names else {})
+    return found
+
+
+def _of_file(path: Path) -> dict[str, Any]:
+    from tabane.catalog.operations.definition_operations import report_of_file
+    from tabane.guard.scanner.scanner import MOST_FILE
+
+    if path.stat().st_size > MOST_FILE:
+        raise BadArguments(say("The file is larger than {most} MiB.", most=MOST_FILE >> 20), "file")
+    return report_of_file(path.stem, path.read_bytes(), lang())
+
+
+def _print(terminal: Terminal, found: dict[str, Any]) -> None:
+    headers = [say("severity"), say("server"), say("kind"), say("name"), say("finding"), say("text")]
+    rows = [
+        (row["severity"], row["server"], row["kind"], row["name"], row["message"], row["excerpt"])
+        for row in found["results"]
+    ]
+    if rows:
+        terminal.table(headers, rows)
+    count = len(found["results"])
+    terminal.note(
+        say(
+            "{scanned} {scanned:definition|definitions} scanned, {count} {count:finding|findings}.",
+            scanned=found["scanned"],
+            count=count,
+        )
+    )
+    if found["unknown"]:
+        terminal.note(
+            say(
+                "Not scanned, because they have not listed anything yet: {names}. "
+                "Run: tabane servers test NAME",
+                names=", ".join(found["unknown"]),
+            )
+        )

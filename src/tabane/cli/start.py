@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.build import this_build
-from tabane.cli.following import hand_over, result_of, watched
 from tabane.cli.hub_process import marked_terminal, reach_hub
+from tabane.cli.jobs import hand_over, result_of, watched
 from tabane.cli.lifecycle import started, tell, tell_of_problems
 from tabane.cli.options import Decorated, combined, json_option, option
 from tabane.cli.output import INTERRUPTED, Command, Terminal, emit, examples, lang, text
 from tabane.errors import HubError
+from tabane.hub.local.endpoint import Endpoint
 from tabane.messages import Message, say
 from tabane.posts import COLLECTION
+from tabane.settings import OPTIONS, load_settings
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
@@ -86,7 +88,6 @@ def _metavar(setting: SettingOption) -> str:
 
 def settings_options(function: Decorated) -> Decorated:
     """Add a flag for each setting, which ``start`` passes to the hub."""
-    from tabane.settings import OPTIONS
 
     options = []
     for setting in OPTIONS:
@@ -128,7 +129,6 @@ def settings_options(function: Decorated) -> Decorated:
 @settings_options
 @click.pass_obj
 def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
-    from tabane.settings import load_settings
 
     # also read here, so that this process reports a mistake at once
     settings = load_settings(flags, os.environ)
@@ -165,7 +165,6 @@ def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
 
 def _reach(terminal: Terminal, settings: Settings) -> tuple[bool, HubClient]:
     """Return whether a hub ran already, and the connection to it."""
-    from tabane.hub.local.endpoint import Endpoint
 
     servers = str(settings.servers) if "servers" in settings.sources else None
     with terminal.working(say("Starting the hub")):
@@ -236,7 +235,7 @@ def _missing_models(client: HubClient) -> list[MissingModel]:
 
 def _show_archive(terminal: Terminal, taken: dict[str, Any], missing: Sequence[MissingModel]) -> None:
     if "sources" in taken:
-        from tabane.cli.posts.transfer import show_report
+        from tabane.cli.posts import show_report
 
         show_report(terminal, taken)
     if not missing:

@@ -1,4 +1,4 @@
-"""`tabane tools`: search, describe and call the tools of all servers."""
+"""`tabane tools`: the tools of all servers, searched, described, called and hidden."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.catalog.operations.parameters import SearchTools
-from tabane.cli.approval_prompt import approved_call
+from tabane.cli.approvals import approved_call
 from tabane.cli.arguments import read_object, read_pairs
-from tabane.cli.completion import COMPLETION_LIMIT
-from tabane.cli.options import given, hub_options, option, parameter_option
+from tabane.cli.options import COMPLETION_LIMIT, given, hub_options, option, parameter_option
 from tabane.cli.output import FAILED, Group, Terminal, emit, examples, text
 from tabane.cli.servers_file import running_hub, server_names
 from tabane.errors import TabaneError
@@ -33,16 +32,16 @@ def tool_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) 
     terminal = ctx.ensure_object(Terminal)
     try:
         hub = running_hub(terminal)
-        names = _listed(hub) if hub else _remembered(terminal)
+        names = (
+            ([row["name"] for row in hub.call("list_tools", limit=COMPLETION_LIMIT)["results"]])
+            if hub
+            else _remembered(terminal)
+        )
     except TabaneError:
         return []
     finally:
         terminal.close()
     return sorted(name for name in names if name.startswith(incomplete))
-
-
-def _listed(hub: HubClient) -> list[str]:
-    return [row["name"] for row in hub.call("list_tools", limit=COMPLETION_LIMIT)["results"]]
 
 
 def _remembered(terminal: Terminal) -> list[str]:
@@ -109,7 +108,10 @@ def list_(terminal: Terminal, server: str | None, hidden: bool) -> None:
         _list_hidden(terminal, server)
         return
     found = terminal.hub().call("list_tools", {"server": server} if server else {})
-    rows = ([row["name"], _beyond_name(row)] for row in found["results"])
+    rows = (
+        [row["name"], str(row["signature"]).removeprefix(row["name"]).removeprefix(": ")]
+        for row in found["results"]
+    )
     terminal.show(found, lambda: terminal.table([say("tool"), say("arguments and purpose")], rows))
     if found["waiting"]:
         names = ", ".join(found["waiting"])
@@ -261,10 +263,6 @@ def _whole(given: str | None) -> dict[str, Any]:
     if given == "-":
         return read_object(sys.stdin.buffer.read(), text(say("standard input")))
     return read_object(given, "--args")
-
-
-def _beyond_name(row: dict[str, Any]) -> str:
-    return str(row["signature"]).removeprefix(row["name"]).removeprefix(": ")
 
 
 def _whole_definitions(found: dict[str, Any]) -> str:

@@ -31,14 +31,15 @@ from tabane.code.host_messages import (
     HostWaiting,
     Judged,
     Leave,
+    ScriptLimits,
     SentResult,
     Settle,
     decode_answer,
     decode_greeting,
     encode,
 )
-from tabane.code.limits import ScriptLimits
 from tabane.code.sandbox import (
+    LARGEST,
     Finished,
     Judge,
     Modules,
@@ -49,7 +50,6 @@ from tabane.code.sandbox import (
     ToolCalled,
     Waiting,
 )
-from tabane.code.snapshots import LARGEST
 from tabane.errors import WorkerUnavailable
 from tabane.wire import json
 from tabane.workers.frames import AnswerKind, WorkerRefusal

@@ -1,4 +1,4 @@
-"""Parameters of the operations of code mode."""
+"""Parameters of the operations of code mode, imported with the first of them and by the command line."""
 
 from __future__ import annotations
 

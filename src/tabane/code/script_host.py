@@ -33,14 +33,20 @@ from tabane.code.host_messages import (
     Settle,
     decode_request,
 )
-from tabane.code.limits import ScriptLimits
-from tabane.code.script_values import JsonBudget, NoJson, TooLarge, bounded_json
-from tabane.code.tool_values import ToolFailed, tool_value, without_surrogates
+from tabane.code.script_values import (
+    JsonBudget,
+    NoJson,
+    TooLarge,
+    ToolFailed,
+    bounded_json,
+    tool_value,
+    without_surrogates,
+)
 from tabane.wire import json
 from tabane.workers.serving import LoadedService, ReportProgress, serve_loaded
 
 if TYPE_CHECKING:
-    from pydantic_monty import ExternalSettledResult, ResourceLimits, SyncSnapshot
+    from pydantic_monty import ExternalSettledResult, SyncSnapshot
 
 GRACE = 1.0
 """Seconds after a limit of time until the interpreter is killed: some work cannot be interrupted."""
@@ -105,7 +111,14 @@ class ScriptHost:
         request = decode_request(body)
         if isinstance(request, Begin):
             if self._pool is None:
-                self._pool = _opened(request.program)
+                self._pool = monty.Monty(
+                    binary_path=request.program,
+                    min_processes=0,
+                    max_processes=1,
+                    max_checkouts_per_worker=SCRIPTS_OF_A_WORKER,
+                    feed_duration_limit_grace=GRACE,
+                    turn_duration_limit_grace=GRACE,
+                ).__enter__()
             self._script = _HostedScript(self._pool, request, progress)
             return self._script.begin(request)
         script = self._script
@@ -121,17 +134,6 @@ class ScriptHost:
         return HostDumped()
 
 
-def _opened(program: str) -> monty.Monty:
-    return monty.Monty(
-        binary_path=program,
-        min_processes=0,
-        max_processes=1,
-        max_checkouts_per_worker=SCRIPTS_OF_A_WORKER,
-        feed_duration_limit_grace=GRACE,
-        turn_duration_limit_grace=GRACE,
-    ).__enter__()
-
-
 class _HostedScript:
     """One script. Its methods return where it stops next."""
 
@@ -139,7 +141,16 @@ class _HostedScript:
         self._limits, self._most, self._progress = begin.limits, begin.output, progress
         module = _module(begin.modules)
         self._session = pool.checkout(
-            limits=_resources(begin.limits), external_modules={"tools": lambda: module}
+            limits={
+                "max_feed_duration_secs": begin.limits.seconds,
+                "max_turn_duration_secs": begin.limits.seconds,
+                "max_memory": begin.limits.memory,
+                "max_recursion_depth": begin.limits.recursion,
+                # A call stops the script twice: when it is made, and when its result is needed.
+                # Imports stop it too.
+                "max_suspensions": 3 * begin.limits.calls + 1_000,
+            },
+            external_modules={"tools": lambda: module},
         )
         self._entered, self._printed = False, 0
         self._at: SyncSnapshot | None = None
@@ -302,17 +313,6 @@ def _settled(result: SentResult) -> ExternalSettledResult:
         return {"return_value": tool_value(Raw(result.result), wrapped=result.wrapped)}
     except ToolFailed as error:
         return {"exc_type": "RuntimeError", "message": str(error)}
-
-
-def _resources(limits: ScriptLimits) -> ResourceLimits:
-    return {
-        "max_feed_duration_secs": limits.seconds,
-        "max_turn_duration_secs": limits.seconds,
-        "max_memory": limits.memory,
-        "max_recursion_depth": limits.recursion,
-        # A call stops the script twice: when it is made, and when its result is needed. Imports stop it too.
-        "max_suspensions": 3 * limits.calls + 1_000,
-    }
 
 
 def _module(modules: Mapping[str, Sequence[str]]) -> monty.ExternalModule:

@@ -1,20 +1,28 @@
-"""One run of a script: each call of a tool is checked and made, and its result goes back into the script."""
+"""One run of a script: each call of a tool is checked and made, and its result goes back into the script.
+
+The source is checked before it runs: names that it uses, and calls without an await. Tools have the names
+that scripts give them. An error gets a hint, found by its text, about what to write instead.
+"""
 
 from __future__ import annotations
 
+import ast
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec import Raw, Struct
 
-from tabane.code.failure_hints import AWAIT, hint, missing_function, shows_coroutine
-from tabane.code.limits import ScriptLimits
+from tabane.code.host_messages import ScriptLimits
 from tabane.code.sandbox import (
+    AskedCall,
     Finished,
+    HeldCall,
     Judge,
     Modules,
+    PausedRun,
     Raised,
     SandboxSession,
     ScriptFailed,
@@ -23,11 +31,235 @@ from tabane.code.sandbox import (
     ToolCalled,
     Waiting,
 )
-from tabane.code.signatures import ScriptTool, WrongArguments
-from tabane.code.snapshots import AskedCall, HeldCall, PausedRun
-from tabane.code.source_checks import ScriptSource
+from tabane.code.signatures import ScriptTool, WrongArguments, identifier, identifiers
 from tabane.text.nearest_names import nearest
 from tabane.wire import json
+
+LONGEST_AT_ONCE = 4_096
+"""Characters of a source above which it is read in a thread."""
+
+_DYNAMIC = frozenset(
+    {"getattr", "dir", "vars", "globals", "locals", "eval", "exec", "__import__", "__dict__"}
+)
+
+_USES: dict[type[ast.AST], tuple[str, ...]] = {
+    ast.Expr: ("value",),
+    ast.Attribute: ("value",),
+    ast.Subscript: ("value", "slice"),
+    ast.BinOp: ("left", "right"),
+    ast.UnaryOp: ("operand",),
+    ast.Compare: ("left", "comparators"),
+    ast.FormattedValue: ("value",),
+    ast.For: ("iter",),
+    ast.comprehension: ("iter",),
+    ast.If: ("test",),
+    ast.While: ("test",),
+    ast.IfExp: ("test",),
+    ast.Assert: ("test",),
+}
+"""Where a value is used at once, so that a call there has no other chance to be awaited."""
+
+
+class ScriptSource(NamedTuple):
+    """``names`` are all that the source uses; ``dynamic``: it may use others, too.
+
+    ``used_at_once`` has the places of calls whose value is used without an await, as offsets in bytes.
+    ``unawaited`` names a function of the script itself that is called so, with the line.
+    """
+
+    code: str
+    names: frozenset[str] = frozenset()
+    dynamic: bool = True
+    used_at_once: frozenset[tuple[int, int]] = frozenset()
+    unawaited: tuple[str, int] | None = None
+
+    def uses(self, name: str) -> bool:
+        return self.dynamic or name in self.names
+
+
+def read_source(code: str) -> ScriptSource:
+    """Return what a source says. One that Python cannot parse says nothing: the sandbox reports its error."""
+    code = code.encode("utf-8", "replace").decode().replace("\r\n", "\n").replace("\r", "\n")
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ScriptSource(code)
+    nodes = list(ast.walk(tree))
+    names = frozenset(name for node in nodes for name in _names(node))
+    starts = _line_starts(code)
+    lost = [call for node in nodes for call in _lost_calls(node)]
+    places = frozenset(_place(call, starts) for call in lost)
+    own = {node.name for node in nodes if isinstance(node, ast.AsyncFunctionDef)}
+    own -= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    missing = [(call.func.id, call.lineno) for call in lost if isinstance(call.func, ast.Name)]
+    unawaited = next((each for each in missing if each[0] in own), None)
+    return ScriptSource(code, names, bool(names & _DYNAMIC) or "*" in names, places, unawaited)
+
+
+def _place(call: ast.Call, starts: list[int]) -> tuple[int, int]:
+    end = starts[(call.end_lineno or call.lineno) - 1] + (call.end_col_offset or 0)
+    return starts[call.lineno - 1] + call.col_offset, end
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif isinstance(node, ast.Attribute):
+        yield node.attr
+    elif isinstance(node, ast.alias):
+        yield from node.name.split(".")
+
+
+def _lost_calls(node: ast.AST) -> Iterator[ast.Call]:
+    for field in _USES.get(type(node), ()):
+        value = getattr(node, field)
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, ast.Call):
+                yield each
+
+
+def _line_starts(code: str) -> list[int]:
+    starts = [0]
+    for line in code.encode("utf-8", "surrogatepass").split(b"\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    return starts
+
+
+SANDBOX_MODULES = frozenset(
+    {
+        "asyncio", "base64", "binascii", "bisect", "collections", "copy", "csv", "dataclasses", "datetime",
+        "decimal", "functools", "gc", "hashlib", "itertools", "json", "math", "os", "pathlib", "posixpath",
+        "random", "re", "sys", "time", "tomllib", "typing", "unicodedata",
+    }
+)  # fmt: skip
+"""Modules that the sandbox has itself. It refuses a server of such a name, and a script may need both."""
+
+
+def module_name(server: str) -> str:
+    """Return the name of a server as a module, with an underscore if the sandbox has one: ``time_``."""
+    found = identifier(server, "server")
+    return f"{found}_" if found in SANDBOX_MODULES else found
+
+
+class NamedTool(Struct, frozen=True):
+    """A tool of a server under its public name, and the function that it is in a script."""
+
+    name: str
+    module: str
+    function: str
+
+
+class ToolNames:
+    """The functions of all tools. Whoever may call only some of them uses the same names.
+
+    ``tools`` has the server (empty for the hub's own), the tool's name there, and its public name.
+    """
+
+    def __init__(self, tools: Iterable[tuple[str, str, str]]) -> None:
+        by_server: dict[str, dict[str, str]] = {}
+        for server, name, public in tools:
+            by_server.setdefault(server, {})[name] = public
+        own = identifiers(by_server.pop("", {}), "tool")
+        modules = identifiers(by_server, "server", own.values(), SANDBOX_MODULES)
+        self.by_name: Mapping[str, NamedTool] = {each.name: each for each in _named(by_server, modules, own)}
+        self._by_module: dict[str, list[NamedTool]] = {}
+        for each in self.by_name.values():
+            self._by_module.setdefault(each.module or each.function, []).append(each)
+
+    def used(self, source: ScriptSource) -> list[NamedTool]:
+        """Return the tools that a script may use: those of the modules that it names."""
+        if source.dynamic:
+            return list(self.by_name.values())
+        return [each for name in source.names for each in self._by_module.get(name, ())]
+
+
+def _named(
+    by_server: Mapping[str, Mapping[str, str]], modules: Mapping[str, str], own: Mapping[str, str]
+) -> Iterator[NamedTool]:
+    for name, function in own.items():
+        yield NamedTool(name, "", function)
+    for server, tools in by_server.items():
+        functions = identifiers(tools, "tool")
+        for name, public in tools.items():
+            yield NamedTool(public, modules[server], functions[name])
+
+
+AWAIT = "A tool is an async function. Write: await {call}"
+
+MODULES = (
+    "asyncio (gather, run, sleep), base64, bisect, collections, copy, csv, dataclasses, datetime, decimal, "
+    "functools, hashlib, itertools, json, math, random, re, time, typing, unicodedata"
+)
+
+_HINTS: Sequence[tuple[str, str]] = (
+    (r"support yield expressions", "There are no generators. Append to a list, and return the list."),
+    (r"support the 'del' statement", "Use mapping.pop(key) or a new list; a variable can be set to None."),
+    (r"class inheritance", "Write functions, or a class without a base class."),
+    (r"support async for", "Await the call first, then loop over its result with for."),
+    (r"support async context", "Call the function with await, without async with."),
+    (r"support exception groups", "Use try and except without the star."),
+    (r"support async generators|support async comprehensions", "Use a loop that appends to a list."),
+    (r"method decorators|'property' instances", "Write a plain method or function, and call it."),
+    (r"support type aliases", "Leave out the type: types are not checked."),
+    (r"support template strings", "Write an f-string."),
+    (r"gather\(\) does not yet support", "Catch the exception inside the async function that you gather."),
+    (
+        r"module 'asyncio' has no attribute",
+        "asyncio has only gather, run and sleep. Write: await asyncio.gather(*calls)",
+    ),
+    (r"No module named 'statistics'", "Compute it: sum(values) / len(values)."),
+    (
+        r"No module named '(requests|httpx|aiohttp|urllib[\w.]*|socket|http[\w.]*)'",
+        "A script has no network. Read a page with: from tools import read_url_content",
+    ),
+    (
+        r"No module named '(subprocess|multiprocessing|threading|shutil|ctypes)'",
+        "A script cannot start anything.",
+    ),
+    (r"No module named 'tools\.", "Write: from tools import name"),
+    (r"No module named", f"There are only these modules, and tools: {MODULES}."),
+    (
+        r"from 'tools'",
+        "Find the names with search_tools. A server whose name is that of a module here ends with _: time_",
+    ),
+    (
+        r"Permission denied|FileNotFoundError|No such file",
+        "A script has no files. Call a tool that has them.",
+    ),
+    (
+        r"'os\.\w+|is not supported in this environment",
+        "A script has no operating system: only values and tools.",
+    ),
+    (r"'coroutine' object|external_future", "An await is missing before the call of an async function."),
+    (r"'list' object is not an iterator", "A generator expression is a list. Write: next(iter(values))"),
+    (r"can't be awaited|cannot be awaited", "Only calls of async functions are awaited. Leave out await."),
+    (r"memory limit exceeded", "Keep less at once: select what you need, and drop the rest."),
+    (r"maximum recursion depth", "Use a loop instead of recursion."),
+    (r"monty syntax parser does not yet support", "Write it with plain functions, loops and if."),
+)
+
+_COMPILED = tuple((re.compile(pattern), hint) for pattern, hint in _HINTS)
+_COROUTINE = re.compile(r"<coroutine (external_future\(|object )")
+
+
+def hint(error: str) -> str:
+    """Return what to write instead of what led to an error; empty if nothing is known."""
+    return next((hint for pattern, hint in _COMPILED if pattern.search(error)), "")
+
+
+def shows_coroutine(text: str) -> bool:
+    """Return whether a text has the form of a call that was not awaited."""
+    return _COROUTINE.search(text) is not None
+
+
+_MISSING = re.compile(r"module 'tools\.(\w+)' has no attribute '(\w+)'")
+
+
+def missing_function(error: str) -> tuple[str, str] | None:
+    """Return the module of tools and the name that it does not have; None for any other error."""
+    found = _MISSING.search(error)
+    return (found[1], found[2]) if found else None
+
 
 _MOST_NAMED = 20
 

@@ -1,7 +1,10 @@
-"""Values of scripts as JSON, within a budget; pure. Runs in the process of the script.
+"""Values of scripts as JSON, within a budget, and results of tools as values of a script; pure.
 
 What a script returns may share its parts: sixty dicts, each with the one before twice, are 2**60 values when
 they are written. So each value is paid for before anything is built of it.
+
+Lists and dicts as Python writes them are translated to JSON in one pass. Python's own parser would hold the
+interpreter meanwhile: seconds for a text of 1 MiB, in which no other request is answered.
 """
 
 from __future__ import annotations
@@ -9,11 +12,15 @@ from __future__ import annotations
 import base64
 import datetime
 import math
+import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from msgspec import Raw
+
 from tabane.wire import json
+from tabane.wire.json import InvalidJson
 
 MOST_DEPTH = 64
 
@@ -119,3 +126,156 @@ class _JsonValues:
             for part in parts:
                 self.read(part, depth + 1)
         return str(value)
+
+
+_TOKEN = re.compile(
+    r"""
+      (?P<string> '[^'\\\n]*(?:\\.[^'\\\n]*)*' | "[^"\\\n]*(?:\\.[^"\\\n]*)*" )
+    | (?P<number> -?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)? ) (?![\w.])
+    | (?P<word> None | True | False ) (?!\w)
+    | (?P<mark> [\[\](){},:] )
+    | [ \t\r\n]+
+    """,
+    re.VERBOSE,
+)
+_OTHERS = {"None": "null", "True": "true", "False": "false", "(": "[", ")": "]"}
+_ESCAPE = re.compile(r'\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)|"')
+_SAME = frozenset('\\nrt"')
+
+
+class NoLiteral(Exception):
+    """A text that is nothing that this module translates."""
+
+
+def json_of_literal(text: str) -> str:
+    """Return a list, tuple or dict of Python's notation as JSON. Raises NoLiteral.
+
+    What is not balanced comes out as it is, and is no JSON then. Sets, bytes and calls are not translated.
+    """
+    written: list[str] = []
+    at, number = 0, False
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        if token is None:
+            raise NoLiteral
+        at, kind, found = token.end(), token.lastgroup, token[0]
+        if kind is None:
+            continue
+        if found == ":" and number:
+            written[-1] = f'"{written[-1]}"'  # a key of JSON is a text
+        elif found == ")" and written and written[-1] == ",":
+            del written[-1]
+        number = kind == "number"
+        written.append(_quoted(found) if kind == "string" else _OTHERS.get(found, found))
+    return "".join(written)
+
+
+def _quoted(token: str) -> str:
+    inside = token[1:-1]
+    if "\\" in inside or '"' in inside:
+        inside = _ESCAPE.sub(_escape, inside)
+    return f'"{inside}"'
+
+
+def _escape(match: re.Match[str]) -> str:
+    """Return an escape of Python, or a quotation mark, as JSON has it. Raises NoLiteral."""
+    escaped = match[1]
+    if escaped is None or escaped in _SAME:
+        return f"\\{escaped or match[0]}"
+    if escaped == "'":
+        return "'"
+    if len(escaped) == 1:
+        raise NoLiteral
+    if escaped[0] == "u":
+        return f"\\{escaped}"
+    try:
+        character = chr(int(escaped[1:], 16))
+    except (ValueError, OverflowError):
+        raise NoLiteral from None
+    return f"\\u{ord(character):04x}" if character < " " or character in _SAME else character
+
+
+WRAPPED = "result"
+"""The member in which servers of FastMCP put a result that is no object."""
+
+
+LONGEST_PYTHON = 256 << 10
+"""Characters of a text in Python's notation that is parsed."""
+
+_PYTHON = re.compile(r"\s*[\[{(]+'")
+
+
+class ToolFailed(Exception):
+    """A tool says that it has failed. The text is the tool's own."""
+
+
+def tool_value(result: Raw, *, wrapped: bool = False) -> Any:
+    """Return the result of a tool as a value. Raises ToolFailed if it is a failure.
+
+    It is ``structuredContent`` where there is some; of one that is ``wrapped``, the inside. Otherwise it is
+    the text, parsed if that is an object or array of JSON, or a dict or list as Python writes it. Several
+    blocks of content are a list.
+    """
+    try:
+        members = json.fields(result)
+        content = [_block(block) for block in json.elements(members.get("content", Raw(b"[]")))]
+        if bytes(members.get("isError", b"")) == b"true":
+            raise ToolFailed(
+                "\n".join(part for part in content if isinstance(part, str)) or "the tool failed"
+            )
+        structured = _decoded(members["structuredContent"]) if "structuredContent" in members else None
+    except InvalidJson as error:
+        raise ToolFailed(f"the result is not readable: {error}") from None
+    if structured is not None:
+        whole = wrapped and isinstance(structured, dict) and set(structured) == {WRAPPED}
+        return structured[WRAPPED] if whole else structured
+    values = [_parsed(part) if isinstance(part, str) else part for part in content]
+    return values[0] if len(values) == 1 else values or None
+
+
+def _block(raw: Raw) -> Any:
+    """Return a text block as its text, and any other block as it is."""
+    block = _decoded(raw)
+    if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str):
+        return block["text"]
+    return block
+
+
+def _parsed(text: str) -> Any:
+    """Return the value of a text that is an object or array of JSON or of Python, any other text as it is.
+
+    ``5`` and ``true`` stay texts: whether such a text is a number, its tool alone knows.
+    """
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return _decoded(text.encode())
+    except InvalidJson:
+        return _python(text) if _PYTHON.match(text) else text
+
+
+def _python(text: str) -> Any:
+    """Return the value of a text that many servers in Python return: ``str(rows)``."""
+    if len(text) > LONGEST_PYTHON:
+        return text
+    try:
+        return _decoded(json_of_literal(text).encode("utf-8", "surrogatepass"))
+    except (NoLiteral, InvalidJson):
+        return text
+
+
+def _decoded(written: bytes | Raw) -> Any:
+    value = json.decode(written)
+    whole = bytes(written)
+    return without_surrogates(value) if b"\\ud" in whole or b"\\uD" in whole else value
+
+
+def without_surrogates(value: Any) -> Any:
+    """Return a value of JSON without halves of surrogate pairs, which no text of a script can have."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [without_surrogates(each) for each in value]
+    if isinstance(value, dict):
+        return {without_surrogates(key): without_surrogates(each) for key, each in value.items()}
+    return value

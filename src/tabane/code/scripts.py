@@ -10,13 +10,30 @@ from typing import Any, Protocol
 from msgspec import Raw, Struct
 
 from tabane import __version__
-from tabane.code.limits import ScriptLimits
+from tabane.code.host_messages import ScriptLimits
 from tabane.code.parameters import RunScript
-from tabane.code.sandbox import Raised, Returned, Sandbox, ScriptFailed, Settled
-from tabane.code.script_run import NO_VALUE, Asking, ScriptEnd, ScriptRun, modules_of
+from tabane.code.sandbox import (
+    LIFE,
+    PausedRun,
+    Raised,
+    Returned,
+    Sandbox,
+    ScriptFailed,
+    ScriptSnapshot,
+    Settled,
+    SnapshotRefused,
+)
+from tabane.code.script_run import (
+    LONGEST_AT_ONCE,
+    NO_VALUE,
+    Asking,
+    ScriptEnd,
+    ScriptRun,
+    ScriptSource,
+    modules_of,
+    read_source,
+)
 from tabane.code.signatures import ScriptTool
-from tabane.code.snapshots import LIFE, PausedRun, ScriptSnapshot, SnapshotRefused
-from tabane.code.source_checks import LONGEST_AT_ONCE, ScriptSource, read_source
 from tabane.errors import (
     ApprovalRequired,
     BadArguments,

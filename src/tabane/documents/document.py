@@ -18,8 +18,7 @@ import msgspec
 from msgspec import Struct, field
 
 from tabane import documents
-from tabane.search.filters import EVERYTHING, Equal, Filter
-from tabane.search.records import Field, Kind, Record, Shape, TextField
+from tabane.search.records import EVERYTHING, Equal, Field, Filter, Kind, Record, Shape, TextField
 
 DOMAIN = documents.DOMAIN
 

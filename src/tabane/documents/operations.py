@@ -6,28 +6,44 @@ They are declared in :mod:`tabane.documents.table`; all of this is imported when
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, tzinfo
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import structs
 
 from tabane.documents import document_answers
 from tabane.documents import parameters as given
-from tabane.documents.document import Document, Draft
+from tabane.documents.document import Document, Draft, TextKind
 from tabane.documents.document_answers import DocumentAnswers, Json, PassageForm
-from tabane.documents.document_labels import DocumentLabels, NoDocumentLabels
-from tabane.documents.document_names import checked_filepath
-from tabane.documents.document_reader import DocumentPage, DocumentParts, DocumentReader, counted
+from tabane.documents.document_reader import (
+    LONGEST,
+    PATIENCE,
+    DocumentPage,
+    DocumentParts,
+    DocumentReader,
+    FolderListing,
+    PutEmbedding,
+    counted,
+    space_of,
+)
 from tabane.documents.document_writer import DocumentWriter, Event, PutOutcome, Told
-from tabane.documents.folders import FolderListing
-from tabane.documents.put_embedding import LONGEST, PATIENCE, PutEmbedding, space_of
-from tabane.documents.received_files import FileReading, ReadableFile, received
-from tabane.documents.searching import DocumentSearch, DocumentSearchRequest, normalized, note_labels
+from tabane.documents.metadata import checked_filepath
+from tabane.documents.parameters import LARGEST_UPLOAD, PutUpload
+from tabane.documents.searching import (
+    DocumentLabels,
+    DocumentSearch,
+    DocumentSearchRequest,
+    NoDocumentLabels,
+    normalized,
+    note_labels,
+)
 from tabane.errors import BadArguments, StoreError, TabaneError
 from tabane.messages import say
 from tabane.operations import Caller, Face
@@ -36,6 +52,68 @@ from tabane.search.engine import Collection
 from tabane.search.models import Models
 from tabane.search.pipeline import QueryVectors
 from tabane.servers.labels import UNTRUSTED
+from tabane.text.encodings import is_encoding
+
+
+class ReadableFile(Protocol):
+    """The content of a file: its text, the format for cutting it into chunks, and its title."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def kind(self) -> TextKind: ...
+
+    @property
+    def title(self) -> str | None: ...
+
+
+class FileReading(Protocol):
+    """Turns the bytes of a file into text and file type. Raises TabaneError, without the file's name."""
+
+    async def read(
+        self, name: str, data: bytes, encoding: str | None = None, file_type: str | None = None
+    ) -> tuple[ReadableFile, str]: ...
+
+
+async def received(params: PutUpload, reading: FileReading) -> Draft:
+    """Return the draft of a file that was sent. Raises BadArguments with the reason if it has no text."""
+    filepath = checked_filepath(params.filepath)
+    if params.encoding is not None and not is_encoding(params.encoding):
+        message = say(
+            "Unknown encoding: {encoding}. Examples: shift_jis, euc_jp, latin-1", encoding=params.encoding
+        )
+        raise BadArguments(message, "encoding")
+    name = params.name or filepath
+    data = await asyncio.to_thread(_decoded, params.content, name)
+    try:
+        text, file_type = await reading.read(name, data, params.encoding, params.file_type or None)
+    except TabaneError as error:
+        raise BadArguments(
+            say("{path} cannot be saved: {why}", path=name, why=error.message), "content"
+        ) from None
+    return Draft(
+        filepath, text.text, file_type, metadata=params.metadata or {}, kind=text.kind, title=text.title
+    )
+
+
+def _decoded(content: str, name: str) -> bytes:
+    """Return the bytes. Raises BadArguments if they are too many or no base64."""
+    try:
+        data = base64.b64decode(content, validate=True)
+    except (binascii.Error, ValueError):
+        raise BadArguments(say("{parameter}: it is not base64", parameter="content"), "content") from None
+    if len(data) > LARGEST_UPLOAD:
+        message = say(
+            "{path} is too large: {size} {size:byte|bytes}; the limit is {most}. Split it, or save its "
+            "text in parts.",
+            path=name,
+            size=len(data),
+            most=LARGEST_UPLOAD,
+        )
+        raise BadArguments(message, "content")
+    return data
+
 
 log = logging.getLogger(__name__)
 

@@ -156,7 +156,7 @@ def _put(
 
 
 def _searched(value: Any, lang: Lang) -> str:
-    from tabane.documents.rendered_text import searched
+    from tabane.documents.document_answers import searched
 
     return searched(value, lang)
 
@@ -194,25 +194,25 @@ def _itself(value: Any, lang: Lang) -> Any:
 
 
 def _document(value: Any, lang: Lang) -> str:
-    from tabane.documents.rendered_text import document
+    from tabane.documents.document_answers import document
 
     return document(value, lang)
 
 
 def _names(value: Any, lang: Lang) -> str:
-    from tabane.documents.rendered_text import names
+    from tabane.documents.document_answers import names
 
     return names(value, lang)
 
 
 def _json(value: Any, lang: Lang) -> str:
-    from tabane.documents.rendered_text import as_json
+    from tabane.documents.document_answers import as_json
 
     return as_json(value, lang)
 
 
 def _message(value: Any, lang: Lang) -> str:
-    from tabane.documents.rendered_text import message
+    from tabane.documents.document_answers import message
 
     return message(value, lang)
 

@@ -1,19 +1,36 @@
-"""Checks of the vectors and records that callers pass, and their division into commits of limited size."""
+"""Checks of what callers pass to a collection: vectors, records, requests, and cursors of a selection.
+
+Cursors of a selection. They contain values and a key, so writes do not shift them. A cursor has the name
+of the order, and the values of the order's fields and the key of the last record of the page. The next
+page continues after that position, whatever is written meanwhile.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.search.engine import LARGEST_EXCHANGE, LARGEST_VECTORS, MOST_EXCHANGED
-from tabane.search.records import EmbeddingSpace, Record, Shape, checked, checked_key
+from tabane.search.engine import LARGEST_EXCHANGE, LARGEST_VECTORS, MOST_AT_ONCE, MOST_EXCHANGED, Order
+from tabane.search.records import (
+    MOST_FIELDS,
+    EmbeddingSpace,
+    Field,
+    Kind,
+    Record,
+    Scalar,
+    Shape,
+    checked,
+    checked_key,
+)
 from tabane.search.records import checked_vector as checked_slowly
+from tabane.wire.cursors import CursorCodec
 
 T = TypeVar("T")
 
@@ -184,3 +201,123 @@ def _size(record: Record) -> int:
 
 def _vectors(record: Record) -> int:
     return sum(map(len, record.vectors.values()))
+
+
+MOST_BOUNDS = 100_000  # of a histogram
+
+
+def check_bounded(name: str, value: int, least: int, most: int) -> None:
+    """Raise unless the value is within these limits, both included."""
+    if not least <= value <= most:
+        raise BadArguments(say("{field} must be {least} to {most}", field=name, least=least, most=most), name)
+
+
+def checked_keys(keys: Sequence[str]) -> list[str]:
+    """Return the keys as they are stored. Raise if there are too many for one request."""
+    check_bounded("keys", len(keys), 0, MOST_AT_ONCE)
+    return [unicodedata.normalize("NFC", key) for key in keys]
+
+
+def check_bounds(bounds: Sequence[float]) -> None:
+    """Raise unless a histogram can have so many bounds."""
+    check_bounded("bounds", len(bounds), 2, MOST_BOUNDS)
+
+
+def check_textual(field: Field, what: str) -> None:
+    _check_kind(field, field.kind.textual, what)
+
+
+def check_numeric(field: Field, what: str) -> None:
+    _check_kind(field, field.kind.numeric, what)
+
+
+def check_string(field: Field, what: str) -> None:
+    _check_kind(field, field.kind is Kind.STRING, what)
+
+
+def _check_kind(field: Field, fits: bool, what: str) -> None:
+    if not fits:
+        message = say(
+            "{field} is of type {kind}, so it cannot be used for {what}",
+            field=field.name,
+            kind=field.kind.value,
+            what=what,
+        )
+        raise BadArguments(message, field.name)
+
+
+def unlike_space(collection: str, there: EmbeddingSpace, wanted: EmbeddingSpace) -> BadArguments:
+    """Return the error for a space whose name another one has."""
+    message = say(
+        "{collection} already has another space of that name: {there}, not {wanted}",
+        collection=collection,
+        there=str(there),
+        wanted=str(wanted),
+    )
+    return BadArguments(message, wanted.name)
+
+
+def check_room_for_space(collection: str, spaces: int, wanted: EmbeddingSpace) -> None:
+    """Raise if a collection with so many spaces cannot have another one."""
+    if spaces >= MOST_FIELDS:
+        message = say(
+            "{collection} already has {most} {most:space|spaces}", collection=collection, most=MOST_FIELDS
+        )
+        raise BadArguments(message, wanted.name)
+
+
+class RecordsCursor(NamedTuple):
+    """The last record of a page: the order of the records, its values there (None: absent), its key."""
+
+    order: str
+    values: tuple[Scalar | None, ...]
+    key: str
+
+
+_CURSORS = CursorCodec("records", RecordsCursor)
+
+
+def read_cursor(text: str, order: Sequence[Order], shape: Shape) -> RecordsCursor:
+    """Decode a cursor. Raises :class:`BadArguments` if it is not one of this order."""
+    try:
+        cursor = _CURSORS.decode(text)
+        fits = cursor.order == name_of_order(order) and len(cursor.values) == len(order)
+        kinds = zip((shape.field(each.field).kind for each in order), cursor.values, strict=True)
+        fits = fits and all(value is None or _fits(kind, value) for kind, value in kinds)
+    except ValueError:
+        fits = False
+    if not fits:
+        message = say("the cursor does not belong to this selection and order. Start again without it")
+        raise BadArguments(message, "after")
+    return cursor
+
+
+def ordered_value(record: Record, field: Field) -> Scalar | None:
+    """The value that the record is ordered by: none where an older shape left a value of another kind."""
+    value = record.fields.get(field.name)
+    return value if not isinstance(value, tuple) and value is not None and _fits(field.kind, value) else None
+
+
+def _fits(kind: Kind, value: Scalar) -> bool:
+    if kind is Kind.STRING:
+        return isinstance(value, str)
+    return isinstance(value, bool) if kind is Kind.BOOLEAN else type(value) in (int, float)
+
+
+def check_order(order: Sequence[Order], shape: Shape) -> None:
+    """Raises :class:`BadArguments` for a field that is not there or is a list."""
+    for each in order:
+        if shape.field(each.field).kind is Kind.STRINGS:
+            raise BadArguments(
+                say("{field} is a list, so it cannot be used for sorting", field=each.field), "order"
+            )
+
+
+def name_of_order(order: Sequence[Order]) -> str:
+    return ",".join(("-" if each.descending else "") + each.field for each in order)
+
+
+def cursor_after(record: Record, order: Sequence[Order], shape: Shape) -> str:
+    """Return the cursor behind a record."""
+    values = tuple(ordered_value(record, shape.field(each.field)) for each in order)
+    return _CURSORS.encode(RecordsCursor(name_of_order(order), values, record.key))

@@ -1,22 +1,27 @@
-"""Plans of lexical queries: which terms count how much, and what a hit must match; pure.
+"""Plans of lexical queries, the spaces of texts that they refer to, and BM25; pure.
 
 A plan refers to the *spaces* of a collection. Each text has one for its tokens (``t``), its likely words
-(``u``), its pairs of characters (``s``) and, with the extra ``ja``, its dictionary words (``j``). The index
-and memory segments evaluate the same plan.
+(``u``), its pairs of characters (``s``) and, with the extra ``ja``, its dictionary words (``j``). The
+index and memory segments evaluate the same plan.
+
+BM25: how much a word tells about a text. Source: S. Robertson, H. Zaragoza, "The Probabilistic Relevance
+Framework: BM25 and Beyond" (2009).
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tabane.search import substrings
+from tabane.search import index_tokens
 from tabane.search.analysis import GAP, groups, is_cjk, is_mixed, normalise, positioned, stem, units
 from tabane.search.engine import LexicalQuery, Mode
-from tabane.search.function_words import content
-from tabane.search.japanese import Japanese, kana_words
+from tabane.search.index_tokens import Japanese, kana_words, substring_tokens
 from tabane.search.records import Shape
+from tabane.search.relevance import content
 
 TOKENS, UNITS, PAIRS, WORDS = "t", "u", "s", "j"
 MOST_TERMS = 64  # of a query; a longer one is cut
@@ -155,7 +160,7 @@ class LexicalPlanner:
 
     def _kana(self, text: str, names: tuple[str, ...]) -> Iterator[ScoredTerm]:
         """The scores that words in hiragana add to a query of several scripts, by pairs of characters."""
-        pairs = dict.fromkeys(pair for word in kana_words(text) for pair in substrings.needle_tokens(word))
+        pairs = dict.fromkeys(pair for word in kana_words(text) for pair in index_tokens.needle_tokens(word))
         for name in names:
             weight = self._weights[name] * _KANA
             yield from (
@@ -215,7 +220,7 @@ class LexicalPlanner:
     def _hiragana(self, text: str, names: tuple[str, ...]) -> tuple[tuple[ScoredTerm, ...], list[Match]]:
         """Return a query of hiragana alone, which has no tokens: scored by its pairs of characters."""
         runs = list(dict.fromkeys(_HIRAGANA.findall(normalise(text))))[:MOST_TERMS]
-        pairs = dict.fromkeys(token for run in runs for token in substrings.needle_tokens(run))
+        pairs = dict.fromkeys(token for run in runs for token in index_tokens.needle_tokens(run))
         leaves = (
             ScoredTerm(TermMatch(f"{PAIRS}_{name}", token), self._weights[name])
             for name in names
@@ -226,8 +231,8 @@ class LexicalPlanner:
 
 def needle(text: str, names: Iterable[str]) -> Match:
     """Return what holds where one of the texts contains a substring (the first 64 pairs of a longer one)."""
-    if substrings.is_single(text):
-        beginning = substrings.needle_tokens(text)[0]
+    if index_tokens.is_single(text):
+        beginning = index_tokens.needle_tokens(text)[0]
         return AnyOf(tuple(PrefixMatch(f"{PAIRS}_{name}", beginning) for name in names))
     return AnyOf(tuple(_held(text, name) for name in names))
 
@@ -254,7 +259,7 @@ def _is_character(token: str) -> bool:
 
 
 def _held(text: str, name: str) -> Match:
-    tokens = tuple(enumerate(substrings.needle_tokens(text)))
+    tokens = tuple(enumerate(index_tokens.needle_tokens(text)))
     return _both(list(_phrases(f"{PAIRS}_{name}", tokens)))
 
 
@@ -273,3 +278,110 @@ def _both(of: Sequence[Match]) -> Match:
 def _lone_hiragana(text: str) -> list[str]:
     """Runs of hiragana that have no token: those that stand alone."""
     return [run for run in _HIRAGANA.findall(normalise(text)) if set(positioned(run)) == {GAP}]
+
+
+K1 = 1.2
+B = 0.75
+
+_EXACT = 40
+_STEPS = 8
+_OCTAVES = 27
+
+
+def _lengths() -> list[int]:
+    found = list(range(_EXACT + 1))
+    for octave in range(1, _OCTAVES):
+        last = found[-1]
+        found.extend(last + (1 << octave) * step for step in range(1, _STEPS + 1))
+    return found
+
+
+LENGTHS = tuple(_lengths())
+"""Lengths of fields that fit into one byte of tantivy: exact up to 40, then in eight steps an octave."""
+
+
+def kept_length(length: int) -> int:
+    """Return the length that is scored for a field with so many tokens."""
+    return LENGTHS[bisect_right(LENGTHS, length) - 1]
+
+
+def idf(records: float, having: float) -> float:
+    """Return the inverse document frequency of a term that ``having`` of ``records`` contain."""
+    return math.log(1 + (records - having + 0.5) / (having + 0.5))
+
+
+def saturation(frequency: float, length: float, average: float) -> float:
+    """Return the weight of a term's frequency in a field with that kept length: below k1 + 1."""
+    return (K1 + 1) * frequency / (frequency + K1 * (1 - B + B * length / average))
+
+
+def rounded(score: float) -> float:
+    """Round to six significant digits, which do not depend on the order of additions or on 32-bit floats."""
+    return float(f"{score:.6g}")
+
+
+def ceiling(leaves: Iterable[ScoredTerm], rarity: Callable[[TermMatch], float]) -> float:
+    """Return the worth of the query's words, each in the field where it is most usual."""
+    usual: dict[tuple[str, str], tuple[float, float]] = {}
+    for leaf in leaves:
+        rare = rarity(leaf.term)
+        word, found = (leaf.term.space[0], leaf.term.token), (rare, leaf.weight * rare)
+        usual[word] = min(usual.get(word, found), found)
+    return rounded(sum(worth for _, worth in usual.values()))
+
+
+Analysis = Mapping[str, list[str]]
+"""Space → its tokens in order, with gaps. Without pairs, which the memory segment rarely needs."""
+
+JoinedAnalysis = Mapping[str, str]
+"""Space → its tokens in order, with gaps and joined by spaces. With pairs: the whole text of an index."""
+
+VERSION = 2  # of the analysis: an index with another version is rebuilt
+
+
+class RecordAnalyzer:
+    """Analyzes texts for the spaces of a shape. Pure; any thread may use it."""
+
+    def __init__(self, shape: Shape, japanese: Japanese | None) -> None:
+        self.shape = shape
+        self._texts = tuple(text.name for text in shape.texts)
+        self._cutters: dict[str, Callable[[str], list[str]]] = {TOKENS: positioned, UNITS: units}
+        if japanese is not None:
+            self._cutters[WORDS] = japanese.words
+        self.fingerprint = f"{VERSION} {japanese.fingerprint if japanese else '-'}"
+
+    def spaces(self) -> list[str]:
+        """Return the names of all spaces, including pairs."""
+        return [f"{kind}_{name}" for name in self._texts for kind in (*self._cutters, PAIRS)]
+
+    def analysis(self, texts: Mapping[str, str]) -> Analysis:
+        return {
+            f"{kind}_{name}": cut(texts[name])
+            for name in self._texts
+            if name in texts
+            for kind, cut in self._cutters.items()
+        }
+
+    def joined(self, texts: Mapping[str, str], known: Analysis | None = None) -> JoinedAnalysis:
+        """Return the tokens of every space. ``known``: the analysis of the texts, if it was made already."""
+        found = {space: " ".join(tokens) for space, tokens in (known or self.analysis(texts)).items()}
+        for name in self._texts:
+            if name in texts:
+                found[f"{PAIRS}_{name}"] = " ".join(self.pairs(texts[name]))
+        return found
+
+    def whole(self, texts: Mapping[str, str]) -> Iterator[tuple[str, list[str], int]]:
+        """Yield the tokens of each space, in order and with gaps, and the length of the text there.
+
+        Pairs are searched for only if they begin with a character of CJK, so ASCII has none. It has a length
+        all the same: the average is that of all texts, as :meth:`joined` has it.
+        """
+        for space, tokens in self.analysis(texts).items():
+            yield space, tokens, len(tokens) - tokens.count(GAP)
+        for name in self._texts:
+            if (text := texts.get(name)) is not None:
+                pairs = [] if text.isascii() else self.pairs(text)
+                yield f"{PAIRS}_{name}", pairs, len(pairs) or len(text)
+
+    def pairs(self, text: str) -> list[str]:
+        return substring_tokens(text)

@@ -1,18 +1,32 @@
-"""A validated query over vectors: how several similarities become one, and its upper bound."""
+"""A validated query over vectors: how several similarities become one, and its upper bound.
+
+Vectors of length 1, whose products are cosines.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tabane.engine.unit_vectors import Array, Matrix, normalised
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.search.engine import Combination, VectorQuery
 from tabane.search.records import Shape, checked_vector
+
+Array = NDArray[Any]
+Matrix = NDArray[np.float32]
+
+
+def normalised(vectors: bytes, dimension: int) -> Matrix:
+    """Return the vectors of records, given one after the other, as a matrix of unit vectors."""
+    given = np.frombuffer(vectors, dtype="<f4").reshape(-1, dimension).astype(np.float64)
+    given /= np.abs(given).max(axis=1, keepdims=True)  # the squares of very small numbers would be 0
+    return np.asarray(given / np.sqrt((given * given).sum(axis=1, keepdims=True)), dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from tabane.access.permissions import PermissionPatterns
-from tabane.access.profile_file import MOST_PROFILES, ProfileDefinition
+from tabane.access.profiles import MOST_PROFILES, ProfileDefinition
 from tabane.errors import StoreFull
 from tabane.messages import say
 from tabane.settings.files import read_trusted, write_private

@@ -12,7 +12,7 @@ from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.people.access import HubAccess
 from tabane.hub.people.flows.hub_flows import HubFlows
 from tabane.hub.people.guards import HubGuards
-from tabane.hub.servers.servers import (
+from tabane.hub.servers.configuration import (
     HOME_FILES,
     FileFollower,
     hub_environment,
@@ -24,9 +24,8 @@ from tabane.hub.servers.servers import (
 from tabane.hub.servers.tools import HubTools, count_servers, gateway_of, kept_results
 from tabane.hub.sources.archive import PostArchive, given_archive
 from tabane.hub.sources.documents import DocumentStore
-from tabane.hub.sources.embedding import CollectionEmbedder
+from tabane.hub.sources.embedding import CollectionEmbedder, embedded, stores_of
 from tabane.hub.sources.models import HubModels
-from tabane.hub.sources.named_stores import embedded, stores_of
 from tabane.hub.sources.reader import PageReader
 from tabane.hub.telemetry.audit import HubAudit
 from tabane.hub.work.jobs import Jobs

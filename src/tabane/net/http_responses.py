@@ -1,26 +1,94 @@
-"""Messages in the response to an HTTP request: one JSON body, or a stream of events."""
+"""Responses to HTTP requests, whichever client sent them: messages in a JSON body or a stream of events."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import UNSET, Raw
 
 from tabane.errors import UpstreamError
-from tabane.messages import say
-from tabane.net.http_faults import HttpConnectionBroken
+from tabane.messages import Message, say
 from tabane.wire import json
 from tabane.wire.channel import SLICE
 from tabane.wire.json import InvalidJson
 from tabane.wire.sse import HEAD, Event, EventParser, EventTooLarge
 
 if TYPE_CHECKING:
-    from tabane.net.http_response import UpstreamHttpResponse
+    from multidict import MultiMapping
+
+
+class HttpUnreachable(Exception):
+    """No connection could be made, so nothing was sent. ``untrusted``: the certificate is not trusted."""
+
+    def __init__(self, problem: Message, *, untrusted: bool = False) -> None:
+        super().__init__(problem)
+        self.problem, self.untrusted = problem, untrusted
+
+
+class HttpConnectionBroken(Exception):
+    """The connection broke after the request was sent, or may have been."""
+
+    def __init__(self, problem: Message) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+def system_text(error: Any) -> str:
+    """Return the system's text for an error, since the client's own text repeats the address."""
+    number = getattr(error, "errno", None)
+    if isinstance(number, int) and number > 0 and not hasattr(error, "reason"):
+        return os.strerror(number)
+    reason = getattr(error, "reason", None)
+    return str(reason or getattr(error, "strerror", None) or error or type(error).__name__)
+
+
+class ResponseContent(Protocol):
+    """The body of a response, unpacked, as it arrives."""
+
+    def at_eof(self) -> bool:
+        """Return whether the whole body was read."""
+        ...
+
+    async def readany(self) -> bytes:
+        """Return what has arrived, or what arrives next; empty at the end."""
+        ...
+
+
+class UpstreamHttpResponse(Protocol):
+    """A response whose body may still be on its way. Whoever has it releases or closes it."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> MultiMapping[str]:
+        """Return the headers by name, in any case."""
+        ...
+
+    @property
+    def content(self) -> ResponseContent: ...
+
+    @property
+    def content_length(self) -> int | None:
+        """Return the announced length of the body in bytes, before it is unpacked."""
+        ...
+
+    async def read(self) -> bytes:
+        """Return the whole body."""
+        ...
+
+    def release(self) -> Any:
+        """Give back the connection, which ends if the body was not received to its end."""
+        ...
+
+    def close(self) -> None: ...
+
 
 LINGER = 0.25
 """Seconds to wait after the answer for a stream to end, so that its connection can be reused."""

@@ -1,7 +1,6 @@
 """Operations, and the door through which every face calls them."""
 
-from tabane.operations.access import LOCAL, METRICS, SOURCES, Access, CallTarget
-from tabane.operations.caller import Caller, Face, Privilege
+from tabane.operations.caller import LOCAL, METRICS, SOURCES, Access, Caller, CallTarget, Face, Privilege
 from tabane.operations.door import Door
 from tabane.operations.jobs import Progress, Queued, Started, Starter, StreamPart, Work
 from tabane.operations.metering import UNMETERED, CallMarks, CallMeter, NoMeter, OpenCall, Outcome, ended

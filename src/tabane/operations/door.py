@@ -1,30 +1,194 @@
-"""The door: the one place that every call of an operation passes, which checks permission and guard."""
+"""The door: the one place that every call of an operation passes, which checks permission and guard.
+
+The guard sees what a single permission does not: what was read before, and what a person has to approve. Such
+a call waits here before it begins.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import msgspec
-from msgspec import structs
+from msgspec import Raw, Struct, structs
 
 from tabane.errors import BadArguments, Forbidden, UnknownName
 from tabane.messages import Message, say
 from tabane.operations.caller import Face
-from tabane.operations.guarded_call import GuardedCall
-from tabane.operations.guarding import NoGuard
-from tabane.operations.metering import UNMETERED, NoMeter, ended
+from tabane.operations.metering import UNMETERED, FailureReason, NoMeter, ended
 
 if TYPE_CHECKING:
-    from tabane.operations.access import CallTarget
-    from tabane.operations.caller import Caller
-    from tabane.operations.guarding import CallGuard, OpenApproval
+    from tabane.operations.caller import Caller, CallTarget
     from tabane.operations.jobs import Starter, StreamPart
-    from tabane.operations.metering import CallMeter, OpenCall
+    from tabane.operations.metering import CallMarks, CallMeter, OpenCall, Outcome
     from tabane.operations.operation import Call, Job, Operation, OperationTable, Stream
+
+
+class CallVerdict(Struct, frozen=True):
+    """What a rule says about a call that it does not let begin.
+
+    ``ask``: a person may approve the call. ``refuse``: nobody may. ``rule`` is the name of the rule, and
+    ``reason`` says to a person why. ``pair`` names what a person may allow for later calls too, such as
+    ``github>mail``; empty if each call has to be approved on its own.
+    """
+
+    action: Literal["ask", "refuse"]
+    rule: str
+    reason: Message
+    pair: str = ""
+
+
+class CallRule(Protocol):
+    """One rule of a guard. Its methods are called for every call, so they cost a few microseconds at most."""
+
+    def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
+        """Return what stands against a call; None if nothing does. Nothing changes."""
+        ...
+
+    def answered(
+        self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw | None
+    ) -> None:
+        """Note that the caller gets an answer of ``target``: a result, or an error with its text.
+
+        ``arguments`` and ``result`` are JSON. ``result`` is None if it is not known, and empty if nothing new
+        is given.
+        """
+        ...
+
+
+class OpenApproval(Protocol):
+    """A call that waits until a person approves it."""
+
+    @property
+    def verdicts(self) -> tuple[CallVerdict, ...]:
+        """Return why the call has to be approved."""
+        ...
+
+    def decided(self) -> Awaitable[str]:
+        """Return what to await, once, until a person has approved the call.
+
+        Nobody is asked before it is awaited. It gives a note for the audit log: which approval this was, and
+        who gave it in which way. The approval is used up then, and that is on disk. Raises Forbidden if the
+        call was refused, or if nobody has answered in time. If the wait is cancelled, nobody is asked any
+        more.
+        """
+        ...
+
+    def give_back(self) -> None:
+        """Make the approval valid once more: its call was not made, because its server wants a login first.
+
+        The same call can use it then. Does nothing before the call was approved.
+        """
+        ...
+
+
+class CallGuard(Protocol):
+    """Judges calls before they begin, and sees that they were answered.
+
+    Permissions were checked before. A guard is asked about the real tool, however it is called: not about
+    ``call_tool`` and other operations that pass a call on.
+    """
+
+    def judge(
+        self, caller: Caller, target: CallTarget, arguments: bytes, request: str
+    ) -> OpenApproval | None:
+        """Return the approval that a call needs first; None if it may begin now. Raises Forbidden."""
+        ...
+
+    def answered(
+        self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw | None = b""
+    ) -> None:
+        """Note that the caller gets an answer of ``target``: a result, or an error with its text.
+
+        ``arguments`` and ``result`` are JSON. ``result`` is None if it is not known, and empty if nothing new
+        is given.
+        """
+        ...
+
+
+class NoGuard:
+    """Lets each call begin: for tables that are not part of a hub."""
+
+    def judge(
+        self, caller: Caller, target: CallTarget, arguments: bytes, request: str
+    ) -> OpenApproval | None:
+        return None
+
+    def answered(
+        self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw | None = b""
+    ) -> None:
+        return None
+
+
+class GuardedCall:
+    """A call that a person has to approve. It takes no place in the limits until then.
+
+    ``begin`` begins the call, after the caller's permission was checked again; it raises Forbidden and
+    RateLimited. ``refused`` records a call that may not begin.
+    """
+
+    __slots__ = ("_approval", "_begin", "_ended", "_opened", "_refused")
+
+    def __init__(
+        self, approval: OpenApproval, begin: Callable[[str], OpenCall], refused: Callable[[Forbidden], None]
+    ) -> None:
+        self._approval, self._begin, self._refused = approval, begin, refused
+        self._opened: OpenCall | None = None
+        self._ended = False
+
+    @property
+    def waits(self) -> Awaitable[None] | None:
+        return None if self._opened is not None else self
+
+    @property
+    def marks(self) -> CallMarks | None:
+        return self._opened.marks if self._opened is not None else None
+
+    @property
+    def most(self) -> int:
+        return self._opened.most if self._opened is not None else 0
+
+    @property
+    def meta(self) -> dict[str, Raw] | None:
+        return self._opened.meta if self._opened is not None else None
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._until_begun().__await__()
+
+    async def _until_begun(self) -> None:
+        """Wait until the call was approved, and then for its turn. Raises Forbidden and RateLimited."""
+        try:
+            note = await self._approval.decided()
+            self._opened = self._begin(note)
+        except Forbidden as error:
+            self._refused(error)
+            raise
+        if self._opened.waits is not None:
+            await self._opened.waits
+
+    def end(
+        self,
+        outcome: Outcome,
+        size: int = 0,
+        *,
+        saved: int = 0,
+        reason: str = "",
+        result: bytes | Raw | None = None,
+    ) -> Awaitable[None] | None:
+        """End the call. One that has not begun has no end: its refusal is recorded, or there was none.
+
+        If its server has not begun it, its approval holds for the next attempt.
+        """
+        if self._opened is None:
+            return None
+        if not self._ended:
+            self._ended = True
+            if isinstance(reason, FailureReason) and reason.unmade:
+                self._approval.give_back()
+        return self._opened.end(outcome, size, saved=saved, reason=reason, result=result)
 
 
 class Door:

@@ -19,8 +19,7 @@ from tabane.errors import (
 if TYPE_CHECKING:
     from msgspec import Raw
 
-    from tabane.operations.access import CallTarget
-    from tabane.operations.caller import Caller
+    from tabane.operations.caller import Caller, CallTarget
 
 Outcome = Literal["ok", "failed", "refused", "limited", "cancelled"]
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import Struct, field, structs
 
-from tabane.operations.access import CallTarget
-from tabane.operations.caller import Privilege
+from tabane.operations.caller import CallTarget, Privilege
 
 if TYPE_CHECKING:
     from tabane.errors import TabaneError
@@ -57,7 +56,7 @@ class Operation(Struct, frozen=True, dict=True):
     An operation with Privilege.READ changes nothing that a user keeps, and is marked ``read_only``. ``moved``
     maps parameters that it no longer has to the operations that replaced them.
 
-    ``source`` is what it belongs to (:data:`tabane.operations.access.SOURCES`); without one it is
+    ``source`` is what it belongs to (:data:`tabane.operations.caller.SOURCES`); without one it is
     administration. An operation that ``relays`` calls other tools: those are checked, limited and recorded
     instead of it.
     """

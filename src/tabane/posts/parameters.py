@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct, structs
 
-from tabane.posts import filtering
-from tabane.posts.filtering import DateFilter, LogType, UserFilter
-from tabane.posts.query import Mode, Source
-from tabane.posts.times import Unit
+from tabane.posts import query
+from tabane.posts.post import Unit
+from tabane.posts.query import DateFilter, LogType, Mode, Source, UserFilter
 from tabane.search.source import Keywords
 
 if TYPE_CHECKING:
@@ -83,8 +82,8 @@ class PostFilterParameters(Struct, frozen=True, forbid_unknown_fields=True, kw_o
         from tabane.posts.searching import PostConditions
 
         return PostConditions(
-            filtering.read(UserFilter, self.user_filter, "user_filter"),
-            filtering.read(DateFilter, self.date_filter, "date_filter"),
+            query.read(UserFilter, self.user_filter, "user_filter"),
+            query.read(DateFilter, self.date_filter, "date_filter"),
             tuple(self.tags or ()),
             tuple(self.log_type or ()),
         )
@@ -127,7 +126,7 @@ class SearchSimilar(SimilarPostParameters, frozen=True, forbid_unknown_fields=Tr
 
     def merged(self) -> PostSearchSettings:
         """Settings and the parameters beside them as one: these win, key by key."""
-        given = filtering.read(PostSearchSettings, self.settings, "settings")
+        given = query.read(PostSearchSettings, self.settings, "settings")
         own = {name: getattr(self, name, None) for name in PostSearchSettings.__struct_fields__}
         return PostSearchSettings(
             **{name: getattr(given, name) if value is None else value for name, value in own.items()}
@@ -150,7 +149,7 @@ class UserStats(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SuggestUsers(Struct, frozen=True, forbid_unknown_fields=True):
-    user_list: Annotated[list[filtering.Name], Meta(min_length=1, max_length=100)]
+    user_list: Annotated[list[query.Name], Meta(min_length=1, max_length=100)]
 
 
 class EmbedText(Struct, frozen=True, forbid_unknown_fields=True):
@@ -167,7 +166,7 @@ class TermParameters(PostFilterParameters, frozen=True, forbid_unknown_fields=Tr
 
 class Timeline(TermParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     unit: Unit | None = None
-    user: filtering.Name | None = None
+    user: query.Name | None = None
 
 
 class Facet(TermParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -186,7 +185,7 @@ class ListPosts(TermParameters, frozen=True, forbid_unknown_fields=True, kw_only
 class ListCounted(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """``prefix`` is the beginning of a name. Case is ignored."""
 
-    prefix: Annotated[str, Meta(max_length=filtering.LONGEST_NAME)] | None = None
+    prefix: Annotated[str, Meta(max_length=query.LONGEST_NAME)] | None = None
     limit: PageSize = 50
     cursor: PostCursor | None = None
 

@@ -10,11 +10,10 @@ from typing import NamedTuple, cast
 
 from msgspec import Struct, field
 
-from tabane.posts.post import comparable_user, post_of
-from tabane.posts.times import Unit, periods
+from tabane.posts.post import Unit, comparable_user, periods, post_of
 from tabane.search.engine import Collection as Posts
 from tabane.search.engine import Order
-from tabane.search.filters import EVERYTHING, And, Equal, Filter, Range
+from tabane.search.records import EVERYTHING, And, Equal, Filter, Range
 from tabane.text.nearest_names import closest
 
 SUGGESTED = 5

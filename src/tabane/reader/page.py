@@ -8,8 +8,7 @@ from msgspec import Struct
 
 from tabane.messages import Message
 from tabane.reader import page_domain
-from tabane.search.filters import Equal, In
-from tabane.search.records import Field, Kind, Shape, TextField
+from tabane.search.records import Equal, Field, In, Kind, Shape, TextField
 
 
 class Picture(Struct, frozen=True):
@@ -30,7 +29,7 @@ class Page:
     read with imported cookies, so it is what its site shows to one person. ``kind`` names what
     the page is if it is not the content that was asked for: one of NOT_KEPT, or paywall. ``onward`` are the
     addresses that a browser loads in its place or within it: frames, and a refresh (see
-    :mod:`tabane.reader.extraction.onward`).
+    :mod:`tabane.reader.extraction.metadata`).
     """
 
     url: str

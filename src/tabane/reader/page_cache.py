@@ -28,8 +28,7 @@ from tabane.reader.page_records import (
 from tabane.reader.url_reader import CachedPage, CacheValidators
 from tabane.search.chunking import Measure
 from tabane.search.engine import LARGEST_EXCHANGE, MOST_AT_ONCE, MOST_EXCHANGED, Collection, Order
-from tabane.search.filters import And, Equal, Filter
-from tabane.search.records import Record
+from tabane.search.records import And, Equal, Filter, Record
 from tabane.wire import json
 
 MOST_BYTES = 500_000_000

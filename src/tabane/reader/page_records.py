@@ -1,4 +1,4 @@
-"""Records of a cached page: a head with its metadata, and its passages. Pure.
+"""Records of a cached page, a head with its metadata and its passages, and the search in them.
 
 The text of a page is joined from its passages by the offsets in the head. The other passages do not store
 their position: a passage that is unchanged when the page is read again is the same record, and keeps its
@@ -16,10 +16,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tabane.messages import Message
-from tabane.reader.cleaning import without_links
-from tabane.reader.page import PAGE, PART, TEXT, TITLE, Page
+from tabane.reader.hidden_text import without_links
+from tabane.reader.page import PAGE, PART, PASSAGES, SPACES, TEXT, TITLE, Page
 from tabane.search.chunking import Chunk, Measure, chunks
+from tabane.search.engine import Collection
+from tabane.search.hybrid import RankedRecord
+from tabane.search.pipeline import CollectionSource, records_of
 from tabane.search.records import Record
+from tabane.search.source import HitCard, Reference, SearchHit
 
 TOTAL = "#total"
 """The key of the record that says how many bytes all pages take."""
@@ -169,3 +173,45 @@ def _evenly(text: str, most: int = 200_000) -> list[Chunk]:
 
 def digest(text: str) -> str:
     return hashlib.blake2s(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+class PageMatch(NamedTuple):
+    """A page by its URL, with its best passage."""
+
+    url: str
+    passage: Record
+
+
+class PageSearch(CollectionSource[PageMatch]):
+    """Pages found by keywords and vectors, each once, by its best passage."""
+
+    spaces = SPACES
+    where = PASSAGES
+    group_field = PAGE
+
+    def text(self, record: Record) -> str:
+        return meaning(record)
+
+    def group(self, key: str) -> str:
+        # The first passage of a page is its head; the keys of the others begin with the digest of the head's.
+        return digest(key) if key.startswith("=") else key.partition(":")[0]
+
+    def card(self, item: PageMatch) -> HitCard:
+        texts = item.passage.texts
+        reference = Reference("read_url_content", {"url": item.url})
+        text = without_links(texts.get(TEXT, ""))
+        return HitCard(item.url, texts.get(TITLE) or item.url, text, reference)
+
+    async def read(
+        self, collection: Collection, groups: Sequence[Sequence[RankedRecord]]
+    ) -> list[SearchHit[PageMatch]]:
+        passages = await records_of(collection, [hits[0].key for hits in groups])
+        heads = await records_of(collection, [str(record.fields[PAGE]) for record in passages.values()])
+        found: list[SearchHit[PageMatch]] = []
+        for best, *_ in groups:
+            passage = passages.get(best.key)
+            head = heads.get(str(passage.fields[PAGE])) if passage else None
+            if passage and head:
+                match = PageMatch(head_of(head).facts["url"], passage)
+                found.append(SearchHit(match, best.score, best.cosine, best.bm25, best.parts))
+        return found

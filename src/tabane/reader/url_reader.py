@@ -13,17 +13,17 @@ from weakref import WeakValueDictionary
 
 from tabane.errors import ReadError, StoreError
 from tabane.messages import Message, say
-from tabane.reader.cleaning import (
+from tabane.reader.fetching.interface import FetchedResource, Fetcher
+from tabane.reader.guard import target
+from tabane.reader.hidden_text import (
     hidden_warnings,
     in_words,
     one_line,
+    seen_markup,
     warnings_of,
     with_whole_links,
     without_comments,
 )
-from tabane.reader.fetching.interface import FetchedResource, Fetcher
-from tabane.reader.guard import target
-from tabane.reader.hidden_markup import seen_markup
 from tabane.reader.page import BARRED, NOT_KEPT, Page
 from tabane.reader.sites.any_page import AnyPageAdapter, PageSourceAdapter
 from tabane.reader.sites.site_adapter import (

@@ -1,23 +1,198 @@
-"""Concepts of a query: its words, with synonyms and translations.
+"""Concepts of a query: its words, with synonyms and translations of the glossary.
 
 Each concept is one word of the query, one Japanese headword, or a known phrase. Its variants are the word
-itself with weight 1, and synonyms and translations of the glossary with lower weights. A text has
-the score of the best variant of each concept, so that synonyms never outweigh the word itself.
+itself with weight 1, and synonyms and translations of the glossary with lower weights. A text has the
+score of the best variant of each concept, so that synonyms never outweigh the word itself.
+
+The glossary: synonyms and translations of English and Japanese words, for search without a model. The
+glossary is a file with one concept per line: English words, a tab, Japanese headwords. All words of a
+line are synonyms or translations of each other. The first English word is the nearest. The words of an
+English phrase are joined by ``_``. Japanese verbs are listed by the stems that occur in texts
+(読む 読み 読ん). A headword that is a single kanji counts only if no other kanji is next to it.
+
+A line ``weather forecast < sunny umbrella <TAB> 傘`` lists kinds: each word after ``<`` leads to the words
+before it, and to no others.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from functools import lru_cache
 
 from msgspec import Struct
 
 from tabane.search.analysis import bigrams, cjk_runs, is_cjk, stem, tokens
-from tabane.search.function_words import FUNCTION_WORDS
-from tabane.search.simplified import simplified
+from tabane.search.relevance import FUNCTION_WORDS
 
-if TYPE_CHECKING:
-    from tabane.search.glossary import Glossary
+# Similarity of the words of a line: to and from the first word, and between the others. A Japanese headword
+# has no evidence but its translations, so the first translation counts as much as the word itself.
+_FROM_FIRST = 0.55
+_TO_FIRST = 0.5
+_BETWEEN = 0.35
+_FIRST_TRANSLATION = 1.0
+_TRANSLATION = 0.6
+
+LONGEST_HEADWORD = 12
+_KINDS = "<"
+
+
+class Glossary:
+    """Looks up concepts by any of their words. It takes about 1 MB, and is made once, by the first search."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._concepts: list[str] = []
+        # An int for the many words of one concept, a tuple for the rest: half the memory of lists.
+        self._by_word: dict[str, int | tuple[int, ...]] = {}
+        for line in lines:
+            if line.strip() and not line.startswith("#"):
+                self._add(line)
+
+    def _add(self, line: str) -> None:
+        english, _, japanese = line.rstrip("\n").partition("\t")
+        stems = [term(word) for word in english.split()]
+        headwords = ["".join(cjk_runs(word)) for word in japanese.split()]
+        number = len(self._concepts)
+        self._concepts.append(" ".join(stems) + "\t" + " ".join(headwords))
+        for word in dict.fromkeys(_specific(stems) + headwords):
+            known = self._by_word.get(word)
+            if known is None:
+                self._by_word[word] = number
+            else:
+                self._by_word[word] = (*(known if isinstance(known, tuple) else (known,)), number)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._by_word
+
+    def synonyms(self, word: str) -> dict[str, float]:
+        """Return the synonyms of an English term, with weights below 1. Terms are results of :func:`term`."""
+        found: dict[str, float] = {}
+        for english, _ in self._of(word):
+            for other, weight in _kin(english, word):
+                if other != word and weight > found.get(other, 0.0):
+                    found[other] = weight
+        return found
+
+    def translations(self, headword: str) -> dict[str, float]:
+        """Return English terms for a Japanese headword, with weights up to 1."""
+        found: dict[str, float] = {}
+        for english, _ in self._of(headword):
+            for place, other in enumerate(_general(english)):
+                weight = _TRANSLATION if place else _FIRST_TRANSLATION
+                if weight > found.get(other, 0.0):
+                    found[other] = weight
+        return found
+
+    def headwords(self, word: str) -> list[str]:
+        """Return Japanese headwords for an English term, each once."""
+        found = (head for english, japanese in self._of(word) if _KINDS not in english for head in japanese)
+        return list(dict.fromkeys(found))
+
+    def segments(self, run: str) -> list[tuple[int, int]]:
+        """Return the headwords in a run of Japanese as (start, end), the longest first from the left."""
+        found: list[tuple[int, int]] = []
+        at = 0
+        while at < len(run):
+            end = self._longest(run, at, found[-1][1] if found else 0)
+            if end:
+                found.append((at, end))
+            at = end or at + 1
+        return found
+
+    def _longest(self, run: str, at: int, last: int) -> int:
+        for end in range(min(len(run), at + LONGEST_HEADWORD), at, -1):
+            if run[at:end] in self._by_word and _stands_alone(run, at, end, last):
+                return end
+        return 0
+
+    def _of(self, word: str) -> Iterator[tuple[list[str], list[str]]]:
+        numbers = self._by_word.get(word, ())
+        for number in numbers if isinstance(numbers, tuple) else (numbers,):
+            english, _, japanese = self._concepts[number].partition("\t")
+            yield english.split(), japanese.split()
+
+
+@lru_cache(maxsize=1)
+def glossary() -> Glossary:
+    """Return the glossary of Tabane, which the first call reads."""
+    path = os.path.join(os.path.dirname(__file__), "glossary.tsv")
+    with open(path, encoding="utf-8") as lines:
+        return Glossary(lines)
+
+
+def term(word: str) -> str:
+    """Return the term for an English word, or for several joined by ``_``: their stems, joined by ``_``."""
+    return "_".join([stem(part) for part in word.split("_")]) if "_" in word else stem(word)
+
+
+def _kin(english: list[str], word: str) -> Iterator[tuple[str, float]]:
+    if _KINDS in english:
+        yield from ((general, _TO_FIRST) for general in _general(english))
+        return
+    for place, other in enumerate(english):
+        yield other, _FROM_FIRST if english[0] == word else _BETWEEN if place else _TO_FIRST
+
+
+def _general(english: list[str]) -> list[str]:
+    """Return the words before ``<``, or all."""
+    return english[: english.index(_KINDS)] if _KINDS in english else english
+
+
+def _specific(english: list[str]) -> list[str]:
+    """Return the words after ``<``, or all."""
+    return english[english.index(_KINDS) + 1 :] if _KINDS in english else english
+
+
+def _stands_alone(run: str, at: int, end: int, last: int) -> bool:
+    """Return whether a short headword is a word there, and not a part of a longer one.
+
+    ログ in ブログ is not a word, unless another headword ends right before it (``last``).
+    """
+    if end - at == 1:
+        return not (at and _is_kanji(run[at - 1])) and not (end < len(run) and _is_kanji(run[end]))
+    if end - at <= 3 and _is_katakana(run[at]) and at and at != last:
+        return not _is_katakana(run[at - 1])
+    return True
+
+
+def _is_kanji(character: str) -> bool:
+    return "\u3400" <= character <= "\u9fff"
+
+
+def _is_katakana(character: str) -> bool:
+    return "ァ" <= character <= "ー"
+
+
+_PAIRS = """
+予预 気气 図图 検检 発发 時时 間间 電电 車车 語语 話话 読读 書书 録录 報报 運运 転转 飛飞 機机 鉄铁 線线
+経经 済济 財财 貨货 買买 売卖 価价 値值 資资 産产 業业 務务 営营 計计 統统 績绩 給给 銀银 預预 貯贮
+費费 額额 購购 販贩 員员 団团 議议 論论 評评 審审 査查 調调 設设 備备 環环 変变 換换 編编 輯辑 訂订
+訳译 説说 記记 誌志 詩诗 詞词 詳详 細细 題题 問问 質质 関关 連连 係系 結结 続续 継继 終终 開开 閉闭
+門门 閲阅 聞闻 聴听 響响 楽乐 劇剧 絵绘 視视 覧览 観观 覚觉 習习 験验 試试 実实 証证 認认 権权 許许
+識识 別别 県县 園园 場场 島岛 東东 岡冈 広广 庁厅 戸户 対对 応应 択择 選选 挙举 際际 険险 陽阳 陰阴
+陸陆 階阶 層层 軽轻 測测 風风 雲云 災灾 鶏鸡 魚鱼 麺面 飯饭 飲饮 館馆 飾饰 養养 薬药 療疗 診诊 歯齿
+頭头 顔颜 脳脑 臓脏 腸肠 圧压 縮缩 張张 強强 弾弹 戦战 闘斗 競竞 馬马 鳥鸟 亀龟 竜龙 種种 類类 頁页
+順顺 項项 領领 願愿 顧顾 顕显 個个 倉仓 傷伤 働动 動动 勝胜 効效 労劳 勧劝 協协 単单 厳严 収收 処处
+総总 絡络 網网 練练 縁缘 織织 緑绿 紅红 純纯 紙纸 級级 約约 納纳 組组 絶绝 綿绵 維维 緯纬 縦纵 繊纤
+纏缠 罰罚 聖圣 職职 脈脉 膚肤 興兴 舎舍 艦舰 芸艺 荘庄 華华 薦荐 蔵藏 衛卫 補补 製制 複复 規规 親亲
+訓训 託托 訪访 訴诉 詐诈 詰诘 該该 誠诚 誤误 課课 談谈 請请 諸诸 謝谢 講讲 護护 譲让 豊丰 負负 貢贡
+責责 貧贫 貫贯 貴贵 貸贷 賀贺 賃赁 賛赞 賞赏 賢贤 贈赠 跡迹 躍跃 軌轨 軍军 軒轩 軟软 輝辉 輩辈 輪轮
+輸输 辺边 達达 遅迟 適适 遠远 還还 郵邮 郷乡 鋭锐 鋼钢 鎖锁 鏡镜 鐘钟 鑑鉴 長长 閣阁 隊队 隠隐 雑杂
+離离 難难 霊灵 韓韩 頂顶 須须 頼赖 頻频 駆驱 騒骚 騰腾 驚惊 髪发 鮮鲜 鳴鸣 黒黑 黙默 為为 無无 焼烧
+煙烟 熱热 犠牺 猟猎 獣兽 現现 異异 畳叠 疎疏 礎础 確确 禍祸 稲稻 穀谷 穏稳 積积 窓窗 窮穷 筆笔 節节
+範范 築筑 簡简 籠笼 粋粹 糧粮 紀纪 紛纷 従从 徳德 徴征 恵惠 悪恶 慣惯 憲宪 懐怀 戯戏 拠据 拡扩 掃扫
+採采 挿插 揚扬 揮挥 損损 摂摄 撃击 擁拥 敵敌 暦历 曇昙 栄荣 桜樱 梱捆 棟栋 極极 構构 様样 標标 樹树
+橋桥 歓欢 歩步 歴历 歳岁 殺杀 毎每 決决 沢泽 況况 浄净 浜滨 涙泪 渇渴 渓溪 減减 湯汤 満满 準准 滅灭
+漁渔 漢汉 潔洁 濃浓 瀬濑
+"""
+
+_SIMPLIFIED = str.maketrans({pair[0]: pair[1] for pair in _PAIRS.split()})
+
+
+def simplified(text: str) -> str:
+    """Return Japanese text in simplified Chinese characters, as far as they differ."""
+    return text.translate(_SIMPLIFIED)
+
 
 MOST_CONCEPTS = 40
 MOST_VARIANTS = 12  # of a language

@@ -19,8 +19,17 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct, field
 
 from tabane.messages import Message
-from tabane.search.filters import EVERYTHING, Contains, Filter, leaves
-from tabane.search.records import EmbeddingSpace, Record, Scalar, Shape, StoredRecord
+from tabane.search.records import (
+    EVERYTHING,
+    Contains,
+    EmbeddingSpace,
+    Filter,
+    Record,
+    Scalar,
+    Shape,
+    StoredRecord,
+    leaves,
+)
 
 MOST_AT_ONCE = 1000  # records of a page, hits of a search, values of a facet
 DEEPEST_OFFSET = 10_000
@@ -34,7 +43,7 @@ T = TypeVar("T")
 class Capability(Enum):
     """A kind of request that an engine supports.
 
-    LEXICAL: words, phrases, exclusion, prefixes. SUBSTRING: :class:`~tabane.search.filters.Contains` by an
+    LEXICAL: words, phrases, exclusion, prefixes. SUBSTRING: :class:`~tabane.search.records.Contains` by an
     index. VECTOR: nearest vectors. SCAN: all vectors in order of rows. If there is a space, the last two are
     supported.
     """

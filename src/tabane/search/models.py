@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from tabane.search.embedding.embedder import Embedder, NoModel
 
 if TYPE_CHECKING:
-    from tabane.search.chunking.chunk import Measure
+    from tabane.search.chunking.cutting import Measure
 
 
 class Reranker(Protocol):

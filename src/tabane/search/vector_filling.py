@@ -11,8 +11,7 @@ from msgspec import Struct
 from tabane.errors import ModelError
 from tabane.search.embedding.embedder import embed_parts
 from tabane.search.engine import SearchableVectors
-from tabane.search.filters import EVERYTHING, Filter
-from tabane.search.records import EmbeddingSpace, Record, StoredRecord
+from tabane.search.records import EVERYTHING, EmbeddingSpace, Filter, Record, StoredRecord
 
 if TYPE_CHECKING:
     from tabane.search.embedding.embedder import Embedder

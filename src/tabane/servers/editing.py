@@ -3,6 +3,8 @@
 The file is replaced in one step, with mode 0600, and a backup is saved as ``….bak``. Keys keep their order,
 also unknown ones. In a file with comments, only the changed text is replaced. If that is impossible without a
 loss, the file stays unchanged and the user is shown what to write.
+
+An edit of the override of one tool changes its entry as a person asks for it.
 """
 
 from __future__ import annotations
@@ -12,18 +14,21 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
 from tabane.messages import Message, say
 from tabane.servers.commented_json import JsonDocument, read_document
 from tabane.servers.configuration import TABLES, open_document, server_tables
 from tabane.servers.json_edits import NotAnObject, UnsafeJsonEdit, has_comments, with_member, without_member
-from tabane.servers.key_values import is_plain
 from tabane.servers.plain_secrets import without_secrets
+from tabane.servers.server_keys import is_plain
+from tabane.servers.tool_overrides import read_overrides
 from tabane.settings.files import write_private
 from tabane.text.nearest_names import nearest
 
@@ -207,7 +212,7 @@ def _edit(path: Path, change: Change) -> None:
     if document.commented and previous is not None:
         written = _spliced(path, previous, _key(path, document), before, table, by_hand)
     else:
-        written = _encoded(root)
+        written = (_formatted(root) + "\n").encode()
     if previous is not None:
         write_private(f"{path}.bak", previous)
     write_private(path, written)
@@ -332,10 +337,6 @@ def _lines(name: str, definition: Table) -> str:
     return f"{_quoted(name)}: {_formatted(definition)}"
 
 
-def _encoded(root: Table) -> bytes:
-    return (_formatted(root) + "\n").encode()
-
-
 def _formatted(value: Any, margin: str = "") -> str:
     """Return JSON in the layout of this file: two spaces, and a list of plain values on one line."""
     inner = margin + "  "
@@ -353,3 +354,70 @@ def _quoted(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     # Half of a surrogate pair can only be written as an escape.
     return text if text.isascii() or is_plain(text) else json.dumps(value)
+
+
+class OverrideEdit(Struct, frozen=True):
+    """What to change. A text that is None stays; an empty one is removed from the override.
+
+    ``restored`` are parameters whose override is removed. ``reset``: the whole override is removed first.
+    """
+
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    hidden: bool | None = None
+    hide: Iterable[str] = ()
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    described: Mapping[str, str] = field(default_factory=dict)
+    restored: Iterable[str] = ()
+    reset: bool = False
+
+    def apply(self, definition: Mapping[str, Any], tool: str) -> dict[str, Any]:
+        """Return the definition with the changed override. Raises BadArguments if the result is wrong."""
+        overrides = definition.get("overrides", {})
+        before = overrides.get(tool, {}) if isinstance(overrides, dict) else None
+        if not isinstance(before, dict):
+            raise BadArguments(
+                say('The key "overrides" is not an object of tools. Correct it in the servers file.')
+            )
+        override = self._changed({} if self.reset else dict(before))
+        left = {name: each for name, each in overrides.items() if name != tool}
+        overrides = {**overrides, tool: override} if override else left
+        found = {key: value for key, value in definition.items() if key != "overrides" or overrides}
+        if overrides:
+            found["overrides"] = overrides
+        _check(override, tool)
+        return found
+
+    def _changed(self, override: dict[str, Any]) -> dict[str, Any]:
+        for key in ("name", "title", "description"):
+            text = getattr(self, key)
+            if text is not None:
+                override[key] = text
+            if text == "":
+                del override[key]
+        if self.hidden is not None:
+            override.pop("hidden", None)
+            override |= {"hidden": True} if self.hidden else {}
+        parameters = self._parameters(override.pop("parameters", {}))
+        return {**override, "parameters": parameters} if parameters else override
+
+    def _parameters(self, given: Any) -> dict[str, Any]:
+        parameters = dict(given) if isinstance(given, dict) else {}
+        changes: list[tuple[str, dict[str, Any]]] = [(name, {"hidden": True}) for name in self.hide]
+        changes += [(name, {"fixed": value}) for name, value in self.fixed.items()]
+        changes += [(name, {"default": value}) for name, value in self.defaults.items()]
+        changes += [(name, {"description": text}) for name, text in self.described.items()]
+        for name in self.restored:
+            parameters.pop(name, None)
+        for name, change in changes:
+            before = parameters.get(name)
+            parameters[name] = (before if isinstance(before, dict) else {}) | change
+        return parameters
+
+
+def _check(override: Mapping[str, Any], tool: str) -> None:
+    faults = [fault for each in read_overrides({tool: override}) for fault in each.faults] if override else []
+    if faults:
+        raise BadArguments(say("The override of {tool} is wrong: {why}", tool=tool, why=faults[0]))

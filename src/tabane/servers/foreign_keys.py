@@ -5,12 +5,17 @@ used is never dropped: without an equivalent, it is named in ``narrowing``, and 
 
 Sources: the configuration references of Codex, Gemini CLI, goose, opencode, Continue, MCPHub and
 mcphub.nvim, FastMCP, Cherry Studio, and the connectors of model APIs.
+
+A command that is written as one line is split into program and arguments.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -351,3 +356,39 @@ def narrow(definition: dict[str, Any], known: str, tools: Any) -> None:
         if not definition[known]:
             del definition[known]
             narrow(definition, "deny", ["*"])
+
+
+def words_of_line(line: str) -> list[str]:
+    """Return the words of a command line. Quotes group words; a backslash is a character of a path.
+
+    If a quote is not closed, the line is split at its spaces.
+    """
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
+    lexer.whitespace_split, lexer.escape, lexer.commenters = True, "", ""
+    try:
+        return list(lexer)
+    except ValueError:
+        return line.split()
+
+
+def split_command(command: str, folder: str, path: str | None) -> list[str]:
+    """Return the words of a "command" that also has arguments; empty if all of it is the program.
+
+    A program whose name has spaces exists: in ``folder``, which relative paths start from, or on ``path``.
+    Blocks on files, if the command has a space.
+    """
+    words = words_of_line(command) if " " in command.strip() else []
+    if len(words) < 2:
+        return []
+    import shutil  # most commands are one word
+
+    if os.path.exists(os.path.join(folder, command)) or shutil.which(command, path=path):
+        return []
+    first = words[0]
+    # of /opt/My Server/run, the first word is no program
+    is_path = "/" in first or "\\" in first
+    return words if not is_path or os.path.exists(os.path.join(folder, os.path.expanduser(first))) else []
+
+
+def in_json(words: Sequence[str]) -> str:
+    return json.dumps(list(words), ensure_ascii=False)

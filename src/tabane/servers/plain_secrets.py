@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from tabane.servers.foreign_keys import RENAMED
-from tabane.servers.secrets_file import NAME
+from tabane.servers.variables import NAME
 from tabane.text.secret_values import has_secret, looks_secret
 
 MASK = "***"

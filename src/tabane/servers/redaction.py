@@ -105,7 +105,7 @@ def fingerprint(transport: str, values: Mapping[str, Any]) -> str:
     parts = [
         transport,
         values.get("command"),
-        _masked_arguments(values.get("args", ())),
+        [flag + (_MASK if secret else value) for flag, value, secret in _arguments(values.get("args", ()))],
         _masked(values.get("env", {})),
         values.get("cwd"),
         _masked_url(values.get("url")),
@@ -150,10 +150,6 @@ def _masked_url(url: str | None) -> str | None:
 def _without_secret(found: re.Match[str]) -> str:
     secret = found["user"] or is_secret_name(found["name"])
     return found["head"] + (_MASK if secret else found["value"])
-
-
-def _masked_arguments(args: tuple[str, ...]) -> list[str]:
-    return [flag + (_MASK if secret else value) for flag, value, secret in _arguments(args)]
 
 
 def _arguments(args: tuple[str, ...]) -> Iterator[tuple[str, str, bool]]:

@@ -11,9 +11,7 @@ from msgspec import Struct, field, structs
 from tabane.messages import Message, say
 from tabane.net.target import Target, is_loopback
 from tabane.servers.labels import NO_CHANGE, LabelChange
-from tabane.servers.oauth_keys import OAuthOptions
-from tabane.servers.sandbox_keys import SandboxProfile
-from tabane.servers.server_keys import ToolHints
+from tabane.servers.server_keys import OAuthOptions, SandboxProfile, ToolHints
 from tabane.servers.tool_overrides import ToolOverride
 from tabane.servers.variables import with_folder
 

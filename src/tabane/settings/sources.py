@@ -10,11 +10,15 @@ from typing import Any, NamedTuple
 
 from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
-from tabane.settings.engine_address import check_advertise, check_engine, check_vector_index
+from tabane.settings.addresses import (
+    check_advertise,
+    check_engine,
+    check_listening,
+    check_oauth,
+    check_vector_index,
+)
 from tabane.settings.files import config_folder, data_folder, read_trusted
 from tabane.settings.limit_rules import DEFAULT_RULES, LimitRules
-from tabane.settings.listening import check_listening
-from tabane.settings.oauth import check_oauth
 from tabane.settings.option import InvalidSetting, SettingOption, expanded, value_of
 from tabane.settings.table import OPTIONS, Settings, SettingSource
 from tabane.text.nearest_names import nearest

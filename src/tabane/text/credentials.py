@@ -1,6 +1,6 @@
 """Credentials in JSON: tokens with a vendor's prefix, private keys, JWTs, passwords in addresses, headers.
 
-``text/secret_patterns.py`` hides whatever may be a secret, since a log loses nothing by it. Here a find is
+``text/secret_values.py`` hides whatever may be a secret, since a log loses nothing by it. Here a find is
 reported, or changes what a tool gets. So only forms with a fixed structure count, in their full length: no
 hashes, no UUIDs, no pictures in base64, and no examples of documentation.
 

@@ -88,15 +88,11 @@ def _kept(run: str, before: str, after: str) -> str:
     if before.endswith("\U0001f3f4") and run in _FLAGS:
         return run
     kept = ""
-    if _varies(run[0]) and _takes(before[-1:], run[0]):
+    if (re.match(f"[{_VARYING}]", run[0]) is not None) and _takes(before[-1:], run[0]):
         kept, run = run[0], run[1:]
     if len(run) == 1 and _belongs(run, before, after, bool(kept)):
         kept += run
     return kept
-
-
-def _varies(character: str) -> bool:
-    return re.match(f"[{_VARYING}]", character) is not None
 
 
 def _takes(base: str, selector: str) -> bool:

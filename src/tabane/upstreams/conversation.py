@@ -1,15 +1,18 @@
 """The conversation over one connection to one upstream: its era, and its concurrent requests.
 
 A thin layer over wire/, for any transport. Request ids are our own numbers, counted up. ``_meta`` is
-translated to the era of the upstream. Results pass as the bytes in which they arrived.
+translated to the era of the upstream. Results pass as the bytes in which they arrived. A large one is held
+back while its client still reads earlier ones.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import NamedTuple
 
 from msgspec import UNSET, Raw
 
@@ -24,26 +27,198 @@ from tabane.upstreams.call import (
     UpstreamReply,
     UpstreamTransport,
 )
-from tabane.upstreams.handshake import CLIENT, KINDS, Handshake, Peer, UpstreamRefused
-from tabane.upstreams.hub_chain import HubChain
-from tabane.upstreams.message_reading import (
-    ParsedLine,
-    error_of,
-    is_readable,
-    number_in,
-    number_of,
-    read_line,
-    subscription_of,
-    supported_versions,
-)
-from tabane.upstreams.reply_delivery import SMALL, ReplyDelivery
+from tabane.upstreams.handshake import CLIENT, KINDS, Handshake, HubChain, Peer, UpstreamRefused
 from tabane.upstreams.server_requests import COMPLETE, ServerRequests
 from tabane.wire import era as eras
 from tabane.wire import json
-from tabane.wire.era import Era
+from tabane.wire.era import META_SUBSCRIPTION, Era
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
 
 log = logging.getLogger(__name__)
+
+SMALL = 64 << 10
+"""Bytes up to which an answer never waits."""
+
+ROOM = 1 << 20
+"""Unread bytes of a client up to which it gets another answer that is not small."""
+
+HOLD = 1.0
+"""Seconds after which the hub reads on from an upstream that others wait for."""
+
+STALLED = 60.0
+"""Seconds without progress after which an answer no longer waits for its client."""
+
+LOOK = 0.01
+"""Seconds between two looks whether there is room."""
+
+MOST_AT_ONCE = 16
+"""Answers that are looked at in that time: if more wait, each is looked at less often."""
+
+
+class ReplyDelivery:
+    """Gives the answers of one upstream to their clients.
+
+    ``awaited`` returns whether anyone but the client of that call waits for the upstream. ``most`` is the
+    limit for the bytes of all waiting answers.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        awaited: Callable[[Call], bool],
+        most: int,
+        stalled: float = STALLED,
+    ) -> None:
+        self._loop, self._awaited, self._most, self._stalled = loop, awaited, most, stalled
+        self._waiting = self._count = 0
+        self._slow: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def give(self, call: Call, reply: UpstreamReply) -> asyncio.Future[None] | None:
+        """Answer a call, now or when there is room. The upstream is not read until a returned future ends."""
+        size = len(reply.result or reply.error or b"")
+        if size <= SMALL or call.unsent() <= ROOM or self._waiting + size > self._most:
+            call.answer(reply)
+            return None
+        if call.owner is not None:
+            # The upstream has finished this call: the next call may go to it.
+            call.owner.freed(reply)
+        self._waiting += size
+        self._count += 1
+        giving = self._begin(self._when_room(call, reply, size))
+        return None if call.session in self._slow else self._begin(self._hold(giving, call))
+
+    async def _when_room(self, call: Call, reply: UpstreamReply, size: int) -> None:
+        try:
+            await self._room(call)
+        finally:
+            self._waiting -= size
+            self._count -= 1
+            self._slow.discard(call.session)
+            call.answer(reply)
+
+    async def _room(self, call: Call) -> None:
+        left, since = -1, self._loop.time()
+        while not call.done and (unsent := call.unsent()) > ROOM:
+            now = self._loop.time()
+            if unsent != left:
+                left, since = unsent, now
+            elif now - since > self._stalled:
+                return
+            await asyncio.sleep(LOOK * max(1.0, self._count / MOST_AT_ONCE))
+
+    async def _hold(self, giving: asyncio.Task[None], call: Call) -> None:
+        while not giving.done():
+            await asyncio.wait([giving], timeout=HOLD)
+            if not giving.done() and self._awaited(call):
+                # Others have waited long enough. Until this client reads, its answers delay nobody.
+                self._slow.add(call.session)
+                return
+
+    def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+_MOST_VERSIONS = 100
+
+
+class ParsedLine(NamedTuple):
+    """A line as a message; ``frame`` is None if it is not one, ``fault`` says why.
+
+    ``repaired``: bytes that are not UTF-8 were replaced. ``pruned``: what was NaN or infinite was removed.
+    """
+
+    frame: JsonRpcFrame | None
+    fault: str = ""
+    repaired: bool = False
+    pruned: bool = False
+
+
+def read_line(line: bytes) -> ParsedLine:
+    """Read a line as a message, repaired if that shows what it answers."""
+    try:
+        return ParsedLine(json.decode_frame(line))
+    except InvalidJson as error:
+        fault = str(error)
+    try:
+        if fault == json.CONSTANT:
+            return ParsedLine(json.decode_frame(json.without_constants(line)), fault, pruned=True)
+        if not fault.startswith("not UTF-8"):
+            return ParsedLine(None, fault)
+        return ParsedLine(json.decode_frame(json.repaired(line)), fault, True)
+    except InvalidJson:
+        return ParsedLine(None, fault)
+
+
+_a_number = re.compile(rb"\"?([0-9]{1,18})(?:\.0{1,18})?\"?").fullmatch
+
+
+def number_in(raw: Raw) -> int | None:
+    """Return the number of a request that a server repeats, also as text or as 3.0; None if it is none."""
+    found = _a_number(raw)
+    return int(found[1]) if found else None
+
+
+def number_of(frame: JsonRpcFrame) -> int | None:
+    """Return the number of the request that a message answers; None if it has none of ours."""
+    return None if frame.id is UNSET else number_in(frame.id)
+
+
+def is_readable(frame: JsonRpcFrame) -> bool:
+    """Return whether a client can read an answer: an object, or an error with code and message.
+
+    A client drops any other answer, and waits forever.
+    """
+    if frame.result is not UNSET:
+        return _begins(frame.result, b"{")
+    assert frame.error is not UNSET
+    try:
+        members = json.fields(frame.error)
+    except InvalidJson:
+        return False
+    code = bytes(members.get("code", b""))
+    return code.lstrip(b"-").isdigit() and _begins(members.get("message", Raw(b"")), b'"')
+
+
+def subscription_of(params: Raw) -> int | None:
+    """Return the number of the request that a notification belongs to, as its ``_meta`` names it."""
+    try:
+        meta = json.fields(json.fields(params).get("_meta", b"{}"))
+        return int(bytes(meta.get(META_SUBSCRIPTION, b"")))
+    except (InvalidJson, ValueError):
+        return None
+
+
+def supported_versions(raw: Raw) -> list[str]:
+    """Return the protocol versions that an error names as supported, at most 100; none if it names none."""
+    try:
+        data = json.member(json.fields(raw), "data")
+    except InvalidJson:
+        return []
+    versions = data.get("supported") if isinstance(data, dict) else None
+    if not isinstance(versions, list):
+        return []
+    return [version for version in versions[:_MOST_VERSIONS] if isinstance(version, str)]
+
+
+def _begins(raw: Raw, with_: bytes) -> bool:
+    return bytes(memoryview(raw)[:64]).lstrip().startswith(with_)
+
+
+def error_of(raw: Raw) -> tuple[int, str]:
+    """Return code and message of an error, as far as they can be read."""
+    try:
+        body = json.decode(raw)
+    except InvalidJson:
+        return 0, "unreadable error"
+    if not isinstance(body, dict):
+        return 0, str(body)
+    code = body.get("code")
+    return code if isinstance(code, int) else 0, str(body.get("message", ""))
+
 
 MOST_SAID = 1000
 """Characters of a malformed error that are shown."""
@@ -66,7 +241,6 @@ NOT_ITS_STATE = json.error_object(
 
 LARGE = 1 << 20
 """Bytes of a message above which it is read in a thread, and only answers and requests are accepted."""
-
 
 CallPosition = tuple[SessionPosition, dict[str, ServerRequest]]
 """Where a call is, and its open questions by their ids."""
@@ -113,7 +287,7 @@ class Conversation:
         self._max_line = max_line
         self._level: int | None = None
         self._questions = ServerRequests(
-            name, loop, self._say, on_notice, roots, self._asked_of_others, lambda: self.calls
+            name, loop, self._say, on_notice, roots, self._asked_of_others, self.calls
         )
         self._delivery = ReplyDelivery(loop, self._is_awaited, 2 * max_line)
         self._reading: set[asyncio.Task[None]] = set()
@@ -557,7 +731,8 @@ class Conversation:
     def lost(self, why: str) -> None:
         """Fail everything that waits for an answer, because the connection has ended."""
         calls = [*self.calls.values(), *self._asks.values()]
-        self.calls, self._asks = {}, {}
+        self.calls.clear()
+        self._asks.clear()
         self._questions.close(why)
         for call in calls:
             call.answer(UpstreamReply(failure=self._died(why)))

@@ -14,7 +14,7 @@ from tabane.errors import UpstreamOverloaded, UpstreamUnavailable
 from tabane.messages import Message, say
 from tabane.operations import LOCAL, Caller
 from tabane.servers.server import Server, Share
-from tabane.upstreams.upstream_limits import UpstreamLimits
+from tabane.upstreams.connection import UpstreamLimits
 
 if TYPE_CHECKING:
     from tabane.upstreams.upstream import Upstream
@@ -280,12 +280,12 @@ class HealthChecks:
 
     def tried(self, name: str) -> bool:
         """Return whether the server is running, or the result of its last start is known."""
-        from tabane.upstreams.upstream_state import UpstreamState
+        from tabane.upstreams.upstream import UpstreamState
 
         return any(instance.state is not UpstreamState.IDLE for instance in self._instances.of(name))
 
     async def _healthy(self, name: str) -> bool | None:
-        from tabane.upstreams.upstream_state import UpstreamState
+        from tabane.upstreams.upstream import UpstreamState
 
         every = list(self._instances.of(name))
         instances = [instance for instance in every if instance.state is not UpstreamState.STOPPED]
@@ -296,7 +296,7 @@ class HealthChecks:
             async with asyncio.timeout(self.timeout):
                 await asyncio.gather(*(each.ensure() for each in starting), return_exceptions=True)
         instances = [instance for instance in instances if instance.state is not UpstreamState.IDLE]
-        results = await asyncio.gather(*(instance.health.check(self.timeout) for instance in instances))
+        results = await asyncio.gather(*(instance.check(self.timeout) for instance in instances))
         return all(results)
 
     def _tick(self) -> None:
@@ -306,4 +306,4 @@ class HealthChecks:
 
     async def _look_after(self) -> None:
         running = [instance for instance in self._instances if instance.connection]
-        await asyncio.gather(*(instance.health.look_after(self.timeout) for instance in running))
+        await asyncio.gather(*(instance.look_after(self.timeout) for instance in running))

@@ -1,25 +1,66 @@
-"""The lists of one instance: tools, prompts, resources and templates, each requested separately."""
+"""What one instance offers: tools, prompts, resources and templates, each list requested separately.
+
+A list is read at the start and whenever the server announces a change. Tools whose marks for HTTP headers are
+invalid are left out.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import NamedTuple, Protocol
 
 from msgspec import Raw, Struct, field
 
 from tabane.errors import UpstreamError, UpstreamTimeout
 from tabane.messages import Message, say
+from tabane.upstreams.connection import UpstreamLimits
 from tabane.upstreams.conversation import Conversation
 from tabane.upstreams.handshake import Peer, UpstreamRefused
-from tabane.upstreams.header_marks import without_invalid_marks
+from tabane.upstreams.subscriptions import Listener, UpstreamSubscriptions
 from tabane.wire import json
-from tabane.wire.era import METHOD_NOT_FOUND, Era
-from tabane.wire.extensions import SKILLS
+from tabane.wire.era import METHOD_NOT_FOUND, SKILLS, Era
 from tabane.wire.json import InvalidJson, Members
+from tabane.wire.mirrored_arguments import MARK, mirror_fault
 
 log = logging.getLogger(__name__)
+
+_SHOWN = 200
+_mark = MARK.encode()
+
+
+class RefusedTool(NamedTuple):
+    """The name of a tool that was left out, and why; both cut, with printable characters only."""
+
+    tool: str
+    reason: str
+
+
+async def without_invalid_marks(definitions: Sequence[Raw]) -> tuple[list[Raw], list[RefusedTool]]:
+    """Return the definitions that a client may use over HTTP, and the tools that it may not."""
+    marked = sum(len(each) for each in definitions if _mark in bytes(each))
+    if marked > LARGE:
+        return await asyncio.to_thread(_sorted_out, definitions)
+    return _sorted_out(definitions)
+
+
+def _sorted_out(definitions: Sequence[Raw]) -> tuple[list[Raw], list[RefusedTool]]:
+    kept: list[Raw] = []
+    refused: list[RefusedTool] = []
+    for definition in definitions:
+        fault = mirror_fault(bytes(definition))
+        if fault is None:
+            kept.append(definition)
+        else:
+            refused.append(RefusedTool(_shown(json.text(json.fields(definition).get("name"))), _shown(fault)))
+    return kept, refused
+
+
+def _shown(text: str | None) -> str:
+    cut = (text or "")[:_SHOWN]
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in cut)
+
 
 REFRESH = 0.2
 """Seconds to wait after a list_changed for more of them, before listing again."""
@@ -110,8 +151,8 @@ class UpstreamLists:
     """Lists of an instance, given to ``on_listed`` one by one, each time they are read.
 
     If a list cannot be read, the others stay unchanged, and ``on_fault`` gets the reason. A list that the
-    server has no capability for, or does not know, is empty. If a list is larger than ``budget``, its first
-    items are taken, and ``on_fault`` is called. ``most`` limits the bytes of all its lists together.
+    server has no capability for, or does not know, is empty. If a list is larger than ``limits`` allow for
+    it or for all lists of the server, its first items are taken, and ``on_fault`` is called.
     """
 
     def __init__(
@@ -120,11 +161,10 @@ class UpstreamLists:
         loop: asyncio.AbstractEventLoop,
         on_listed: OnListed,
         on_fault: Callable[[Message], None],
-        budget: Callable[[], ListBudget] = lambda: ListBudget(8 << 20, 5_000),
-        most: Callable[[], int] = lambda: 16 << 20,
+        limits: Callable[[], UpstreamLimits] = UpstreamLimits,
     ) -> None:
         self._server, self._loop = server, loop
-        self._budget, self._most = budget, most
+        self._limits = limits
         self._on_listed, self._on_fault = on_listed, on_fault
         self._conversation: Conversation | None = None
         self._states = {name: _ListState() for name in LISTS}
@@ -244,9 +284,9 @@ class UpstreamLists:
             await waits
 
     def _room(self, name: str) -> ListBudget:
-        budget = self._budget()
+        limits = self._limits()
         others = sum(state.size for other, state in self._states.items() if other != name)
-        return ListBudget(max(0, min(budget.size, self._most() - others)), budget.items)
+        return ListBudget(max(0, min(limits.list_size, limits.catalogue_size - others)), limits.list_items)
 
     async def _usable(self, found: ListedItems) -> ListedItems:
         """Return the tools that may be called over HTTP, as the specification demands of clients there."""
@@ -354,3 +394,112 @@ def _shorter(ttl: float | None, milliseconds: object) -> float | None:
         return ttl
     seconds = milliseconds / 1000
     return seconds if ttl is None else min(ttl, seconds)
+
+
+class OfferFollower(Protocol):
+    """Follows the offers of an instance for somebody else than this hub's clients."""
+
+    def changed(self, kind: str) -> None:
+        """Note that the server announced a change of that kind of lists."""
+        ...
+
+    def lost(self) -> None:
+        """Note that the connection to the server has ended, or ends now."""
+        ...
+
+
+class UpstreamOffers:
+    """Lists and subscriptions of one instance, over restarts.
+
+    ``on_listed`` gets each list whenever it was read, ``on_fault`` why one could not be read, ``on_log`` the
+    parameters of each log message, ``on_asked`` the method of each question whose client is not known.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        loop: asyncio.AbstractEventLoop,
+        limits: Callable[[], UpstreamLimits],
+        on_listed: OnListed,
+        on_fault: Callable[[Message], None],
+        on_asked: Callable[[str], None],
+        on_log: Callable[[Raw], None],
+    ) -> None:
+        self._server, self._on_asked, self._on_log = server, on_asked, on_log
+        self.followers: set[OfferFollower] = set()
+        self._lists = UpstreamLists(server, loop, on_listed, on_fault, limits)
+        self._subscriptions = UpstreamSubscriptions(server, loop, self._catch_up)
+
+    def starting(self) -> None:
+        """Forget which lists are known, because the server is being started."""
+        self._lists.starting()
+
+    def open(self, conversation: Conversation) -> None:
+        """Read all lists of a server that has started, and subscribe to its changes."""
+        self._lists.open(conversation)
+        self._subscriptions.open(conversation)
+
+    def lost(self) -> None:
+        """Stop reading, because the connection has ended; what is watched is remembered."""
+        self._lists.lost()
+        self._subscriptions.lost()
+        for follower in list(self.followers):
+            follower.lost()
+
+    async def known(self, name: str) -> None:
+        """Wait until that list was read, or could not be read."""
+        await self._lists.known(name)
+
+    def holds(self, name: str) -> float | None:
+        """Return the seconds for which that list may be kept; None if nothing bounds that."""
+        return self._lists.holds(name)
+
+    def is_stale(self, name: str) -> bool:
+        """Return whether that list may have changed without an announcement."""
+        return self._lists.is_stale(name)
+
+    async def fresh(self, name: str) -> None:
+        """Read that list again. If it cannot be read, the former one stays."""
+        await self._lists.fresh(name)
+
+    async def watch(self, uri: str, listener: Listener, seconds: float) -> None:
+        """Call ``listener`` when that resource changes. Raises UpstreamError, UpstreamTimeout."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._subscriptions.watch(uri, listener)
+        except TimeoutError:
+            raise UpstreamTimeout(say(
+                "{server!n} did not confirm within {seconds:g} s that it announces changes of that resource.",
+                server=self._server, seconds=seconds)) from None  # fmt: skip
+
+    def unwatch(self, uri: str, listener: Listener) -> None:
+        """Stop calling ``listener``."""
+        self._subscriptions.unwatch(uri, listener)
+
+    @property
+    def watched(self) -> int:
+        """Return the resources that somebody watches."""
+        return len(self._subscriptions)
+
+    def noticed(self, method: str, params: Raw) -> None:
+        """Handle a notification or question of the server that belongs to no call."""
+        match method.split("/"):
+            case ["notifications", kind, "list_changed"]:
+                self._lists.changed(kind)
+                for follower in list(self.followers):
+                    follower.changed(kind)
+            case ["notifications", "resources", "updated"]:
+                self._subscriptions.updated(params)
+            case ["notifications", "subscriptions", "acknowledged"]:
+                self._subscriptions.acknowledged(params)
+            case ["notifications", "message"]:
+                self._on_log(params)
+            case ["notifications", *_]:
+                pass
+            case _:
+                self._on_asked(method)
+
+    def _catch_up(self, kinds: Iterable[str]) -> None:
+        """Read those lists again, because changes were not announced for a while."""
+        for kind in kinds:
+            self._lists.changed(kind)

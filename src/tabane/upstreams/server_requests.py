@@ -64,8 +64,8 @@ class ServerRequests:
         say: SendLine,
         on_asked: Callable[[str, Raw], None],
         roots: Sequence[str] | None,
-        on_other: Callable[[ServerRequest], bool] = lambda question: False,
-        calls: Callable[[], Mapping[int, Call]] = dict,
+        on_other: Callable[[ServerRequest], bool],
+        calls: Mapping[int, Call],
     ) -> None:
         self._on_other, self._calls = on_other, calls
         self._name, self._loop, self._say, self._on_asked = name, loop, say, on_asked
@@ -149,7 +149,7 @@ class ServerRequests:
     def _give_to_another(self, one: ServerRequest, call: Call) -> bool:
         """Give a question to another call that may have caused it, since that call is over."""
         asking = {id(each.call) for each in self.open.values()}
-        others = [each for each in self._calls().values() if each is not call and one.may_belong_to(each)]
+        others = [each for each in self._calls.values() if each is not call and one.may_belong_to(each)]
         others.sort(key=lambda each: id(each) not in asking)
         if others:
             one.call = others[-1]
@@ -209,7 +209,7 @@ class ServerRequests:
         entry = self.open.pop(name, None)
         if entry is None:
             return
-        for call in {*self._calls().values(), *filter(None, [entry.call])}:
+        for call in {*self._calls.values(), *filter(None, [entry.call])}:
             if entry.may_belong_to(call):
                 # The server goes on only now: the time that a person took is not its own.
                 call.deadline = max(call.deadline, self._loop.time() + call.timeout)

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 from tabane.errors import TabaneError, UpstreamUnavailable
 from tabane.messages import Message, say
-from tabane.net.http_client import UpstreamHttpClient
-from tabane.net.http_faults import HttpConnectionBroken, HttpUnreachable
+from tabane.net.http_client import UpstreamHttpClient, is_same_origin
 from tabane.net.http_responses import (
     EVENTS,
     JSON,
     Done,
+    HttpConnectionBroken,
+    HttpUnreachable,
     StreamPosition,
     after,
     error_body,
@@ -27,13 +28,12 @@ from tabane.net.http_responses import (
     one_line,
     read_events,
 )
-from tabane.net.http_routing import is_same_origin
 from tabane.servers.redaction import Redactor
 from tabane.servers.server import Server
 from tabane.upstreams.call import Call, SessionPosition
 from tabane.upstreams.conversation import Conversation
 from tabane.upstreams.handshake import UpstreamRefused
-from tabane.upstreams.http_failures import (
+from tabane.upstreams.http_session import (
     BUSY,
     HttpRetryPolicy,
     broken_in_flight,
@@ -47,13 +47,13 @@ from tabane.upstreams.http_failures import (
 )
 from tabane.wire import era as eras
 from tabane.wire.era import Era
-from tabane.wire.retry_after import retry_after
+from tabane.wire.http import retry_after
 from tabane.wire.sse import Event
 
 if TYPE_CHECKING:
     from yarl import URL
 
-    from tabane.net.http_response import UpstreamHttpResponse
+    from tabane.net.http_responses import UpstreamHttpResponse
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,8 @@
 
 States: idle → (downloading →) starting → ready → (died) → waiting → starting …. After too many failures in a
 row the circuit opens, and the first call after a while is the trial that closes it. A user stops a server.
-One that requires a login rests until the user has logged in.
+One that requires a login rests until the user has logged in. Health checks end a connection that does not
+answer.
 """
 
 from __future__ import annotations
@@ -10,31 +11,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from enum import Enum
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
-from tabane.errors import LoginRequired, TabaneError, UpstreamUnavailable
+from tabane.access.gates import FairQueue
+from tabane.errors import (
+    LoginRequired,
+    TabaneError,
+    UpstreamDied,
+    UpstreamError,
+    UpstreamOverloaded,
+    UpstreamTimeout,
+    UpstreamUnavailable,
+)
 from tabane.messages import Message, say
 from tabane.servers.server import Server
-from tabane.upstreams.call import Call, HeldCallCheck, UnknownMessages, UpstreamReply
-from tabane.upstreams.call_screening import CallScreening
-from tabane.upstreams.connection import Connect, UpstreamConnection
+from tabane.upstreams.call import Call, CallScreening, HeldCallCheck, UnknownMessages, UpstreamReply
+from tabane.upstreams.connection import DOWNLOAD_WAIT, Connect, UpstreamConnection, UpstreamLimits
 from tabane.upstreams.conversation import CallPosition
 from tabane.upstreams.handshake import Peer
-from tabane.upstreams.health_checks import InstanceHealth
-from tabane.upstreams.launching.package_downloads import PackageProgress, StartPreparation
-from tabane.upstreams.lists import OnListed
-from tabane.upstreams.opening import ConnectionOpening
-from tabane.upstreams.refusals import failed_start, is_stopped, no_answer, no_lists, not_running
-from tabane.upstreams.restart_schedule import RestartSchedule
-from tabane.upstreams.start_download import DOWNLOAD_WAIT, StartDownload
+from tabane.upstreams.launching.package_downloads import PackageProgress, PreparedStart, StartPreparation
+from tabane.upstreams.lists import OnListed, UpstreamOffers
 from tabane.upstreams.subscriptions import Listener
-from tabane.upstreams.upstream_limits import UpstreamLimits
-from tabane.upstreams.upstream_offers import UpstreamOffers
-from tabane.upstreams.upstream_state import UpstreamHealth, UpstreamState
-from tabane.upstreams.waiting_calls import WaitingCalls
 from tabane.wire.era import Era
 
 log = logging.getLogger(__name__)
@@ -47,6 +49,38 @@ HELD = 600.0
 
 STABLE = 30.0
 """Seconds of running after which earlier failures no longer count."""
+
+
+class UpstreamState(Enum):
+    """What an instance does now."""
+
+    IDLE = "idle"
+    DOWNLOADING = "downloading"
+    STARTING = "starting"
+    READY = "ready"
+    WAITING = "waiting"
+    OPEN = "circuit open"
+    LOGIN = "login required"
+    STOPPED = "stopped"
+
+
+class UpstreamHealth(Struct):
+    """Health of an instance, for list_servers and status.
+
+    ``since`` is when it became ready, by the clock of the event loop, ``ready_at`` by that of the computer.
+    """
+
+    starts: int = 0
+    deaths: int = 0
+    failures: int = 0
+    error: Message | None = None
+    calls: int = 0
+    failed_calls: int = 0
+    last_failure: Message | None = None
+    healthy: bool = True
+    since: float = 0.0
+    ready_at: float | None = None
+    used: float = 0.0
 
 
 class Upstream:
@@ -87,13 +121,12 @@ class Upstream:
         self.offers = UpstreamOffers(
             server.name, loop, lambda: self.limits, on_listed, self._note, on_asked, on_log
         )
-        self.health = InstanceHealth(self)
         self.unknown: UnknownMessages | None = None
         """Takes messages of the server that the hub does not know and that belong to no call."""
         self.held_calls: HeldCallCheck | None = None
         """Judges calls that were made before the server had listed."""
         self._listing: asyncio.Task[None] | None = None
-        self._opening = ConnectionOpening(era)
+        self._era, self._missed_checks = era, 0
         self._connection: UpstreamConnection | None = None
         self._queue = WaitingCalls(server.name)
         self._starting: asyncio.Task[None] | None = None
@@ -152,6 +185,15 @@ class Upstream:
         if peer is None:
             raise self._unavailable()
         return peer
+
+    async def watch(self, uri: str, listener: Listener) -> None:
+        """Call ``listener`` when that resource changes, until it is unwatched, over restarts.
+
+        Starts the server if it is not running. Raises UpstreamError if the server refuses.
+        """
+        await self.ensure()
+        self.vitals.used = self._loop.time()
+        await self.offers.watch(uri, listener, self.server.timeout)
 
     def cancel(self, call: Call, reason: str) -> None:
         """Drop a call: it gets no reply. The upstream is notified if the call was sent."""
@@ -457,7 +499,7 @@ class Upstream:
         self.offers.starting()
         connection = await self._connect(server, self.offers.noticed, self._over)
         connection.conversation.unknown = self.unknown
-        await self._opening.open(connection, patience, self.limits.probe_timeout)
+        await self._shake_hands(connection, patience)
         self._connection = connection
         self.vitals.since, self.vitals.ready_at = self._loop.time(), time.time()
         self.vitals.error, self.vitals.healthy = None, True
@@ -469,6 +511,26 @@ class Upstream:
         self.offers.open(connection.conversation)
         if waits:
             self._listing = self._loop.create_task(self._send_listed_calls())
+
+    async def _shake_hands(self, connection: UpstreamConnection, patience: float) -> None:
+        """Do the handshake within ``patience`` seconds. Otherwise stop it. Raises UpstreamError."""
+        try:
+            async with asyncio.timeout(patience):
+                peer = await connection.conversation.open(self._era, self.limits.probe_timeout)
+        except BaseException as error:
+            # A legacy server may have ended at a question it did not know; an unreachable one shows nothing.
+            shows_era = isinstance(error, UpstreamError) and not isinstance(error, UpstreamUnavailable)
+            if shows_era and self._era is None:
+                self._era = Era.LEGACY
+            ended = await asyncio.shield(connection.stop())
+            if isinstance(error, UpstreamDied):
+                raise UpstreamError(await connection.failure(ended)) from None
+            if isinstance(error, TabaneError):
+                raise UpstreamError(await connection.failure(error.message)) from None
+            if isinstance(error, TimeoutError):
+                raise UpstreamError(await connection.failure(no_answer(patience))) from None
+            raise
+        self._era = peer.era
 
     def _failed(self, why: Message) -> None:
         self.vitals.failures += 1
@@ -544,26 +606,247 @@ class Upstream:
     def _unavailable(self) -> UpstreamUnavailable:
         return self.awaited_login or not_running(self.server.name, self.vitals.error, self._restarts.left)
 
+    def _note(self, fault: Message) -> None:
+        self.vitals.error = fault
+        self._on_state()
+
     def _set(self, state: UpstreamState) -> None:
         if state is not self.state:
             log.debug("%s: %s → %s", self.server.name, self.state.value, state.value)
             self.state = state
             self._on_state()
 
-    async def watch(self, uri: str, listener: Listener) -> None:
-        """Call ``listener`` when that resource changes, until it is unwatched, over restarts.
+    # -- health ----------------------------------------------------------------------------------
 
-        Starts the server if it is not running. Raises UpstreamError if the server refuses.
+    async def look_after(self, timeout: float) -> None:
+        """Check, and close the connection after two checks without an answer while no call is in flight.
+
+        The server is then restarted as after any other end.
         """
-        await self.ensure()
-        self.vitals.used = self._loop.time()
-        await self.offers.watch(uri, listener, self.server.timeout)
+        self._missed_checks = 0 if await self.check(timeout) else self._missed_checks + 1
+        if self._missed_checks >= 2 and self._connection and not self.in_flight:
+            self._missed_checks = 0
+            self._connection.conversation.close("it did not answer two health checks")
 
-    def _note(self, fault: Message) -> None:
-        self.vitals.error = fault
-        self._on_state()
+    async def check(self, timeout: float) -> bool:
+        """Return whether a running instance answers. One with calls in flight counts as healthy."""
+        vitals, connection = self.vitals, self._connection
+        if (
+            self.state is not UpstreamState.READY
+            or connection is None
+            or connection.conversation.peer is None
+        ):
+            return False
+        method = b"ping" if connection.conversation.peer.era is Era.LEGACY else b"server/discover"
+        try:
+            await connection.conversation.ask(method, {}, timeout=timeout)
+            vitals.healthy = True
+        except UpstreamTimeout:
+            vitals.healthy = self.in_flight > 0
+        except UpstreamError:
+            # An error is an answer too: the server works, even if it does not know ping.
+            vitals.healthy = self._connection is connection
+        return vitals.healthy
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception():
         log.error("stopping an upstream failed: %s", task.exception())
+
+
+class WaitingCalls:
+    """The waiting calls of one instance, in turns between their holders. Each of them is answered."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self.queue: FairQueue[Call] = FairQueue()
+
+    def __len__(self) -> int:
+        return len(self.queue)
+
+    def __iter__(self) -> Iterator[Call]:
+        return iter(self.queue)
+
+    def add(self, call: Call) -> None:
+        self.queue.add(call.holder, call)
+
+    def add_first(self, call: Call) -> None:
+        """Add a call that comes before all others."""
+        self.queue.add_first(call.holder, call)
+
+    def pop(self) -> Call:
+        """Remove and return the next call. Raises KeyError if none waits."""
+        return self.queue.pop()
+
+    def discard(self, call: Call) -> None:
+        """Remove a call without an answer, if it waits."""
+        self.queue.discard(call.holder, call)
+
+    def overload(self, call: Call, most: int) -> UpstreamOverloaded | None:
+        """Return the error for a call that has no room among ``most``; None if it has."""
+        if not self.queue.is_full(call.holder, most):
+            return None
+        return UpstreamOverloaded(say(
+            "{server!n} is overloaded: {count} {count:call is|calls are} waiting. Try again later.",
+            server=self._server, count=len(self.queue)))  # fmt: skip
+
+    def expire(self, now: float) -> None:
+        """Answer the calls whose time is over."""
+        for call in [call for call in self.queue if call.deadline <= now]:
+            self.discard(call)
+            call.answer(UpstreamReply(failure=UpstreamTimeout(say(
+                "{server!n} could not accept the call in time; {count} {count:call is|calls are} waiting.",
+                server=self._server, count=len(self.queue) + 1))))  # fmt: skip
+
+    def refuse(self, failure: TabaneError) -> None:
+        """Answer all calls with an error."""
+        queue, self.queue = self.queue, FairQueue()
+        for call in queue:
+            call.answer(UpstreamReply(failure=failure))
+
+    def refuse_those(self, chosen: Callable[[Call], bool], failure: TabaneError) -> None:
+        """Answer the chosen calls with an error."""
+        for call in [call for call in self.queue if chosen(call)]:
+            self.discard(call)
+            call.answer(UpstreamReply(failure=failure))
+
+
+class RestartSchedule:
+    """The time of the next start of one instance. ``start`` is called then."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, start: Callable[[], None]) -> None:
+        self._loop, self._start = loop, start
+        self._resume_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def left(self) -> float:
+        """Return the seconds until the next start; zero or less if it may start now."""
+        return self._resume_at - self._loop.time()
+
+    def failed(self, failures: int, limits: UpstreamLimits) -> UpstreamState:
+        """Choose the time after so many failures in a row. Return the state until then."""
+        if failures >= limits.circuit_failures:
+            self._resume_at = self._loop.time() + limits.circuit_wait
+            return UpstreamState.OPEN
+        delay = min(limits.restart_max, limits.restart_first * 2 ** max(0, failures - 1))
+        # Jitter keeps servers that died together from starting together.
+        self._resume_at = self._loop.time() + delay * random.uniform(0.75, 1.25)
+        return UpstreamState.WAITING
+
+    def arm(self) -> None:
+        """Start at that time, unless that is planned already."""
+        if self._timer is None:
+            self._timer = self._loop.call_later(self.left, self._due)
+
+    def clear(self) -> None:
+        """Allow a start now."""
+        self._resume_at = 0.0
+
+    def cancel(self) -> None:
+        """Do not start at that time."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _due(self) -> None:
+        self._timer = None
+        self._start()
+
+
+class StartDownload:
+    """The download for one start of a server; ``progress`` is None if none runs.
+
+    ``on_change`` is called when a download has begun, went on, or has been declared finished. Without a
+    ``preparation``, nothing is ever downloaded.
+    """
+
+    def __init__(
+        self, server: Server, preparation: StartPreparation | None, on_change: Callable[[], None]
+    ) -> None:
+        self._server, self._preparation, self._on_change = server, preparation, on_change
+        self.progress: PackageProgress | None = None
+
+    async def prepare(self) -> PreparedStart:
+        """Download what the server runs, unless it is there. Raises UpstreamUnavailable."""
+        if self._preparation is None:
+            return PreparedStart(self._server)
+        return await self._preparation.prepare(self._server, self._show)
+
+    def finished(self) -> None:
+        """Show that nothing is downloaded any longer: the server itself is started now."""
+        self._show(None)
+
+    def forget(self) -> None:
+        """Forget the download, because the start is over."""
+        self.progress = None
+
+    def ended(self, failure: Message | None) -> None:
+        """Note how the start went; None if the server works."""
+        self.forget()
+        if self._preparation is not None:
+            self._preparation.ended(self._server, failure)
+
+    @property
+    def trouble(self) -> Message | None:
+        """Return how far it is; None if none runs."""
+        if self.progress is None:
+            return None
+        return say("{server!n}: {progress}", server=self._server.name, progress=self.progress.describe())
+
+    @property
+    def refusal(self) -> UpstreamUnavailable | None:
+        """Return the error for who cannot wait for it; None if none runs."""
+        if self.progress is None:
+            return None
+        return UpstreamUnavailable(say(
+            "{server!n} is being installed for its first start: {progress} Try again in a minute.",
+            server=self._server.name, progress=self.progress.describe()))  # fmt: skip
+
+    def refuse(self, calls: WaitingCalls, limit: float) -> None:
+        """Answer the calls that have waited long enough: a download may take minutes.
+
+        ``limit`` is the deadline, without its own timeout, of a call that has waited that long.
+        """
+        failure = self.refusal
+        if failure is not None:
+            calls.refuse_those(lambda call: call.deadline <= limit + call.timeout, failure)
+
+    def _show(self, progress: PackageProgress | None) -> None:
+        self.progress = progress
+        self._on_change()
+
+
+def is_stopped(server: str) -> Message:
+    """Return the text for a server that the user has stopped."""
+    return say("{server!n} is stopped. Start it with: tabane servers start {server!c}", server=server)
+
+
+def not_running(server: str, why: Message | None, seconds: float) -> UpstreamUnavailable:
+    """Return the error for a server that is tried again in so many seconds."""
+    why = why or say("it has not been started")
+    if seconds < 0.5:
+        return UpstreamUnavailable(say("{server!n} is not running: {why}", server=server, why=why))
+    return UpstreamUnavailable(say(
+        "{server!n} is not running: {why} (next try in {seconds:.0f} s; to try now: tabane "
+        "servers restart {server!c})",
+        server=server, why=why, seconds=seconds))  # fmt: skip
+
+
+def no_lists(server: str, why: Message) -> Message:
+    """Return the text for a server that runs without its lists."""
+    return say("{server!n} runs, but does not list its tools: {why}", server=server, why=why)
+
+
+def failed_start(server: str, why: Message) -> Message:
+    """Return the text for a server that did not start."""
+    return say(
+        "{server!n} failed to start: {why}\nThen test it: tabane servers test {server!c}",
+        server=server,
+        why=why,
+    )
+
+
+def no_answer(seconds: float) -> Message:
+    """Return why a start failed that took too long."""
+    return say("it did not answer within {seconds:g} s", seconds=seconds)

@@ -1,20 +1,24 @@
-"""The application: routes of all pages, and what surrounds their content."""
+"""The application: sign-in, routes of all pages, events, and what surrounds the content of a page."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tabane.errors import (
+    BadArguments,
     CallerError,
     Forbidden,
     RateLimited,
@@ -23,12 +27,11 @@ from tabane.errors import (
     UnknownName,
     upgraded,
 )
-from tabane.messages import Message, say
-from tabane.web import app_sandbox, navigation
-from tabane.web.assets import Assets
-from tabane.web.events import EventStreams
+from tabane.messages import Lang, Message, say
+from tabane.operations import LOCAL, Access, Caller, Face
+from tabane.web import headers
 from tabane.web.headers import KEPT, NOT_KEPT
-from tabane.web.hub import VISIT, Visit, WebHub
+from tabane.web.hub import VISIT, HubEvent, Visit, WebHub
 from tabane.web.page import (
     FileDownload,
     Fragment,
@@ -41,10 +44,259 @@ from tabane.web.page import (
     Redirect,
     WholePage,
 )
-from tabane.web.page_table import page_routes
+from tabane.web.pages import (
+    activity,
+    approvals,
+    documents,
+    home,
+    keys,
+    posts,
+    questions,
+    search,
+    servers,
+    settings,
+    tools,
+)
 from tabane.web.paths import APP_SANDBOX
-from tabane.web.rendering import TemplateRenderer
-from tabane.web.sign_in import PAGE_HEADER, SignIn, caller_of, language_of
+from tabane.web.rendering import Assets, TemplateRenderer
+from tabane.web.sessions import LONGEST, FoundSession
+from tabane.wire.sse import KEEP_ALIVE
+
+AREAS = (home, search, activity, questions, approvals, servers, tools, posts, documents, keys, settings)
+"""The modules with pages, in the order in which their routes are tried."""
+
+
+def page_routes() -> tuple[PageRoute, ...]:
+    """Return the routes of all areas."""
+    return tuple(route for area in AREAS for route in area.ROUTES)
+
+
+PAGE_HEADER = "tabane-page"
+"""Has the secret that the page keeps. Another site cannot send it, and another port does not get it."""
+
+MOST_SIGN_IN = 32 << 10
+"""Bytes of a request to sign in."""
+
+
+class SignInAttempt(msgspec.Struct, forbid_unknown_fields=True):
+    """The credential of a browser: the code of a link, or a key; or neither."""
+
+    code: str = ""
+    key: str = ""
+
+
+class SignIn:
+    """Signs browsers in and out, and finds who a request is from."""
+
+    def __init__(self, hub: WebHub) -> None:
+        self._hub = hub
+
+    async def found(self, request: Request) -> FoundSession | None:
+        """Return the session of a request; None if it shows none that is valid."""
+        cookie, page = request.cookies.get(self._hub.cookie, ""), request.headers.get(PAGE_HEADER, "")
+        return await self._hub.sessions.find(cookie, page) if cookie and page else None
+
+    async def sign_in(self, request: Request) -> Response:
+        """Answer a POST with a code or key: the page's secret as JSON, and the cookie."""
+        visit: Visit = request.scope[VISIT]
+        try:
+            access = await self._access(await _attempt(request), visit)
+        except TabaneError as error:
+            status = 429 if isinstance(error, RateLimited) else 401
+            return JSONResponse({"error": error.text(visit.lang)}, status, NOT_KEPT)
+        begun = await self._hub.sessions.begin(access.holder)
+        self._hub.signed_in(access, visit.source)
+        response = JSONResponse({"page": begun.page}, 200, NOT_KEPT)
+        response.set_cookie(
+            self._hub.cookie,
+            begun.cookie,
+            max_age=int(LONGEST),
+            httponly=True,
+            secure=visit.secure,
+            samesite="strict",
+        )
+        return response
+
+    async def sign_out(self, request: Request) -> Response:
+        """End the session of a request."""
+        found = await self.found(request)
+        if found is not None:
+            await self._hub.sessions.end(found.session)
+        response = JSONResponse({"signed_in": False}, 200, NOT_KEPT)
+        response.delete_cookie(self._hub.cookie, httponly=True, samesite="strict")
+        return response
+
+    async def _access(self, attempt: SignInAttempt, visit: Visit) -> Access:
+        """Raise Unauthorized for a link that was used or is too old, and for a wrong key."""
+        if attempt.code:
+            if not self._hub.links.use(attempt.code):
+                raise Unauthorized(
+                    say("This link was used already, or is too old. Run tabane open again for a new one.")
+                )
+            return LOCAL
+        if attempt.key:
+            access = await self._hub.identify(attempt.key.strip(), visit.source)
+            if access.holder.startswith("oauth:"):
+                raise Unauthorized(say("Sign in with an API key or a link; access tokens are for programs."))
+            return access
+        if visit.open:
+            return LOCAL
+        raise Unauthorized(say("Sign in with a link from tabane open, or with an API key."))
+
+
+async def _attempt(request: Request) -> SignInAttempt:
+    size, parts = 0, []
+    async for part in request.stream():
+        size += len(part)
+        if size > MOST_SIGN_IN:
+            raise BadArguments(
+                say(
+                    "This is too large: at most {limit:,} {limit:byte is|bytes are} accepted here.",
+                    limit=MOST_SIGN_IN,
+                )
+            )
+        parts.append(part)
+    try:
+        return msgspec.json.decode(b"".join(parts) or b"{}", type=SignInAttempt)
+    except msgspec.MsgspecError as error:
+        raise BadArguments(say("The form cannot be read: {reason}", reason=error)) from None
+
+
+def caller_of(found: FoundSession, lang: Lang) -> Caller:
+    """Return the caller of a request in a session."""
+    session = f"web:{found.session.id}"
+    return Caller(found.session.holder, Face.WEB, session, lang, client="web", access=found.access)
+
+
+def language_of(headers: Mapping[str, Any], default: Lang) -> Lang:
+    """Return the language that a person chose in the page, else the one of the browser."""
+    chosen = headers.get("tabane-lang")
+    return "ja" if chosen == "ja" else "en" if chosen == "en" else default
+
+
+LOOK = 2.0
+"""Seconds between two checks that the session has not ended."""
+
+QUIET = 15.0
+"""Seconds of silence, after which a comment is sent for the proxies on the way."""
+
+MOST_STREAMS = 512
+"""Streams at the same time."""
+
+
+class EventStreams:
+    """The open streams of events."""
+
+    def __init__(self, hub: WebHub) -> None:
+        self._hub = hub
+        self.count = 0
+
+    @property
+    def full(self) -> bool:
+        return self.count >= MOST_STREAMS
+
+    def answer(self, request: Request, found: FoundSession, visit: Visit) -> StreamingResponse:
+        """Return the stream of a browser, from the event after the last one that it has seen."""
+        after = request.headers.get("last-event-id") or None
+        body = self._events(found, after, visit)
+        # In the headers: as a type, it would get a charset, which the format does not have.
+        stream = {"content-type": "text/event-stream", "x-accel-buffering": "no"}
+        return StreamingResponse(body, 200, {**NOT_KEPT, **stream})
+
+    async def _events(self, found: FoundSession, after: str | None, visit: Visit) -> AsyncIterator[bytes]:
+        self.count += 1
+        try:
+            yield b": open\n\n"
+            batches = self._hub.feed.follow(after, found.access)
+            async for batch in _with_pauses(batches, lambda: self._goes_on(found, visit)):
+                yield b"".join(map(_encoded, batch)) if batch else KEEP_ALIVE
+        finally:
+            self.count -= 1
+
+    def _goes_on(self, found: FoundSession, visit: Visit) -> bool:
+        return not visit.ended() and self._hub.sessions.is_live(found.session, found.access)
+
+
+async def _with_pauses(
+    batches: AsyncIterator[Sequence[HubEvent]], goes_on: Callable[[], bool]
+) -> AsyncIterator[Sequence[HubEvent]]:
+    """Yield the batches, and an empty one after :data:`QUIET` seconds, while ``goes_on``."""
+    waiting: asyncio.Task[Sequence[HubEvent]] | None = None
+    quiet = 0.0
+    try:
+        while goes_on():
+            waiting = waiting or asyncio.ensure_future(anext(batches))
+            done, _ = await asyncio.wait({waiting}, timeout=LOOK)
+            if done:
+                batch, waiting, quiet = waiting.result(), None, 0.0
+                yield batch
+            elif (quiet := quiet + LOOK) >= QUIET:
+                quiet = 0.0
+                yield []
+    except StopAsyncIteration:
+        return
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+            with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
+                await waiting
+        if (close := getattr(batches, "aclose", None)) is not None:
+            await close()
+
+
+def _encoded(event: HubEvent) -> bytes:
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (event.id.encode(), event.topic.encode(), event.data)
+
+
+class NavigationEntry(NamedTuple):
+    """A page in the navigation. It is shown to those who may use the operation ``needs``; "" is everybody.
+
+    ``topic``: the event after which the number beside it, at ``path/-/count``, is another; "" without one.
+    """
+
+    path: str
+    label: Message
+    icon: str
+    needs: str
+    group: str
+    topic: str = ""
+
+
+ENTRIES = (
+    NavigationEntry("/", say("Home"), "home", "", "top"),
+    NavigationEntry("/search", say("Search"), "search", "search_everything", "top"),
+    NavigationEntry("/activity", say("Activity"), "activity", "list_live_calls", "hub"),
+    NavigationEntry("/questions", say("Questions"), "question", "list_questions", "hub", "questions"),
+    NavigationEntry("/approvals", say("Approvals"), "check", "list_approvals", "hub", "approvals"),
+    NavigationEntry("/flows", say("Flow policy"), "filter", "list_flow_trails", "hub"),
+    NavigationEntry("/servers", say("Servers"), "servers", "list_servers", "hub"),
+    NavigationEntry("/changes", say("Changes"), "changes", "list_definition_changes", "hub", "definitions"),
+    NavigationEntry("/tools", say("Tools"), "tools", "search_tools", "hub"),
+    NavigationEntry("/posts", say("Posts"), "posts", "get_database_stats", "archive"),
+    NavigationEntry("/documents", say("Documents"), "documents", "list_documents", "archive"),
+    NavigationEntry("/reader", say("Reader"), "reader", "read_url_content", "archive"),
+    NavigationEntry("/jobs", say("Jobs"), "jobs", "list_jobs", "admin"),
+    NavigationEntry("/usage", say("Usage"), "usage", "get_usage_stats", "admin"),
+    NavigationEntry("/audit", say("Audit log"), "audit", "query_audit_logs", "admin"),
+    NavigationEntry("/keys", say("API keys"), "keys", "keys_list", "admin"),
+    NavigationEntry("/profiles", say("Profiles"), "profiles", "profiles_list", "admin"),
+    NavigationEntry("/models", say("Models"), "tag", "list_models", "admin"),
+    NavigationEntry("/settings", say("Settings"), "settings", "hub_status", "admin"),
+    NavigationEntry("/health", say("Health"), "health", "health_check", "admin"),
+)
+
+GROUPS = {
+    "top": None,
+    "hub": say("Hub"),
+    "archive": say("Archive"),
+    "admin": say("Administration"),
+}
+
+
+def visible(may: Callable[[str], bool]) -> list[NavigationEntry]:
+    """Return the entries that somebody sees. ``may`` tells whether an operation is allowed."""
+    return [entry for entry in ENTRIES if not entry.needs or may(entry.needs)]
+
 
 log = logging.getLogger(__name__)
 
@@ -131,10 +383,10 @@ class WebApp:
     async def _app_sandbox(self, request: Request) -> Response:
         """Return the frame around an app. It has no data, and nobody has to sign in for it."""
         try:
-            domains = app_sandbox.domains_of(request.query_params.multi_items())
+            domains = headers.domains_of(request.query_params.multi_items())
         except ValueError as error:
             return PlainTextResponse(str(error), 400, NOT_KEPT)
-        return Response(app_sandbox.DOCUMENT, 200, app_sandbox.headers(domains), "text/html")
+        return Response(headers.DOCUMENT, 200, headers.headers(domains), "text/html")
 
     # -- pages -----------------------------------------------------------------------------------
 
@@ -206,8 +458,8 @@ class WebApp:
         }
         if whole:
             context |= {
-                "frame_entries": navigation.visible(asked.may),
-                "frame_groups": navigation.GROUPS,
+                "frame_entries": visible(asked.may),
+                "frame_groups": GROUPS,
                 "frame_who": asked.access.label or asked.access.holder,
                 "frame_version": self._hub.version,
             }

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tabane.messages import Lang
 from tabane.operations import Access, Door
-from tabane.web.sessions import WebSessions
-from tabane.web.sign_in_links import SignInLinks
+from tabane.web.sessions import SignInLinks, WebSessions
 
 if TYPE_CHECKING:
     from tabane.web.markdown import MarkdownRenderer

@@ -15,8 +15,7 @@ import msgspec
 from tabane.errors import WorkerError
 from tabane.messages import Message, say
 from tabane.web.markdown_worker import RESULTS, MarkdownRequest, MarkdownResult, OutlineEntry
-from tabane.workers.pool import Budget, Pool
-from tabane.workers.turns import Capacity
+from tabane.workers.pool import Budget, Capacity, Pool
 from tabane.workers.worker import Program, environment, module
 
 LONGEST_MARKDOWN = 1_000_000

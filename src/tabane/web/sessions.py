@@ -1,4 +1,4 @@
-"""Sessions of browsers that signed in. They outlive a restart of the hub."""
+"""Sessions of browsers that signed in, and links that sign in once. Sessions outlive a restart of the hub."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ IDLE = 14 * 86_400.0
 LONGEST = 90 * 86_400.0
 """Seconds after which a session ends in any case."""
 
-MOST = 256
+MOST_SESSIONS = 256
 """Sessions at the same time; a further one ends the one that was not used for the longest time."""
 
 NOTED = 3_600.0
@@ -83,7 +83,7 @@ class WebSessions:
         now = self._clock()
         session = WebSession(secrets.token_hex(8), _hash(cookie), _hash(page), holder, now, now)
         self._drop_old()
-        while len(self._by_cookie) >= MOST:
+        while len(self._by_cookie) >= MOST_SESSIONS:
             del self._by_cookie[min(self._by_cookie.values(), key=lambda row: row.used).cookie]
         self._by_cookie[session.cookie] = session
         await self._write()
@@ -145,3 +145,40 @@ def _ended(session: WebSession, now: float) -> bool:
 
 def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+LASTS = 120.0
+"""Seconds that a link can be used."""
+
+MOST_LINKS = 16
+"""Links that wait to be used; a further one replaces the oldest."""
+
+
+class SignInLinks:
+    """The codes of links that were not used yet. ``clock`` returns seconds that never go back."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._ends: dict[bytes, float] = {}
+
+    def make(self) -> str:
+        """Return a new code."""
+        self._drop_old()
+        while len(self._ends) >= MOST_LINKS:
+            del self._ends[next(iter(self._ends))]
+        code = secrets.token_urlsafe(24)
+        self._ends[_code_hash(code)] = self._clock() + LASTS
+        return code
+
+    def use(self, code: str) -> bool:
+        """Return whether the code was valid. It is not, from now on."""
+        self._drop_old()
+        return self._ends.pop(_code_hash(code), None) is not None
+
+    def _drop_old(self) -> None:
+        now = self._clock()
+        self._ends = {hashed: end for hashed, end in self._ends.items() if end > now}
+
+
+def _code_hash(code: str) -> bytes:
+    return hashlib.sha256(code.encode("utf-8", "surrogatepass")).digest()

@@ -9,6 +9,7 @@ skipped. NaN and Infinity are refused.
 from __future__ import annotations
 
 import codecs
+import hashlib
 import json
 import re
 from typing import Any, TypeVar
@@ -43,7 +44,7 @@ class JsonRpcFrame(msgspec.Struct, gc=False):
 
 
 _frames = msgspec.json.Decoder(JsonRpcFrame)
-_members = msgspec.json.Decoder(Members)
+_members_decoder = msgspec.json.Decoder(Members)
 _elements = msgspec.json.Decoder(list[Raw])
 
 
@@ -67,9 +68,9 @@ def repaired(line: bytes) -> bytes:
 def fields(raw: bytes | Raw) -> Members:
     """Return the members of a JSON object, verbatim. Raises :class:`InvalidJson` if it is not an object."""
     try:
-        return _members.decode(raw)
+        return _members_decoder.decode(raw)
     except _REFUSED as refusal:
-        return _decode_refused(_members, bytes(raw), refusal)
+        return _decode_refused(_members_decoder, bytes(raw), refusal)
 
 
 def elements(raw: bytes | Raw) -> list[Raw]:
@@ -290,3 +291,36 @@ def _without_lone_surrogates(text: bytes) -> bytes:
         parts.append(_replace_halves(b"\\\\ufffd", shown[at:end]))
         at = end
     return b"".join(parts).replace(b"\0\0", b"\\\\")
+
+
+class _NoCanonicalForm(ValueError):
+    """Programs may read the text differently."""
+
+
+def argument_digest(arguments: bytes) -> bytes:
+    """Return the SHA-256 of a JSON text in canonical form: order of members and white space do not count.
+
+    A text that programs may read differently is hashed as it is: one with a name twice in an object, with a
+    number that is not written as Python writes it, or one that is no JSON. So two texts of which a program
+    may make different things never have the same digest. Takes time in proportion to the length.
+    """
+    try:
+        value = json.loads(arguments, object_pairs_hook=_distinct_members, parse_float=_exact)
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return hashlib.sha256(b"\0" + arguments).digest()
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _distinct_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _NoCanonicalForm
+    return found
+
+
+def _exact(digits: str) -> float:
+    value = float(digits)
+    if repr(value) != digits:
+        raise _NoCanonicalForm
+    return value

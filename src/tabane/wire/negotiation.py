@@ -11,8 +11,7 @@ from collections.abc import Collection, Sequence
 from msgspec import Raw
 
 from tabane.wire import json
-from tabane.wire.era import META_CAPABILITIES
-from tabane.wire.extensions import Extension
+from tabane.wire.era import META_CAPABILITIES, Extension
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.questions import Features, capabilities_of
 

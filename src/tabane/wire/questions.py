@@ -340,15 +340,13 @@ def urls_required(error: bytes | Raw) -> dict[str, Question]:
         if members.get("code") != Raw(b"%d" % URL_REQUIRED):
             return {}
         entries = list(map(fields, elements(fields(members["data"])["elicitations"])))
-        found = {_id(entry): Question(_mode(entry), join(entry)) for entry in entries}
+        found = {
+            (text(entry.get("elicitationId")) or ""): Question(_mode(entry), join(entry)) for entry in entries
+        }
     except (InvalidJson, InvalidQuestion, KeyError):
         return {}
     usable = all(key and question.kind == "url" for key, question in found.items())
     return found if usable and len(found) <= MOST_AT_ONCE else {}
-
-
-def _id(elicitation: Members) -> str:
-    return text(elicitation.get("elicitationId")) or ""
 
 
 def _object(raw: Raw | None) -> Members | None:

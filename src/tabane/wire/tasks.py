@@ -23,11 +23,11 @@ from tabane.wire.era import (
     META_VERSION,
     MISSING_CAPABILITY,
     MODERN,
+    TASKS,
     Era,
     ProtocolRefusal,
     has_envelope,
 )
-from tabane.wire.extensions import TASKS
 from tabane.wire.json import InvalidJson, Members
 
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]

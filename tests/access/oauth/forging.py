@@ -13,8 +13,8 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import get_default_algorithms
 
+from tabane.access.oauth.claims import OAuthIssuer
 from tabane.access.oauth.fetching import FetchFailed
-from tabane.access.oauth.issuer import OAuthIssuer
 from tabane.access.oauth.verifier import OAuthVerifier, TokenClock
 
 ISSUER = "https://login.example.com"

@@ -15,7 +15,7 @@ import pytest
 from tabane.access.oauth.refusals import AuthorizationServerUnavailable, TokenRefused
 from tabane.access.oauth.resource import OAuthResource
 from tabane.access.oauth.verifier import TokenClock
-from tabane.operations.access import CallTarget
+from tabane.operations.caller import CallTarget
 from tabane.settings import load_settings
 from tests.harness.authorization_server import RealAuthorizationServer, authorization_server
 

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.access.oauth.metadata import challenge, is_metadata_path, metadata_url, resource_metadata
-from tabane.access.oauth.refusals import ScopeMissing, TokenRefused
+from tabane.access.oauth.refusals import (
+    ScopeMissing,
+    TokenRefused,
+    challenge,
+    is_metadata_path,
+    metadata_url,
+    resource_metadata,
+)
 
 RESOURCE = "https://hub.example.com/mcp"
 METADATA = "https://hub.example.com/.well-known/oauth-protected-resource/mcp"

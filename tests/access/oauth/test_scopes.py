@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.access.oauth.scopes import ScopePermission, ScopeTable, parse_scope_entry
+from tabane.access.oauth.oauth_access import ScopePermission, ScopeTable, parse_scope_entry
 from tabane.errors import ConfigurationError
-from tabane.operations.access import CallTarget
+from tabane.operations.caller import CallTarget
 
 TARGETS = {
     "get": CallTarget("github__get_issue", server="github", changes=False),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.access.oauth.signing_keys import MOST_KEYS, parse_signing_keys
-from tabane.settings.oauth import ASYMMETRIC
+from tabane.settings.addresses import ASYMMETRIC
 from tests.access.oauth.forging import private_key
 
 ALLOWED = frozenset(ASYMMETRIC)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tabane.access.oauth.fetching import FetchFailed
 from tabane.access.oauth.refusals import AuthorizationServerUnavailable, ScopeMissing, TokenRefused
 from tabane.access.oauth.verifier import OAuthVerifier
-from tabane.operations.access import CallTarget
+from tabane.operations.caller import CallTarget
 from tests.access.oauth.forging import (
     AUDIENCE,
     INTROSPECTION,

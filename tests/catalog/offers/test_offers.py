@@ -14,11 +14,18 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from tabane.catalog.offers.prompts import PromptCatalog
-from tabane.catalog.offers.resource_uris import UriTemplate, address, addressed, authority, template_address
-from tabane.catalog.offers.resources import MOST_SOURCES, ResourceCatalog, ResourceSource
-from tabane.catalog.offers.watches import renamed
-from tabane.catalog.tools.aliases import AliasMap, is_alias
-from tabane.catalog.tools.host_names import LONGEST
+from tabane.catalog.offers.resources import (
+    MOST_SOURCES,
+    ResourceCatalog,
+    ResourceSource,
+    UriTemplate,
+    address,
+    addressed,
+    authority,
+    renamed,
+    template_address,
+)
+from tabane.catalog.tools.aliases import LONGEST, AliasMap, is_alias
 from tabane.catalog.tools.listings import ListingsFile, listing_of
 from tabane.servers.server import Server
 from tabane.wire.era import Era

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from tabane.catalog.offers.resource_uris import addressed
+from tabane.catalog.offers.resources import addressed
 from tabane.catalog.offers.skills import SkillCatalog, folder_of, read_skill, read_skills, shown_uri
 
 _names = st.text("abcdefgh-", min_size=1, max_size=8)

@@ -6,12 +6,10 @@ import subprocess
 import sys
 
 HANDLERS = {
-    "tabane.catalog.operations.tool_operations",
+    "tabane.catalog.operations.definition_operations",
     "tabane.catalog.operations.offer_operations",
-    "tabane.catalog.operations.parallel_calls",
-    "tabane.catalog.operations.server_checks",
     "tabane.catalog.operations.server_operations",
-    "tabane.catalog.tool_visibility",
+    "tabane.catalog.operations.tool_operations",
 }
 
 DECLARE = """

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.catalog.results.line_ranges import InvalidRange, line_range
+from tabane.catalog.results.selection import InvalidRange, line_range
 
 COUNTS = st.integers(1, 500)
 

@@ -14,19 +14,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from tabane.catalog.long_results import KeptDocument
 from tabane.catalog.result_parts import (
     ROOM_FOR_NOTE,
     PartStart,
     ResultPart,
+    TextPosition,
     first_result,
     further_result,
+    is_json,
+    next_break,
     omits_structure,
     part_at,
+    path,
     read_long,
     start_label,
 )
-from tabane.catalog.results.kept_document import KeptDocument
-from tabane.catalog.text_breaks import TextPosition, is_json, next_break, path
 from tests.harness.patience import assert_in_proportion
 
 BUDGET = 1_000

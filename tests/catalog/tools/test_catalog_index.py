@@ -13,14 +13,13 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from tabane.catalog.catalog_index import LARGE, CatalogIndex
-from tabane.catalog.tools import index_file
+from tabane.catalog.catalogs import LARGE, CatalogIndex
+from tabane.catalog.tools import index
 from tabane.catalog.tools.aliases import AliasMap
 from tabane.catalog.tools.catalog import ToolCatalog
-from tabane.catalog.tools.index import ToolIndex, ToolQuery
+from tabane.catalog.tools.index import ToolIndex, ToolQuery, tool_words
 from tabane.catalog.tools.ranking import tool_postings
 from tabane.catalog.tools.tool import Tool
-from tabane.catalog.tools.tool_words import tool_words
 from tabane.servers.server import Server
 from tests.catalog.tools.lettered import vector
 from tests.catalog.tools.tools import corpus
@@ -170,4 +169,4 @@ def test_other_tokens_are_another_version_of_the_file() -> None:
     for tools in servers.values():
         for tool in tools:
             digest.update(repr(sorted(tool_postings(tool_words(tool, {})).items())).encode())
-    assert (index_file.VERSION, digest.hexdigest()) == (4, "9af51a274233830c")
+    assert (index.VERSION, digest.hexdigest()) == (4, "9af51a274233830c")

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tabane.catalog.tools.schema_cost import cost_of
 from tabane.catalog.tools.tool import Tool
-from tabane.catalog.tools.validation import ArgumentValidator, ValidationPool
+from tabane.catalog.tools.validation import ArgumentValidator, ValidationPool, cost_of
 from tabane.errors import BadArguments
 from tabane.hub.process.logs import cause_of
 from tabane.workers.pool import Budget

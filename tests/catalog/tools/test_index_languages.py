@@ -8,7 +8,7 @@ import pytest
 
 from tabane.catalog.tools.index import ToolIndex, ToolQuery
 from tabane.search.analysis import cjk_runs
-from tabane.search.glossary import glossary
+from tabane.search.concepts import glossary
 from tests.catalog.tools.tools import tool
 from tests.harness.cases import cases_beside
 

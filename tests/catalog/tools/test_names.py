@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.catalog.tools.aliases import MOST, AliasMap, alias, is_alias, other_names
-from tabane.catalog.tools.host_names import HOSTS, HostNaming
+from tabane.catalog.tools.aliases import HOSTS, MOST, AliasMap, HostNaming, alias, is_alias, other_names
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

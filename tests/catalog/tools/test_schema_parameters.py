@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tabane.catalog.tools.schema_parameters import (
+from tabane.catalog.tools.overridden_tool import (
     ParameterChange,
     UnchangeableSchema,
     changed_schema,

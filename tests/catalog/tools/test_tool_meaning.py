@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from tabane.catalog.tool_meaning import ToolMeaning
+from tabane.catalog.catalogs import ToolMeaning
 from tabane.catalog.tools.vector_table import ToolGist
 from tabane.errors import ModelUnavailable
 from tabane.messages import say

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.catalog.tools.bit_vectors import BitVectors, cosine, vector_of
 from tabane.catalog.tools.index import ToolIndex, ToolQuery
 from tabane.catalog.tools.tool import Tool
+from tabane.catalog.tools.vector_table import BitVectors, cosine, vector_of
 from tests.catalog.tools.lettered import direction, packed_unit, vector
 from tests.catalog.tools.tools import tool
 

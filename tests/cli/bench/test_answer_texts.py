@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tabane.catalog.tools.disclosure import describe, search_text
-from tabane.cli.bench.answer_texts import names_in, parameters_in
-from tabane.cli.bench.arguments import UnfilledParameter, arguments_for
+from tabane.cli.bench.scripted_agent import UnfilledParameter, arguments_for, names_in, parameters_in
 from tests.catalog.tools.tools import tool
 
 EDIT = tool(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tabane.cli.bench.marked_processes import marked
+from tabane.cli.bench.temporary_hub import marked
 from tests.cli.bench.conftest import SUM, WRITE, write_tasks
 from tests.harness.chat_endpoint import ChatServer, Json, Reply, calls, chat_server, says
 from tests.harness.home import Home, Outcome

@@ -10,20 +10,25 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tabane.code.result_types.kept_shapes import MOST_BYTES
-from tabane.code.result_types.learned_types import (
+from tabane.code.result_types import (
     ALL,
+    MOST_BYTES,
+    MOST_NODES,
     MOST_TOOLS,
     RAREST,
     LearnedType,
     LearnedTypes,
+    ResultShape,
     ToolKey,
+    bounded,
+    may_be_data,
+    node_count,
     read_types,
+    schema_of,
+    settled,
+    shape_of,
+    union,
 )
-from tabane.code.result_types.observing import may_be_data, shape_of
-from tabane.code.result_types.schemas import schema_of
-from tabane.code.result_types.settling import settled
-from tabane.code.result_types.shapes import MOST_NODES, ResultShape, bounded, node_count, union
 
 KEY = ToolKey("local", "up__list", "up", "digest")
 

@@ -18,8 +18,13 @@ import pytest
 
 from tabane.documents.files.adding_files import FileAdding
 from tabane.documents.files.file_operations import DocumentFiles
-from tabane.documents.files.file_sources import DocumentFolder, PassOptions
-from tabane.documents.files.readable_files import FileTextReader, ReadableFiles, ReadableRoots
+from tabane.documents.files.readable_files import (
+    DocumentFolder,
+    FileTextReader,
+    PassOptions,
+    ReadableFiles,
+    ReadableRoots,
+)
 from tabane.documents.table import files_table
 from tabane.errors import BadArguments, ModelError, ReadError
 from tabane.hub.work.jobs import Jobs

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tabane.documents.files.chroma_import import draft_of
+from tabane.documents.files.file_operations import draft_of
 
 
 def row(**metadata: Any) -> dict[str, Any]:

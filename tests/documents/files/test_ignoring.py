@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.documents.files.file_tree import FileTree
-from tabane.documents.files.ignoring import IgnoreRules, lines_of
+from tabane.documents.files.file_tree import FileTree, IgnoreRules, lines_of
 from tests.harness.patience import assert_in_proportion
 
 NAMES = ("a", "b", "foo", "x.log", "keep", "d.md", "b]", "a b", "-z")

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from tabane.documents.files.adding_files import FileAdding
-from tabane.documents.files.file_sources import DocumentFolder
-from tabane.documents.files.readable_files import FileTextReader
+from tabane.documents.files.readable_files import DocumentFolder, FileTextReader
 from tabane.documents.files.watching import (
     ChangeNotices,
     FolderWatch,

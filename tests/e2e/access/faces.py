@@ -10,9 +10,9 @@ from itertools import count
 from typing import Any, Protocol
 
 from tabane.hub.clients.sessions import LineOutlet
-from tabane.hub.rpc.lines import RpcSession
+from tabane.hub.rpc.dispatcher import RpcSession
 from tabane.operations import Caller, Door, Face
-from tabane.operations.access import Access
+from tabane.operations.caller import Access
 from tabane.settings import Mode
 from tabane.wire.websocket import WebSocketMessage
 from tests.e2e.access.world import World

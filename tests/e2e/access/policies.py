@@ -9,7 +9,7 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from tabane.operations.access import CallTarget
+from tabane.operations.caller import CallTarget
 
 DISCLOSURE = frozenset(
     {

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tabane.hub.http.identities import HttpIdentities
-from tabane.operations.access import Access
+from tabane.hub.http.authentication import HttpIdentities
+from tabane.operations.caller import Access
 from tests.e2e.access.faces import FrameTalk, PostTalk, Talk
 from tests.e2e.access.policies import Policy, PolicyAccess, policies
 from tests.e2e.access.test_no_way_around import NARROW, NOTHING, READING, about_things, go_through

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tabane.code.identifiers import identifier
+from tabane.code.signatures import identifier
 from tests.e2e.access.world import DOCUMENT, DOCUMENT_WORD, NOT_RUNNING, SERVERS, Thing
 from tests.harness.running_hub import Json
 

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from tabane.hub.servers.result_types import TYPE_FILE as FILE
 from tabane.operations import Caller, Face
-from tabane.operations.access import LocalAccess
+from tabane.operations.caller import LocalAccess
 from tests.harness.patience import until
 from tests.harness.running_hub import RunningHub, SocketClient, child, running_hub, text
 

@@ -12,7 +12,7 @@ import pytest
 
 from tabane.errors import BadArguments, UnknownName
 from tabane.operations import Caller, CallTarget, Face
-from tabane.operations.access import LocalAccess
+from tabane.operations.caller import LocalAccess
 from tests.harness.patience import until
 from tests.harness.running_hub import Json, RunningHub, child, running_hub, text
 

@@ -13,8 +13,7 @@ import pytest
 
 from tabane.errors import ConfigurationError
 from tabane.hub.clients import client_questions
-from tabane.servers.projects.project_files import project_files
-from tabane.servers.projects.project_trust import ProjectTrust
+from tabane.servers.projects.project_servers import ProjectTrust, project_files
 from tests.harness.patience import LONG, until
 from tests.harness.running_hub import Json, RunningHub, SocketClient, child, configured, running_hub, text
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tabane.cli.posts.shell import ALIASES
-from tabane.cli.posts.shell_settings import SETTINGS
+from tabane.cli.posts_shell import ALIASES, SETTINGS
 from tests.e2e.docs.pages import ROOT, blocks, links
 from tests.e2e.docs.test_models import typed
 

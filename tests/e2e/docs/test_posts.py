@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tabane.cli.posts.shell_settings import SETTINGS, QuerySettings
+from tabane.cli.posts_shell import SETTINGS, QuerySettings
 from tests.e2e.docs.pages import ROOT, blocks, shape
 from tests.e2e.docs.test_models import typed
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tabane.messages import Lang
-from tabane.web.navigation import ENTRIES
+from tabane.web.app import ENTRIES
 from tests.e2e.docs.pages import ROOT, blocks
 from tests.harness.home import Home, hub
 from tests.harness.ports import reserved_port

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tabane.access.permissions import rules_of
-from tabane.catalog.visibility import method_target
+from tabane.catalog.lookup import method_target
 from tabane.errors import Forbidden
 from tests.harness.http_hub import http_hub, modern, request
 from tests.harness.identities import GivenAccess, GivenKeys, identities

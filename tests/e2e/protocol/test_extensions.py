@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tabane.wire.extensions import SKILLS, TASKS, UI
+from tabane.wire.era import SKILLS, TASKS, UI
 from tests.harness.running_hub import Client, Json, SocketClient, child, running_hub, text
 
 ERAS = list(itertools.product(("2025-11-25", "2026-07-28"), ("legacy", "modern")))

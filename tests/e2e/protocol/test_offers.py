@@ -15,12 +15,11 @@ import pytest
 from msgspec import Raw, structs
 
 from tabane.catalog.gateway import Gateway
-from tabane.catalog.offers.resources import ResourceSource
-from tabane.catalog.offers.watches import MOST_OF_SESSION
+from tabane.catalog.offers.resources import MOST_OF_SESSION, ResourceSource
 from tabane.errors import TabaneError, UnknownName, UpstreamError, UpstreamUnavailable
 from tabane.operations import Caller, Face
 from tabane.upstreams.call import Call, UpstreamReply
-from tabane.upstreams.modern_subscriptions import ModernSubscriber
+from tabane.upstreams.subscriptions import ModernSubscriber
 from tests.harness.patience import until
 from tests.harness.running_hub import Json, RunningHub, child, configured, running_hub
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tabane.cli.bench.assistant import Assistant
+from tabane.cli.bench.temporary_hub import Assistant
 from tests.conftest import absent
 from tests.harness.company_network import CompanyProxy, company_network
 from tests.harness.home import Home

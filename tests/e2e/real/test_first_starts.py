@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tabane.guard.cages.mechanisms import find_mechanisms
+from tabane.guard.cages.cage import find_mechanisms
 from tests.conftest import absent
 from tests.harness.first_start import NPX, FirstStart
 from tests.harness.npm_registry import NpmRegistry

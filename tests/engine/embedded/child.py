@@ -21,14 +21,11 @@ from typing import Any
 
 from tabane.engine.embedded.clean_points import PAGES
 from tabane.engine.embedded.collection import StoredCollection
-from tabane.engine.embedded.database import Database
+from tabane.engine.embedded.database import MIGRATIONS, Database, Migration
 from tabane.engine.embedded.lexical.lexical_index import LexicalIndex, open_lexical
-from tabane.engine.embedded.migrations import MIGRATIONS, Migration
-from tabane.engine.embedded.store import Store
-from tabane.engine.embedded.vector_cache import PersistentVectorCache
+from tabane.engine.embedded.store import PersistentVectorCache, Store
 from tabane.errors import StoreError
-from tabane.search.filters import EVERYTHING
-from tabane.search.records import Record
+from tabane.search.records import EVERYTHING, Record
 from tests.engine.embedded import documents
 from tests.engine.embedded.lanes import LANES, Operation, operations
 from tests.engine.embedded.opening import embedded

@@ -19,20 +19,24 @@ from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
 from tabane.search.engine import Collection, Order
-from tabane.search.filters import (
+from tabane.search.records import (
     EVERYTHING,
     MOST_VALUES,
     NOTHING,
     And,
     Contains,
     Equal,
+    Field,
     Filter,
     In,
+    Kind,
     Not,
     Prefix,
     Range,
+    Record,
+    Shape,
+    TextField,
 )
-from tabane.search.records import Field, Kind, Record, Shape, TextField
 from tests.engine.embedded.model import Model, agrees, all_of, faceted, meant, ordered, put
 from tests.engine.embedded.shapes import FILTERS, ORDERS, RECORDS, SHAPE
 

@@ -14,8 +14,7 @@ from itertools import chain
 import msgspec
 
 from tabane.search.engine import Collection
-from tabane.search.filters import Equal
-from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
+from tabane.search.records import EmbeddingSpace, Equal, Field, Kind, Record, Shape, TextField
 from tests.engine.embedded.model import all_of
 from tests.engine.embedded.vectors.oracle import packed
 

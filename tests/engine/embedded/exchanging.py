@@ -22,8 +22,7 @@ from tabane.search.engine import (
     LexicalQuery,
     VectorQuery,
 )
-from tabane.search.filters import EVERYTHING, And, Contains, Equal, Filter, Not
-from tabane.search.records import EmbeddingSpace, Record, Shape
+from tabane.search.records import EVERYTHING, And, Contains, EmbeddingSpace, Equal, Filter, Not, Record, Shape
 from tests.engine.embedded import documents
 from tests.engine.embedded.contract import EngineContract
 from tests.engine.embedded.documents import advance, document, generation_of

@@ -9,8 +9,18 @@ from functools import cmp_to_key
 import msgspec
 
 from tabane.search.engine import Collection, Order
-from tabane.search.filters import EVERYTHING, Equal, Filter, checked, matches, values_of
-from tabane.search.records import Kind, Record, Scalar, Shape
+from tabane.search.records import (
+    EVERYTHING,
+    Equal,
+    Filter,
+    Kind,
+    Record,
+    Scalar,
+    Shape,
+    checked_filter,
+    matches,
+    values_of,
+)
 from tabane.search.records import checked as checked_record
 
 Model = dict[str, Record]
@@ -43,7 +53,7 @@ def exchange(
 
 
 def meant(model: Model, where: Filter, shape: Shape) -> list[Record]:
-    fitted = checked(where, shape)
+    fitted = checked_filter(where, shape)
     return [record for record in model.values() if matches(fitted, record)]
 
 

@@ -5,8 +5,24 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from tabane.search.engine import Order
-from tabane.search.filters import And, Contains, Equal, Everything, Filter, In, Not, Or, Prefix, Range
-from tabane.search.records import Field, Kind, Record, Shape, TextField, Value
+from tabane.search.records import (
+    And,
+    Contains,
+    Equal,
+    Everything,
+    Field,
+    Filter,
+    In,
+    Kind,
+    Not,
+    Or,
+    Prefix,
+    Range,
+    Record,
+    Shape,
+    TextField,
+    Value,
+)
 
 SHAPE = Shape(
     "notes",

@@ -20,8 +20,7 @@ from tabane.engine.embedded.database import Database
 from tabane.engine.embedded.store import Store
 from tabane.errors import StoreCorrupt
 from tabane.search.engine import VectorQuery
-from tabane.search.filters import EVERYTHING
-from tabane.search.records import Record
+from tabane.search.records import EVERYTHING, Record
 from tests.engine.embedded.dying import Nursery
 from tests.engine.embedded.opening import embedded
 from tests.engine.embedded.vectors import lanes

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.engine.embedded.code_index import LOOKED_THROUGH, CodeIndexes
-from tabane.engine.embedded.columns import Array, ColumnSnapshot, ColumnValues
+from tabane.engine.embedded.columns import LOOKED_THROUGH, Array, CodeIndexes, ColumnSnapshot, ColumnValues
 from tabane.search.records import Field, Kind
 
 FIELD = Field("tag", Kind.STRING)

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tabane.engine.embedded.store import Store
-from tabane.search.filters import EVERYTHING, Equal
-from tabane.search.records import Record
+from tabane.search.records import EVERYTHING, Equal, Record
 from tests.engine.embedded.opening import embedded
 from tests.engine.embedded.shapes import SHAPE
 

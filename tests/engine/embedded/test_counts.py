@@ -14,8 +14,18 @@ from hypothesis import strategies as st
 from tabane.engine.embedded.counts import KEPT, CountCache
 from tabane.engine.embedded.masks import Masks
 from tabane.search.engine import Order
-from tabane.search.filters import EVERYTHING, Equal, Filter, Range
-from tabane.search.records import Field, Kind, Record, Shape, Value, checked_key
+from tabane.search.records import (
+    EVERYTHING,
+    Equal,
+    Field,
+    Filter,
+    Kind,
+    Range,
+    Record,
+    Shape,
+    Value,
+    checked_key,
+)
 from tests.engine.embedded.model import Model, meant, ordered, put
 from tests.engine.embedded.opening import embedded
 from tests.engine.embedded.shapes import FILTERS, KEYS, RECORDS, SHAPE

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tabane.search.engine import LexicalQuery, VectorQuery
-from tabane.search.filters import EVERYTHING
+from tabane.search.records import EVERYTHING
 from tests.engine.embedded.documents import SHAPE, SIZES, document, generation_of
 from tests.engine.embedded.dying import Nursery
 from tests.engine.embedded.opening import indexed

@@ -14,12 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tabane.engine.embedded.database import Database
-from tabane.engine.embedded.migrations import MIGRATIONS
+from tabane.engine.embedded.database import MIGRATIONS, Database
 from tabane.engine.embedded.store import Store
 from tabane.errors import StoreCorrupt, StoreError, StoreLocked, StoreNewer
-from tabane.search.filters import EVERYTHING
-from tabane.search.records import Record
+from tabane.search.records import EVERYTHING, Record
 from tests.engine.embedded.child import MORE_MIGRATIONS
 from tests.engine.embedded.dying import Nursery
 from tests.engine.embedded.lanes import LANES, after, operations, outcomes

@@ -16,15 +16,24 @@ from tabane.engine.embedded.collection import StoredCollection
 from tabane.errors import ModelUnavailable
 from tabane.messages import say
 from tabane.search.chunking import Measure
-from tabane.search.chunking.chunk import Estimate
+from tabane.search.chunking.cutting import Estimate
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import EngineHits, JoinedRecords, LexicalQuery, NearestRequest, VectorQuery
-from tabane.search.filters import EVERYTHING, Equal, Filter
 from tabane.search.fusion import CosineWeight, reciprocal_ranks
 from tabane.search.hybrid import Fusion, HybridSearchable, RankedRecord, hybrid
 from tabane.search.models import Reranker
 from tabane.search.pipeline import diversified, judged, reranked
-from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
+from tabane.search.records import (
+    EVERYTHING,
+    EmbeddingSpace,
+    Equal,
+    Field,
+    Filter,
+    Kind,
+    Record,
+    Shape,
+    TextField,
+)
 from tests.engine.embedded.opening import indexed
 from tests.engine.embedded.vectors.oracle import cosine, packed
 

@@ -11,8 +11,21 @@ import pytest
 from tabane.engine.embedded.collection import StoredCollection
 from tabane.errors import BadArguments
 from tabane.search.engine import JoinedRecords, Order, VectorQuery
-from tabane.search.filters import EVERYTHING, And, Equal, In, Not, Range
-from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField, Value
+from tabane.search.records import (
+    EVERYTHING,
+    And,
+    EmbeddingSpace,
+    Equal,
+    Field,
+    In,
+    Kind,
+    Not,
+    Range,
+    Record,
+    Shape,
+    TextField,
+    Value,
+)
 from tests.engine.embedded.opening import embedded
 from tests.engine.embedded.vectors.oracle import packed
 

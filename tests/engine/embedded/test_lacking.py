@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tabane.search.filters import Equal
-from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape
+from tabane.search.records import EmbeddingSpace, Equal, Field, Kind, Record, Shape
 from tests.engine.embedded.opening import embedded
 from tests.engine.embedded.vectors.oracle import packed
 

@@ -9,8 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from tabane.search.filters import Filter
-from tabane.search.records import Record
+from tabane.search.records import Filter, Record
 from tests.engine.embedded.model import Model, agrees, all_of, meant, put
 from tests.engine.embedded.opening import CollectionMachine
 from tests.engine.embedded.shapes import FILTERS, KEYS, RECORDS, SHAPE

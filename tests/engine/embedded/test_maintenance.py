@@ -11,8 +11,7 @@ import pytest
 from tabane.engine.embedded.segments import SEGMENT
 from tabane.engine.embedded.store import Store
 from tabane.engine.embedded.truth import RENUMBERED
-from tabane.search.filters import EVERYTHING, Equal
-from tabane.search.records import Record
+from tabane.search.records import EVERYTHING, Equal, Record
 from tests.engine.embedded.model import Model, agrees, put
 from tests.engine.embedded.opening import embedded
 from tests.engine.embedded.shapes import SHAPE

@@ -16,12 +16,21 @@ import pytest
 
 from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.database import Database, DatabaseLock
-from tabane.engine.embedded.read_thread import SLICE, give_way
+from tabane.engine.embedded.database_threads import SLICE, give_way
 from tabane.engine.embedded.store import Store
 from tabane.errors import StoreError, StoreLocked
 from tabane.search.engine import Combination, Order, VectorQuery
-from tabane.search.filters import EVERYTHING, Contains, Prefix
-from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
+from tabane.search.records import (
+    EVERYTHING,
+    Contains,
+    EmbeddingSpace,
+    Field,
+    Kind,
+    Prefix,
+    Record,
+    Shape,
+    TextField,
+)
 from tests.engine.embedded.opening import embedded
 from tests.engine.embedded.vectors.oracle import packed
 

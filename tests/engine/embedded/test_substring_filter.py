@@ -13,10 +13,22 @@ import pytest
 from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.columns import Columns, ColumnSnapshot
 from tabane.engine.embedded.lexical.lexical_index import LexicalIndex
-from tabane.engine.embedded.substring_filter import REMEMBERED, RowSet, SubstringCondition, SubstringFilter
+from tabane.engine.embedded.masks import REMEMBERED, RowSet, SubstringCondition, SubstringFilter
 from tabane.engine.embedded.truth import Truth
-from tabane.search.filters import And, Contains, Equal, Filter, Not, Or, matches
-from tabane.search.records import Field, Kind, Record, Shape, TextField
+from tabane.search.records import (
+    And,
+    Contains,
+    Equal,
+    Field,
+    Filter,
+    Kind,
+    Not,
+    Or,
+    Record,
+    Shape,
+    TextField,
+    matches,
+)
 from tests.engine.embedded.opening import indexed
 
 SHAPE = Shape("posts", (TextField("content"), TextField("summary")), (Field("user", Kind.STRING),))

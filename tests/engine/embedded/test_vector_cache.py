@@ -15,8 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tabane.engine.embedded.store import Store
-from tabane.engine.embedded.vector_cache import PersistentVectorCache
+from tabane.engine.embedded.store import PersistentVectorCache, Store
 from tabane.errors import BadArguments
 from tabane.search.embedding import embedder
 from tests.engine.embedded.child import kept_pair

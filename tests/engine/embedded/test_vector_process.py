@@ -14,11 +14,20 @@ import pytest
 from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.columns import ColumnSnapshot
 from tabane.engine.embedded.vector_process import ForeseenMatches, VectorSearchProcess
-from tabane.engine.embedded.vectors.vector_index import Moment
+from tabane.engine.embedded.vectors.space_index import Moment
 from tabane.engine.vector_request import VectorRequest
 from tabane.search.engine import EngineHits, JoinedRecords, NearestRequest, VectorQuery
-from tabane.search.filters import EVERYTHING, And, Equal
-from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
+from tabane.search.records import (
+    EVERYTHING,
+    And,
+    EmbeddingSpace,
+    Equal,
+    Field,
+    Kind,
+    Record,
+    Shape,
+    TextField,
+)
 from tests.engine.embedded.opening import embedded
 
 COUNT, DIMENSION = 5000, 64  # enough vectors and dimensions for codes

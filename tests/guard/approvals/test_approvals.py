@@ -9,10 +9,17 @@ from hypothesis import strategies as some
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from tabane.errors import ApprovalRefused, Forbidden, UnknownName
-from tabane.guard.approvals.approval import Approval, ApprovalBinding, ApprovalReason
-from tabane.guard.approvals.approvals import LIFE, MOST, MOST_OF_ONE, Approvals
+from tabane.guard.approvals.approvals import (
+    LIFE,
+    MOST,
+    MOST_OF_ONE,
+    Approval,
+    ApprovalBinding,
+    ApprovalReason,
+    Approvals,
+)
 from tabane.messages import Message
-from tabane.operations.guarding import CallVerdict
+from tabane.operations.door import CallVerdict
 
 HOLDERS = ("local", "key:a", "key:b")
 

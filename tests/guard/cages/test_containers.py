@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from tabane.guard.cages.cage import CageUnavailable
+from tabane.guard.cages.cage import CageMechanisms, CageUnavailable
 from tabane.guard.cages.cages import Cages
-from tabane.guard.cages.mechanisms import CageMechanisms
-from tabane.servers.sandbox_keys import sandbox
 from tabane.servers.server import Server
-from tabane.upstreams.connected_cages import ConnectedCages
+from tabane.servers.server_keys import sandbox
+from tabane.upstreams.connector import ConnectedCages
 
 
 def cages(folder: Path, *programs: str) -> Cages:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tabane.guard.cages.cage import CageUnavailable
-from tabane.servers.sandbox_keys import sandbox
 from tabane.servers.server import Server
+from tabane.servers.server_keys import sandbox
 from tests.harness.caged_world import ESCAPEE, SECRET, CagedWorld, Way, caged_world, mechanisms_of
 from tests.harness.child_processes import linux
 

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.guard.cages.host_rules import HostRules
-from tabane.guard.cages.network_proxy import NetworkProxy, target
+from tabane.guard.cages.network_proxy import HostRules, NetworkProxy, target
 from tests.guard.cages.test_escapes import needed
 from tests.harness.caged_world import CagedWorld, Way, caged_world
 from tests.harness.cases import cases_beside

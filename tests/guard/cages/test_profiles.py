@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.servers.configuration import read_configuration
-from tabane.servers.key_values import InvalidKeyValue
-from tabane.servers.sandbox_keys import SandboxProfile, sandbox, written
 from tabane.servers.server import Server
+from tabane.servers.server_keys import InvalidKeyValue, SandboxProfile, sandbox, written
 from tabane.servers.variables import load_variables
 from tests.harness.cases import cases_beside
 

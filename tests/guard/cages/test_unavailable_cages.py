@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from tabane.guard.cages.cage import CageUnavailable, uncovered
+from tabane.guard.cages.cage import CageMechanisms, CageUnavailable, find_bubblewrap, uncovered
+from tabane.guard.cages.cage import sandbox_exec_profile as macos_profile
 from tabane.guard.cages.cages import Cages
 from tabane.guard.cages.limits import ControlGroups
-from tabane.guard.cages.mechanisms import CageMechanisms, find_bubblewrap
-from tabane.guard.cages.sandbox_exec import profile as macos_profile
 from tabane.messages import say
-from tabane.servers.sandbox_keys import sandbox
 from tabane.servers.server import Server
+from tabane.servers.server_keys import sandbox
 
 NO_BUBBLEWRAP = say("bubblewrap (bwrap) is not installed")
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.guard.definitions.diffs import MOST_LINES, definition_diff, shown_lines
+from tabane.guard.definitions.definition import MOST_LINES, definition_diff, shown_lines
 
 HIDDEN = ["\u200b", "\u202e", "\U000e0041", "\ufe0f", "\u3164", "\x1b", "\x7f", "\u2028", "\ud800"]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from tabane.guard.definitions.definition import Kind, definition_digest, read_definitions
-from tabane.guard.definitions.digest_cache import DigestCache
+from tabane.guard.definitions.review import DigestCache
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 SCALARS = st.one_of(

@@ -7,7 +7,7 @@ import os
 import signal
 from pathlib import Path
 
-from tabane.guard.definitions.definition_scans import DefinitionScans
+from tabane.guard.definitions.review import DefinitionScans
 from tabane.guard.scanner.scan_pool import ScanPool
 from tabane.guard.scanner.scanner import DefinitionScanner
 from tabane.workers.pool import Budget

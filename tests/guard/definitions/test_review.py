@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tabane.errors import Conflict, UnknownName
-from tabane.guard.definitions.definition_scans import DefinitionScans
-from tabane.guard.definitions.findings import KeptFinding
+from tabane.guard.definitions.definition import KeptFinding
+from tabane.guard.definitions.review import DefinitionScans
 from tabane.messages import Message
 from tests.guard.definitions.redefined import Definitions, decide, names, operate, started, tool, waiting
 from tests.harness.patience import until
@@ -405,7 +405,7 @@ async def test_what_an_earlier_version_listed_is_scanned_after_the_upgrade(tmp_p
 
 
 def test_a_finding_that_cannot_be_read_is_dropped() -> None:
-    from tabane.guard.definitions.findings import decoded
+    from tabane.guard.definitions.definition import decoded
 
     assert decoded(b"no json") == ()
     assert decoded(b"[]") == ()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from tabane.guard.flows.flow_rule import FlowRule, trail_key
-from tabane.guard.flows.rules import FlowPolicy, broken_rule
+from tabane.guard.flows.flow_rule import FlowPolicy, FlowRule, broken_rule, trail_key
 from tabane.guard.flows.trails import IDLE, Trails
 from tabane.operations import Caller, CallTarget, Face
 from tabane.servers.labels import (

@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.guard.flows.label_inference import inferred_labels
-from tabane.guard.flows.label_table import LabelTable
-from tabane.guard.flows.tool_facts import DescribedTool, ServerFacts
-from tabane.guard.flows.tool_labels import labels_of_tool
+from tabane.guard.flows.tool_labels import (
+    DescribedTool,
+    LabelTable,
+    ServerFacts,
+    inferred_labels,
+    labels_of_tool,
+)
 from tabane.servers.labels import (
     DESTRUCTIVE,
     EXTERNAL,

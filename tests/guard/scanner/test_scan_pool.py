@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tabane.guard.definitions.definition_scans import LONG, DefinitionScans
+from tabane.guard.definitions.review import LONG, DefinitionScans
 from tabane.guard.scanner.findings import Finding, ScannedText
 from tabane.guard.scanner.scan_pool import BUDGET, MOST_SPENT, ScanPool
 from tabane.guard.scanner.scanner import DefinitionScanner

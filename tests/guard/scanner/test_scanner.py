@@ -11,13 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.guard.scanner.english_patterns import ENGLISH
+from tabane.guard.scanner.evidence import Signal
 from tabane.guard.scanner.findings import Finding, Kind
-from tabane.guard.scanner.foreign_patterns import CHINESE, FRENCH, GERMAN, KOREAN, RUSSIAN, SPANISH
-from tabane.guard.scanner.japanese_patterns import JAPANESE
-from tabane.guard.scanner.marked_patterns import MARKED
+from tabane.guard.scanner.languages import (
+    CHINESE,
+    ENGLISH,
+    FRENCH,
+    GERMAN,
+    JAPANESE,
+    KOREAN,
+    MARKED,
+    RUSSIAN,
+    SPANISH,
+)
 from tabane.guard.scanner.scanner import DefinitionScanner
-from tabane.guard.scanner.signals import Signal
 from tests.harness.cases import cases_beside
 from tests.harness.patience import assert_in_proportion
 

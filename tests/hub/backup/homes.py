@@ -7,8 +7,8 @@ import os
 import sqlite3
 from pathlib import Path
 
+from tabane.hub.backup.archive_format import BackupManifest
 from tabane.hub.backup.making import BackupSource, make_backup
-from tabane.hub.backup.manifest import BackupManifest
 from tabane.hub.backup.restoring import RestoreTarget
 
 BUILD, HOME_FORMAT = "0.7.0", 1

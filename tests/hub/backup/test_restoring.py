@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from tabane.errors import CallerError, HubError, TabaneError
-from tabane.hub.backup import manifest as manifests
+from tabane.hub.backup import archive_format as manifests
 from tabane.hub.backup.restore_journal import complete_restore
 from tabane.hub.backup.restoring import restore_backup
 from tests.conftest import ROOT

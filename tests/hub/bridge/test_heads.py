@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.hub.bridge import message_heads
-from tabane.hub.bridge.message_heads import ClientMessageHead, HubMessageHead
+from tabane.hub.bridge import ledger
+from tabane.hub.bridge.ledger import ClientMessageHead, HubMessageHead
 from tabane.wire.json import error_line, request_line, result_line
 
 IDS = st.one_of(st.integers(), st.text(max_size=30), st.none())
@@ -28,7 +28,7 @@ def test_a_request_is_read_whatever_its_spelling(
 ) -> None:
     members = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
     line = json.dumps({name: members[name] for name in order}, ensure_ascii=ascii_only).encode()
-    assert message_heads.of_client(line) == [ClientMessageHead(message_heads.canonical(number), method)]
+    assert ledger.client_heads(line) == [ClientMessageHead(ledger.canonical(number), method)]
 
 
 @given(IDS, METHODS, JSON, st.permutations(["jsonrpc", "id", "method", "params"]))
@@ -37,25 +37,25 @@ def test_a_large_request_is_read_the_same(number: Any, method: str, params: Any,
         "jsonrpc": "2.0",
         "id": number,
         "method": method,
-        "params": [params, {"id": 9}, "x" * message_heads.LARGE],
+        "params": [params, {"id": 9}, "x" * ledger.LARGE],
     }
     line = json.dumps({name: members[name] for name in order}).encode()
-    assert message_heads.of_client(line) == [ClientMessageHead(message_heads.canonical(number), method)]
+    assert ledger.client_heads(line) == [ClientMessageHead(ledger.canonical(number), method)]
 
 
 @pytest.mark.parametrize("inner", ['{"id":7}', '"\\"id\\":7}"', '"},\\"id\\":7}"'])
 def test_an_id_inside_a_large_request_is_not_taken_for_its_own(inner: str) -> None:
-    text = '{"id":1,"method":"m","params":{"x":"%s","y":%s}}' % ("x" * message_heads.LARGE, inner)  # noqa: UP031
-    assert message_heads.of_client(text.encode()) == [ClientMessageHead(b"1", "m")]
+    text = '{"id":1,"method":"m","params":{"x":"%s","y":%s}}' % ("x" * ledger.LARGE, inner)  # noqa: UP031
+    assert ledger.client_heads(text.encode()) == [ClientMessageHead(b"1", "m")]
 
 
 @given(st.binary(max_size=200))
 def test_anything_else_is_no_message_and_does_no_harm(line: bytes) -> None:
-    assert isinstance(message_heads.of_client(line), list)
-    assert isinstance(message_heads.of_hub(line), list)
-    assert isinstance(message_heads.of_hub(b'{"jsonrpc":"2.0","id":' + line), list)
-    message_heads.reason(line)
-    message_heads.of_client_head(line)
+    assert isinstance(ledger.client_heads(line), list)
+    assert isinstance(ledger.hub_heads(line), list)
+    assert isinstance(ledger.hub_heads(b'{"jsonrpc":"2.0","id":' + line), list)
+    ledger.reason(line)
+    ledger.id_at_head(line)
 
 
 @given(IDS, JSON)
@@ -64,47 +64,43 @@ def test_the_answers_that_the_hub_writes_are_recognised(number: Any, value: Any)
         json.dumps(number, ensure_ascii=False).encode("utf-8", "replace"),
         json.dumps(value).encode(),
     )
-    name = message_heads.canonical(json.loads(spelt))
-    assert message_heads.of_hub(result_line(spelt, body).rstrip()) == [HubMessageHead(name, False, False)]
-    assert message_heads.of_hub(error_line(spelt, b'{"code":1,"message":""}').rstrip()) == [
+    name = ledger.canonical(json.loads(spelt))
+    assert ledger.hub_heads(result_line(spelt, body).rstrip()) == [HubMessageHead(name, False, False)]
+    assert ledger.hub_heads(error_line(spelt, b'{"code":1,"message":""}').rstrip()) == [
         HubMessageHead(name, False, True)
     ]
 
 
 def test_a_question_of_the_hub_is_told_from_an_answer() -> None:
-    assert message_heads.of_hub(request_line(3, b'"ping"', b"{}").rstrip()) == [
-        HubMessageHead(b"3", True, False)
-    ]
-    assert message_heads.of_hub(b'{"jsonrpc":"2.0","method":"notifications/progress"}') == []
+    assert ledger.hub_heads(request_line(3, b'"ping"', b"{}").rstrip()) == [HubMessageHead(b"3", True, False)]
+    assert ledger.hub_heads(b'{"jsonrpc":"2.0","method":"notifications/progress"}') == []
 
 
 def test_a_batch_is_all_its_messages() -> None:
     batch = b'[{"id":1,"method":"a"},{"method":"b"},{"id":"c","result":1},7]'
-    assert message_heads.of_client(batch) == [
+    assert ledger.client_heads(batch) == [
         ClientMessageHead(b"1", "a"),
         ClientMessageHead(None, "b"),
         ClientMessageHead(b'"c"', None),
     ]
     answers = b'[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"error":{}}]'
-    assert message_heads.of_hub(answers) == [
+    assert ledger.hub_heads(answers) == [
         HubMessageHead(b"1", False, False),
         HubMessageHead(b"2", False, True),
     ]
 
 
 def test_ids_are_the_same_however_they_are_escaped() -> None:
-    assert message_heads.of_client('{"id":"あ","method":"m"}'.encode()) == message_heads.of_client(
+    assert ledger.client_heads('{"id":"あ","method":"m"}'.encode()) == ledger.client_heads(
         b'{"id":"\\u3042","method":"m"}'
     )
-    assert message_heads.of_hub('{"jsonrpc":"2.0","id":"あ","result":1}'.encode())[
-        0
-    ].id == message_heads.canonical("あ")
+    assert ledger.hub_heads('{"jsonrpc":"2.0","id":"あ","result":1}'.encode())[0].id == ledger.canonical("あ")
 
 
 def test_the_reason_of_an_error() -> None:
-    assert message_heads.reason(b'{"id":1,"error":{"data":{"reason":"draining"}}}') == "draining"
-    assert message_heads.reason(b'{"id":1,"error":{"data":[]}}') is None
-    assert message_heads.reason(b'{"id":1,"result":{}}') is None
+    assert ledger.reason(b'{"id":1,"error":{"data":{"reason":"draining"}}}') == "draining"
+    assert ledger.reason(b'{"id":1,"error":{"data":[]}}') is None
+    assert ledger.reason(b'{"id":1,"result":{}}') is None
 
 
 @pytest.mark.parametrize(
@@ -116,7 +112,7 @@ def test_the_reason_of_an_error() -> None:
     ],
 )
 def test_the_id_of_a_line_of_which_only_the_head_is_left(head: bytes, found: bytes | None) -> None:
-    assert message_heads.of_client_head(head) == found
+    assert ledger.id_at_head(head) == found
 
 
 @given(IDS, METHODS, JSON, st.sampled_from([(",", ":"), (", ", ": ")]), st.booleans())
@@ -125,10 +121,10 @@ def test_a_plain_request_is_read_as_any_other(
 ) -> None:
     members = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
     line = json.dumps(members, separators=separators).encode()[: -1 if cut else None]
-    plain = message_heads.plain_request(line)
+    plain = ledger.plain_request(line)
     if plain is not None:
         assert [ClientMessageHead(plain[1], plain[2].decode())] == [
-            ClientMessageHead(message_heads.canonical(number), method)
+            ClientMessageHead(ledger.canonical(number), method)
         ]
         assert not cut
 
@@ -138,12 +134,12 @@ def test_a_plain_result_is_read_as_any_other(number: Any, value: Any, failed: bo
     name = json.dumps(number).encode()
     make = error_line if failed else result_line
     line = make(name, json.dumps(value).encode()).rstrip(b"\n")
-    plain = message_heads.plain_result(line)
-    assert plain is None or message_heads.of_hub(line) == [HubMessageHead(plain, False, False)]
+    plain = ledger.plain_result(line)
+    assert plain is None or ledger.hub_heads(line) == [HubMessageHead(plain, False, False)]
     assert (plain is not None) == (type(number) is int and number >= 0 and not failed)
 
 
 def test_a_question_of_the_hub_is_no_plain_result() -> None:
-    assert message_heads.plain_result(b'{"jsonrpc":"2.0","id":1,"method":"ping"}') is None
-    assert message_heads.plain_result(b'{"jsonrpc":"2.0","id":1,"error":{}}') is None
-    assert message_heads.plain_result(b'{"jsonrpc":"2.0","id":1') is None
+    assert ledger.plain_result(b'{"jsonrpc":"2.0","id":1,"method":"ping"}') is None
+    assert ledger.plain_result(b'{"jsonrpc":"2.0","id":1,"error":{}}') is None
+    assert ledger.plain_result(b'{"jsonrpc":"2.0","id":1') is None

@@ -10,7 +10,7 @@ import pytest
 from tabane.catalog.tools.index import ToolIndex, ToolQuery
 from tabane.catalog.tools.tool import OWN
 from tabane.hub.clients.disclosure import own_tools
-from tabane.hub.process.table import whole_table
+from tabane.hub.process.administration import whole_table
 from tests.catalog.tools.tools import corpus
 from tests.harness.cases import cases_beside
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tabane.hub.clients.disclosure import LISTED, Disclosure, definition
-from tabane.hub.process.table import whole_table
+from tabane.hub.process.administration import whole_table
 from tabane.messages import say
 from tabane.operations import LOCAL, Face, Operation
 from tabane.servers.server import Server

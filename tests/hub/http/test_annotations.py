@@ -14,7 +14,7 @@ import pytest
 
 from tabane.errors import TabaneError
 from tabane.hub.people.flows import TRAIL_FILE as TRAILS
-from tabane.hub.process.table import whole_table
+from tabane.hub.process.administration import whole_table
 from tabane.operations import Caller, Face, Operation, OperationTable, Privilege
 from tests.harness.archive import write_archive
 from tests.harness.http_hub import HttpHub, http_hub

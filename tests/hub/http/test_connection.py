@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from tabane.hub.http.connection import HttpConnection, date_line
+from tabane.hub.http.connection import MOST_WAITING, AsgiApp, HttpConnection, date_line
 from tabane.hub.http.door import HttpWaits
-from tabane.hub.http.exchange import MOST_WAITING, AsgiApp
 from tabane.hub.http.request import HttpReply, HttpRequest
 from tests.harness.patience import until
 from tests.harness.running_hub import loop_turns

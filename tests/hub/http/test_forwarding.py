@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import ConfigurationError
-from tabane.hub.http.forwarding import AmbiguousOrigin, RequestOrigin, TrustedProxies
+from tabane.hub.http.sources import AmbiguousOrigin, RequestOrigin, TrustedProxies
 from tabane.settings import load_settings
-from tabane.settings.listening import networks
+from tabane.settings.addresses import networks
 from tests.harness.cases import cases_beside
 from tests.harness.http_hub import http_hub, http_peer, modern, request
 from tests.harness.identities import GivenAccess, GivenKeys, RecordedRefusals, identities

@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from tabane.hub.http.identities import HttpIdentities
+from tabane.hub.http.authentication import HttpIdentities
 from tabane.hub.people.oauth import HubOAuth
 from tests.harness.authorization_server import RealAuthorizationServer, authorization_server
 from tests.harness.http_hub import HttpHub, http_hub, modern, request

@@ -12,10 +12,9 @@ import pytest
 
 from tabane.errors import ConfigurationError
 from tabane.hub.clients import client_questions
-from tabane.hub.http.identities import HttpIdentities
+from tabane.hub.http.authentication import HttpIdentities
 from tabane.operations import Access, CallTarget
-from tabane.servers.projects.project_files import project_files
-from tabane.servers.projects.project_trust import ProjectTrust
+from tabane.servers.projects.project_servers import ProjectTrust, project_files
 from tests.harness.http_hub import HttpClient, HttpHub, call, http_hub, modern, request
 from tests.harness.patience import LONG
 from tests.harness.running_hub import Json, child, configured

@@ -13,7 +13,7 @@ from mcp.types import ImageContent
 
 from tabane.errors import TabaneError
 from tabane.operations import LOCAL, Caller, Face
-from tabane.operations.access import Access
+from tabane.operations.caller import Access
 from tabane.reader.cookies.cookie_folder import CookieFolder
 from tabane.reader.cookies.imported_cookies import CookieJar, ImportedCookie
 from tests.harness.http_hub import http_hub

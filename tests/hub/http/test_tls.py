@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tabane.errors import ConfigurationError
 from tabane.hub.http.door import HttpWaits
-from tabane.hub.http.tls_entrance import MOST_OF_SOURCE, MOST_PENDING
+from tabane.hub.http.tls import MOST_OF_SOURCE, MOST_PENDING
 from tabane.settings import load_settings
 from tests.harness.certificates import HubCertificate
 from tests.harness.http_hub import HttpHub, http_hub, http_peer, modern, open_door, request

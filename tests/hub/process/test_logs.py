@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tabane.cli.log_files import follow_file
+from tabane.cli.lifecycle import follow_file
 from tabane.hub.process.logs import MOST_CAUSES, TRACE, HubLogs, LogBudget
 from tabane.upstreams.processes.log_files import last_lines
 from tests.harness.patience import LONG, wait_until

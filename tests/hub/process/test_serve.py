@@ -6,11 +6,11 @@ import pytest
 
 from tabane.errors import CallerError
 from tabane.hub.bridge import mcp_command
-from tabane.hub.local import launch
-from tabane.hub.local.launch import LaunchOutcome
+from tabane.hub.local import connector
+from tabane.hub.local.connector import LaunchOutcome
 from tabane.hub.local.lock import BRIDGE, HAND, STANDALONE, LockHolder
+from tabane.hub.process.administration import flags_of
 from tabane.hub.process.daemon import LaunchOrigin
-from tabane.hub.process.restart_check import flags_of
 from tabane.hub.process.serve import inherited
 from tabane.settings import load_settings
 
@@ -58,15 +58,15 @@ def test_a_hub_started_by_hand_stands_in_for_nobody() -> None:
 
 def test_how_a_start_went_is_told_through_the_pipe() -> None:
     for outcome in (
-        LaunchOutcome(launch.READY, {}, 7),
-        LaunchOutcome(launch.FAILED, {"en": "no", "ja": "否"}),
+        LaunchOutcome(connector.READY, {}, 7),
+        LaunchOutcome(connector.FAILED, {"en": "no", "ja": "否"}),
     ):
-        assert launch.read_outcome(outcome.encode()) == outcome
+        assert connector.read_outcome(outcome.encode()) == outcome
 
 
 @pytest.mark.parametrize("said", [b"", b"{", b"[]", b'{"state": "ready"}', b"null", b"\xff"])
 def test_a_hub_that_says_nothing_readable_has_failed(said: bytes) -> None:
-    assert launch.read_outcome(said) == LaunchOutcome(launch.FAILED, {})
+    assert connector.read_outcome(said) == LaunchOutcome(connector.FAILED, {})
 
 
 def test_the_arguments_of_mcp() -> None:

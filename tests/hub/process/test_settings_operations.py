@@ -14,8 +14,7 @@ import pytest
 
 from tabane.errors import BadArguments, ConfigurationError, TabaneError, UnknownName
 from tabane.hub.hub import Hub
-from tabane.hub.process.administration import HubAdministration
-from tabane.hub.process.table import table_of
+from tabane.hub.process.administration import HubAdministration, table_of
 from tabane.operations import Caller, Face
 from tabane.settings import load_settings
 

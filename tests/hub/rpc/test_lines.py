@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from tabane.errors import UnknownName, UpstreamDied
 from tabane.hub.rpc import dispatcher
-from tabane.hub.rpc.lines import RpcSession
+from tabane.hub.rpc.dispatcher import RpcSession
 from tabane.messages import say
 from tabane.operations import Caller, Door, Face, Operation, OperationTable, Privilege, StreamPart
 from tabane.wire.channel import LineBatch

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from websockets.sync.client import ClientConnection, connect
 
 from tabane.hub.http.door import HttpDoor
-from tabane.hub.process.administration import HubAdministration
-from tabane.hub.process.table import table_of, whole_table
+from tabane.hub.process.administration import HubAdministration, table_of, whole_table
 from tabane.operations import Face, Operation, OperationTable
 from tests.harness.patience import LONG
 from tests.harness.running_hub import running_hub
@@ -239,11 +238,11 @@ def test_parameters_by_position_are_refused(served: Served, operation: Operation
 
 
 def test_docs_rpc_has_every_method_as_it_is() -> None:
-    from tabane.hub.process.table import rpc_page
+    from tabane.hub.process.administration import rpc_page
 
     page = Path(__file__).parents[3] / "docs" / "rpc.md"
     assert page.read_text() == rpc_page(page.read_text(), TABLE), (
-        "python -m tabane.hub.process.table docs/rpc.md"
+        "python -m tabane.hub.process.administration docs/rpc.md"
     )
     with pytest.raises(ValueError, match="no line"):
         rpc_page("# JSON-RPC", TABLE)

@@ -16,20 +16,19 @@ from typing import Any
 
 import msgspec
 
-from tabane.hub.sources.coverage import EmbeddedCollection
+from tabane.hub.sources.embedded_collections import EmbeddedCollection
 from tabane.hub.sources.embedding import CollectionEmbedder
+from tabane.hub.stores.domain_stores import Stores
 from tabane.hub.stores.postgres_engine import PostgresEngine
-from tabane.hub.stores.stores import Stores
 from tabane.hub.work.jobs import Jobs
 from tabane.messages import say
 from tabane.operations import Caller, Door, Face, OperationTable
 from tabane.search.chunking import Measure
-from tabane.search.chunking.chunk import Estimate
+from tabane.search.chunking.cutting import Estimate
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
 from tabane.search.engine import Collection
-from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.models import Reranker
-from tabane.search.records import Field, Record, Shape, TextField
+from tabane.search.records import EVERYTHING, Equal, Field, Record, Shape, TextField
 from tabane.search.records import Kind as FieldKind
 from tests.engine.embedded.vectors.oracle import packed
 from tests.harness.patience import LONG

@@ -15,9 +15,9 @@ from tabane.errors import BadArguments
 from tabane.hub.sources.embedding_lane import NEXT
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.embedding_service import EmbeddingService, ServedEmbedder
-from tabane.search.embedding.recipe import Recipe
+from tabane.search.embedding.model_files import Recipe
 from tabane.search.engine import Collection
-from tabane.search.filters import EVERYTHING
+from tabane.search.records import EVERYTHING
 from tests.harness.patience import LONG
 from tests.hub.sources.letter_models import (
     CALLER,

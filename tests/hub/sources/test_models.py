@@ -18,9 +18,8 @@ import pytest
 
 from tabane.errors import BadArguments, ModelError, ModelMissing, StoreFull
 from tabane.hub.sources.models import HubModels
-from tabane.hub.sources.models.model_opener import OPEN
-from tabane.hub.sources.models.models import QueryVectors
-from tabane.hub.sources.models.open_models import OpenModels
+from tabane.hub.sources.models.hub_models import QueryVectors
+from tabane.hub.sources.models.model_opener import OPEN, OpenModels
 from tabane.hub.work.jobs import Jobs
 from tabane.messages import Message
 from tabane.operations import Caller, Door, Face, OperationTable

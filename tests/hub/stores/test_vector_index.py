@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tabane.errors import ConfigurationError
-from tabane.hub.stores.vector_index import opened_index
+from tabane.hub.stores.postgres_engine import opened_index
 
 
 @pytest.mark.parametrize("place", ["chroma+http://host:8000", "chroma:/srv/chroma", "milvus://host:19530"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from tabane.errors import BadArguments, UpstreamDied, UpstreamError, UpstreamTimeout
-from tabane.hub.telemetry.call_counters import (
+from tabane.hub.telemetry.metering import (
     BOUNDS,
     MOST_KEYS,
     MOST_REASONS,
@@ -18,10 +18,17 @@ from tabane.hub.telemetry.call_counters import (
     AuditCounts,
     CallCounters,
 )
-from tabane.hub.telemetry.call_metrics import audit_families, call_families
-from tabane.hub.telemetry.exposition import MetricFamily, MetricKind, MetricSample, exposition, histogram
+from tabane.hub.telemetry.prometheus import (
+    MetricFamily,
+    MetricKind,
+    MetricSample,
+    audit_families,
+    call_families,
+    exposition,
+    histogram,
+)
 from tabane.messages import say
-from tabane.operations.access import CallTarget
+from tabane.operations.caller import CallTarget
 from tabane.operations.metering import Outcome, failure_reason
 
 ISSUE = CallTarget("github__get_issue", "github")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tabane.audit.options import AuditOptions
+from tabane.audit.entry import AuditOptions
 from tabane.hub.telemetry.metering import HubMeter
 from tabane.operations import Caller, CallTarget, Face
 from tabane.wire.channel import LineBatch

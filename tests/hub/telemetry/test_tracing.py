@@ -17,11 +17,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.extras import extra_command
-from tabane.hub.telemetry.collector import NoTracing, TraceCollector, collector_of, open_tracing
-from tabane.hub.telemetry.span_export import OtlpSender, SpanExport
-from tabane.hub.telemetry.tracing import CallSpan, CallTracing, SpanTracing, TracedCall, TraceSampler
+from tabane.hub.telemetry.tracing import (
+    CallSpan,
+    NoTracing,
+    OtlpSender,
+    SpanExport,
+    SpanTracing,
+    TraceCollector,
+    TracedCall,
+    TraceSampler,
+    collector_of,
+    open_tracing,
+)
 from tabane.operations import Caller, Face
-from tabane.operations.access import CallTarget
+from tabane.operations.caller import CallTarget
 from tabane.operations.metering import Outcome
 from tabane.wire import json
 from tests.harness.cases import cases_beside
@@ -66,7 +75,7 @@ class BlockedSender:
 
 
 @asynccontextmanager
-async def exporting(interval: float = QUICK) -> AsyncIterator[tuple[CallTracing, TraceCollectorServer]]:
+async def exporting(interval: float = QUICK) -> AsyncIterator[tuple[SpanTracing, TraceCollectorServer]]:
     """Tracing to a real collector."""
     with trace_collector() as collector:
         export = SpanExport(lambda: OtlpSender(f"{collector.url}/v1/traces"), interval=interval)
@@ -371,8 +380,8 @@ def test_a_name_of_the_environment_is_kept(variable: str) -> None:
 
 def test_nothing_of_opentelemetry_is_imported_unless_it_is_requested() -> None:
     code = (
-        "import sys, tabane.hub.hub, tabane.hub.telemetry.tracing, tabane.hub.telemetry.span_export\n"
-        "from tabane.hub.telemetry.collector import open_tracing\n"
+        "import sys, tabane.hub.hub, tabane.hub.telemetry.tracing\n"
+        "from tabane.hub.telemetry.tracing import open_tracing\n"
         "assert open_tracing('', {}) is None\n"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
@@ -386,7 +395,7 @@ def test_a_missing_extra_says_what_to_install(tmp_path: Any) -> None:
     code = (
         "import logging, sys; logging.basicConfig()\n"
         "sys.path.insert(0, sys.argv[1])\n"
-        "from tabane.hub.telemetry.collector import open_tracing\n"
+        "from tabane.hub.telemetry.tracing import open_tracing\n"
         "assert open_tracing('http://localhost:4318', {}) is None"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]

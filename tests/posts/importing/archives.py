@@ -21,7 +21,7 @@ from tabane.posts.importing.import_report import PostsImportReport
 from tabane.posts.importing.importer import import_posts
 from tabane.posts.importing.plan import PostSources, plan
 from tabane.posts.post import SHAPE, SPACES, Post, post_of
-from tabane.search.filters import EVERYTHING
+from tabane.search.records import EVERYTHING
 
 FIRST = 1_500_000_000_000_000_000
 MODEL = "cl-nagoya/ruri-v3-30m"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.posts.importing.post_ids import LARGEST, PostIdTable, post_id
+from tabane.posts.importing.import_report import LARGEST, PostIdTable, post_id
 
 # Few low bits: they meet in one place of the table.
 IDS = st.integers(1, LARGEST) | st.integers(1, 50).map(lambda number: number << 40)

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tabane.posts.times import timestamp_of, timestamp_of_id, timestamp_of_x, twilog_time
+from tabane.posts.post import timestamp_of, timestamp_of_id, timestamp_of_x, twilog_time
 
 TOKYO = ZoneInfo("Asia/Tokyo")
 

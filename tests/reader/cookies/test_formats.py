@@ -8,8 +8,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tabane.reader.cookies.cookie_formats import CookieFile, choose, parse_cookies
-from tabane.reader.cookies.imported_cookies import CookieJar, ImportedCookie, domain_of, host_of
+from tabane.reader.cookies.imported_cookies import (
+    CookieFile,
+    CookieJar,
+    ImportedCookie,
+    choose,
+    domain_of,
+    host_of,
+    parse_cookies,
+)
 from tabane.reader.guard import target
 
 HEAD = "# Netscape HTTP Cookie File\n"

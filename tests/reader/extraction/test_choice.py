@@ -7,10 +7,9 @@ import json
 import pytest
 
 from tabane.reader.extraction.blocks import BlockSegmentation, measured
-from tabane.reader.extraction.content import DecisionForest, rows
-from tabane.reader.extraction.declared_kinds import COUNT, declared
+from tabane.reader.extraction.content import DecisionForest, filled, rows
 from tabane.reader.extraction.html_tree import parsed
-from tabane.reader.extraction.pruning import filled
+from tabane.reader.extraction.metadata import COUNT, declared
 
 TEXT = "<p>The station stood on the roof of the old mill for nine years.</p>"
 LINKS = "<p><a href='/1'>The mill in pictures</a> <a href='/2'>Nine years of rain</a></p>"

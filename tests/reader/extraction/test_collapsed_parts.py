@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tabane.reader.extraction.article import extract
-from tabane.reader.extraction.marking import COLLAPSED, LATE
+from tabane.reader.extraction.content import COLLAPSED, LATE
 from tabane.reader.page import Page
 
 URL = "https://site.example/mill"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.reader.extraction.article import extract
-from tabane.reader.extraction.styles.variables import CustomProperties, resolved
+from tabane.reader.extraction.styles.visibility import CustomProperties, resolved
 from tests.harness.patience import assert_in_proportion
 
 URL = "https://site.example/mill"

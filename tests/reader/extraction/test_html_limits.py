@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tabane.reader.extraction.article import extract
-from tabane.reader.extraction.html_limits import within_limits
+from tabane.reader.extraction.html_tree import within_limits
 
 URL = "https://site.example/a/page"
 PROSE = (

@@ -9,9 +9,8 @@ import pytest
 
 from tabane.reader.extraction.article import extract
 from tabane.reader.markdown import converter, inline
-from tabane.reader.markdown.elements import HEADINGS, LISTS
-from tabane.reader.markdown.formulas import SOURCES
-from tabane.reader.markdown.wordless import EMPTY, WORDLESS
+from tabane.reader.markdown.elements import EMPTY, HEADINGS, LISTS, WORDLESS
+from tabane.reader.markdown.inline import SOURCES
 
 URL = "https://site.example/a/page"
 PROSE = (

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.reader.extraction.article import extract
-from tabane.reader.extraction.machine_text import overlaps, used
+from tabane.reader.extraction.metadata import overlaps, used
 from tabane.reader.page import Page
 
 URL = "https://site.example/news/mill"

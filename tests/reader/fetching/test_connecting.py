@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from tabane.errors import ReadError
 from tabane.reader.fetching import PageFetcher, Policy, Resolver
-from tabane.reader.fetching.fetch_errors import TransientFetchError
-from tabane.reader.fetching.guarded_connections import GuardedNetworkBackend, first, source
 from tabane.reader.fetching.interface import FetchedResource, SystemResolver
+from tabane.reader.fetching.network import GuardedNetworkBackend, first, source
+from tabane.reader.fetching.responses import TransientFetchError
 from tabane.reader.guard import Address, Guard, address_of, fault
 from tests.harness.patience import LONG
 from tests.reader.site import Site, running

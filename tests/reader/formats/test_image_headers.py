@@ -12,8 +12,7 @@ from PIL import Image
 
 from tabane.errors import ReadError
 from tabane.extras import extra_command
-from tabane.reader.formats.image_headers import image_header
-from tabane.reader.formats.images import unscaled_page
+from tabane.reader.formats.images import image_header, unscaled_page
 
 URL = "https://example.com/a.png"
 

@@ -6,7 +6,7 @@ import pytest
 
 from tabane.errors import ReadError
 from tabane.reader.formats import page_of
-from tabane.reader.formats.zip_index import zipped_kind
+from tabane.reader.formats.media_type_detection import zipped_kind
 from tests.reader.formats.files import pdf, png_head, zipped
 
 URL = "https://example.org/"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tabane.reader.formats import page_of
-from tabane.reader.formats.office.number_formats import NumberFormat
+from tabane.reader.formats.office.xlsx import NumberFormat
 from tabane.reader.page import Page
 from tests.reader.formats.office_files import (
     OFFICE_NAMES,

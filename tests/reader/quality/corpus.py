@@ -16,7 +16,7 @@ from pathlib import Path
 from lxml.html import HtmlElement, HTMLParser, fromstring
 
 from tabane.reader.extraction.article import extract
-from tabane.reader.extraction.marking import COLLAPSED
+from tabane.reader.extraction.content import COLLAPSED
 
 PAGES = Path(__file__).parent / "pages"
 _WORDS = re.compile(r"[぀-ヿ㐀-鿿]|[^\W぀-ヿ㐀-鿿]+")

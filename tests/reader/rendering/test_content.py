@@ -6,7 +6,7 @@ import pytest
 
 from tabane.errors import ReadError
 from tabane.reader.extraction.article import extract
-from tabane.reader.rendering.page_progress import Glimpse, OpenRequests, glimpse, is_there
+from tabane.reader.rendering.page_visit import Glimpse, OpenRequests, glimpse, is_there
 from tests.reader.rendering.conftest import Show
 from tests.reader.site import Answer, Asked, Site, hang
 

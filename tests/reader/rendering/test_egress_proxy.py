@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.reader.fetching.guarded_connections import GuardedNetworkBackend
+from tabane.reader.fetching.network import GuardedNetworkBackend
 from tabane.reader.guard import Guard
 from tabane.reader.rendering import RenderLimits
 from tabane.reader.rendering.egress_proxy import EgressProxy

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from tabane.errors import ReadError
 from tabane.reader.sites import all_site_adapters
-from tabane.reader.sites.notion.api_objects import block_of
-from tabane.reader.sites.notion.as_markdown import markdown, named, title
-from tabane.reader.sites.site_markdown import absolute
+from tabane.reader.sites.notion import block_of, markdown, named, title
+from tabane.reader.sites.site_api import absolute
 from tabane.settings.table import READER_SITES
 from tests.reader.fakes import FakeFetcher, tools
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.search.chunking import Chunk, Kind, chunks
-from tabane.search.chunking.chunk import Estimate
+from tabane.search.chunking.cutting import Estimate
 
 ROOT = Path(__file__).parents[3]
 KINDS: tuple[Kind, ...] = ("markdown", "text", "code")

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.search.embedding.batching import batches, slices
+from tabane.search.embedding.embedder import batches, slices
 
 _LENGTHS = st.lists(st.integers(0, 300), max_size=200)
 

@@ -16,8 +16,7 @@ from tokenizers import Tokenizer
 
 from tabane.search.chunking import Chunk, chunks
 from tabane.search.embedding.model_families import ModelTraits
-from tabane.search.embedding.model_files import minilm
-from tabane.search.embedding.recipe import Recipe, settled
+from tabane.search.embedding.model_files import Recipe, minilm, settled
 from tabane.search.embedding.token_counting import (
     TARGET,
     TokenCounter,

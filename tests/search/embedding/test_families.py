@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tabane.errors import ConfigurationError
 from tabane.search.embedding.embedder import clean
 from tabane.search.embedding.model_families import FAMILIES, ModelTraits, Pooling, family_of, reads
-from tabane.search.embedding.recipe import MOST_TOKENS, Recipe, own_traits, settled
+from tabane.search.embedding.model_files import MOST_TOKENS, Recipe, own_traits, settled
 
 
 @pytest.mark.parametrize(

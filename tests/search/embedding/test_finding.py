@@ -16,10 +16,14 @@ import pytest
 from tabane.errors import ConfigurationError, ModelMissing, ModelUnavailable
 from tabane.search.embedding.embedding_service import EmbeddingService
 from tabane.search.embedding.model_families import ModelTraits, Pooling
-from tabane.search.embedding.model_files import HubPlace, running_files, sentence_transformers_files
+from tabane.search.embedding.model_files import (
+    DESCRIBING,
+    HubPlace,
+    running_files,
+    sentence_transformers_files,
+)
 from tabane.search.embedding.model_finder import FORMER, MINILM, FoundModel, ModelChoice, ModelFinder, NoModel
 from tabane.search.embedding.model_hub import DownloadProgress, ModelHub
-from tabane.search.embedding.recipe import DESCRIBING
 from tabane.search.embedding.universal_encoder import MODEL as USE
 from tabane.search.embedding.universal_encoder import REVISION
 from tabane.search.embedding.worker.bert import WeightsFile, bert_graph

@@ -13,9 +13,14 @@ import psutil
 import pytest
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable
-from tabane.search.embedding.model_hub import DownloadProgress
+from tabane.search.embedding.model_hub import (
+    Command,
+    DownloadProgress,
+    PackageInstaller,
+    installers,
+    reason_in,
+)
 from tabane.search.embedding.model_packages import PackedModel, packed, pulled
-from tabane.search.embedding.package_installer import Command, PackageInstaller, installers, reason_in
 from tests.harness.patience import LONG
 from tests.harness.process_list import command as command_of
 from tests.search.embedding.package_index import NAME, VERSION, PackageIndex, environment, package, wheel

@@ -18,9 +18,9 @@ import psutil
 import pytest
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable
+from tabane.search.embedding.model_files import Recipe
 from tabane.search.embedding.process import PROGRAM, LocalEmbedder, ModelProcess
 from tabane.search.embedding.process_requests import EmbeddingRequest, ModelSpec
-from tabane.search.embedding.recipe import Recipe
 from tabane.workers.frames import ANSWER, answer_head, request
 from tests.harness.patience import LONG
 from tests.search.embedding import tiny
@@ -268,7 +268,7 @@ from tabane.search.embedding.embedder import CachedEmbedder
 from tabane.search.embedding.process_requests import ModelSpec
 from tabane.search.embedding.process import LocalEmbedder
 from tabane.search.embedding.process import ModelProcess
-from tabane.search.embedding.recipe import Recipe
+from tabane.search.embedding.model_files import Recipe
 
 class Kept:
     def __init__(self, path):

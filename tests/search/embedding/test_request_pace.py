@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tabane.search.embedding.request_pace import COMFORTABLE, FIRST_TEXTS, RequestPace
+from tabane.search.embedding.embedding_service import COMFORTABLE, FIRST_TEXTS, RequestPace
 
 
 def test_a_quick_server_gets_the_most_after_a_few_answers() -> None:

@@ -14,12 +14,16 @@ import numpy as np
 import pytest
 
 from tabane.errors import ModelError, ModelMissing
-from tabane.search.embedding.model_files import HubPlace
-from tabane.search.embedding.model_finder import ModelFinder
+from tabane.search.embedding.model_files import DESCRIBING, HubPlace
+from tabane.search.embedding.model_finder import (
+    DEFAULT_RERANKER,
+    LocalReranker,
+    ModelFinder,
+    RerankerChoice,
+    find,
+)
 from tabane.search.embedding.model_hub import ModelHub
 from tabane.search.embedding.process_requests import ModelSpec
-from tabane.search.embedding.recipe import DESCRIBING
-from tabane.search.embedding.reranking import DEFAULT_RERANKER, LocalReranker, RerankerChoice, find
 from tabane.search.embedding.worker.loading import load_model
 from tabane.search.embedding.worker.onnx import scores
 from tests.harness.patience import LONG

@@ -14,7 +14,7 @@ import pytest
 
 from tabane.errors import ModelError, ModelUnavailable
 from tabane.search.embedding.embedding_service import EmbeddingService, ServedEmbedder
-from tabane.search.embedding.recipe import Recipe
+from tabane.search.embedding.model_files import Recipe
 from tests.harness.patience import LONG
 from tests.harness.ports import reserved_port
 from tests.search.embedding import tiny

@@ -17,9 +17,8 @@ from tabane.search.embedding.model_finder import ModelChoice
 from tabane.search.embedding.token_counting import TokenCounter, tokenizer_in
 from tabane.search.embedding.universal_encoder import MODEL, VOCABULARY, WEIGHTS, universal_encoder
 from tabane.search.embedding.worker import universal_model
-from tabane.search.embedding.worker.kept_arrays import kept_arrays
 from tabane.search.embedding.worker.sentencepiece import UnigramTokenizer
-from tabane.search.embedding.worker.universal_layers import UniversalEncoder
+from tabane.search.embedding.worker.universal_model import UniversalEncoder, kept_arrays
 from tests.search.embedding import tiny
 
 REFERENCE = Path(__file__).with_name("universal_reference.npz")

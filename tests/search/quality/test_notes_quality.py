@@ -15,7 +15,7 @@ from tabane.search.analysis import tokens
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.model_finder import ModelChoice
 from tabane.search.embedding.universal_encoder import MODEL, universal_encoder
-from tabane.search.function_words import FUNCTION_WORDS
+from tabane.search.relevance import FUNCTION_WORDS
 from tests.search.quality import floor
 
 NOTES = floor.FOLDER / "notes.json"

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-from tabane.servers.assistants.client import ServersPlace
+from tabane.servers.assistants.table import ServersPlace
 from tests.servers.test_splicing import files
 
 _LINE_ENDS = st.sampled_from(["\n", "\r\n"])

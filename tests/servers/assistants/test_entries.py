@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tabane.servers.assistants.client import Shape
-from tabane.servers.assistants.entries import definition, mode_of, written
+from tabane.servers.assistants.formats import definition, mode_of, written
+from tabane.servers.assistants.table import Shape
 from tabane.servers.foreign_keys import our_definition
 
 SHAPES: tuple[Shape, ...] = ("plain", "typed", "copilot", "opencode", "goose", "zed", "kimi")

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.servers.assistants import installation
-from tabane.servers.assistants.client import Client, ClientFile, UserMachine
 from tabane.servers.assistants.formats import at_path, format_of
-from tabane.servers.assistants.table import CLIENTS
+from tabane.servers.assistants.table import CLIENTS, Client, ClientFile, UserMachine
 from tests.servers.assistants.surroundings import layouts, samples, texts
 
 WRITTEN = [client for client in CLIENTS if client.user is not None]

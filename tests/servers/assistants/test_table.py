@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tabane.servers.assistants.client import Client, UserMachine
 from tabane.servers.assistants.installation import present
-from tabane.servers.assistants.table import CLIENTS, client_named
+from tabane.servers.assistants.table import CLIENTS, Client, UserMachine, client_named
 from tests.conftest import ROOT
 from tests.harness.cases import cases_beside
 

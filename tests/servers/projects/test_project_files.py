@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import ConfigurationError
-from tabane.servers.projects.project_files import (
+from tabane.servers.projects.project_folders import project_of
+from tabane.servers.projects.project_servers import (
     LIMIT,
+    MOST_TRUSTED,
     ProjectFile,
+    ProjectTrust,
     definitions_in,
     described,
     project_files,
     read_project_file,
 )
-from tabane.servers.projects.project_folders import project_of
-from tabane.servers.projects.project_trust import MOST_TRUSTED, ProjectTrust
 
 ENTRY = {"mcpServers": {"db": {"command": "db-server"}}}
 

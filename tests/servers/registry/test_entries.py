@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
-from tabane.servers.registry.entries import page_of, server_of
+from tabane.servers.registry.finding import page_of, server_of
 from tabane.servers.registry.runs import RegistryRun, command_of
 from tests.harness.mcp_registry import entry, npm
 

@@ -12,10 +12,15 @@ from typing import Any
 import pytest
 
 from tabane.errors import TabaneError, UnknownName
-from tabane.servers.registry import answer_cache, finding
-from tabane.servers.registry.answer_cache import AnswerCache
-from tabane.servers.registry.finding import FoundServers, open_registry
-from tabane.servers.registry.registry_client import LARGEST_ANSWER, RegistryUnavailable, checked_address
+from tabane.servers.registry import finding
+from tabane.servers.registry.finding import (
+    LARGEST_ANSWER,
+    AnswerCache,
+    FoundServers,
+    RegistryUnavailable,
+    checked_address,
+    open_registry,
+)
 from tests.harness.certificates import HubCertificate
 from tests.harness.mcp_registry import Answer, LocalRegistry, entry, npm
 
@@ -135,12 +140,12 @@ def test_a_damaged_kept_answer_is_asked_for_again(
 
 def test_kept_answers_are_few_and_small(tmp_path: Path) -> None:
     cache = AnswerCache(tmp_path / "kept")
-    for number in range(answer_cache.MOST_FILES + 10):
+    for number in range(finding.MOST_FILES + 10):
         cache.put(f"http://x/{number}", b"{}")
-    assert len(list((tmp_path / "kept").iterdir())) <= answer_cache.MOST_FILES
+    assert len(list((tmp_path / "kept").iterdir())) <= finding.MOST_FILES
     for number in range(4):
         cache.put(f"http://y/{number}", b" " * (3 << 20))
-    assert sum(file.stat().st_size for file in (tmp_path / "kept").iterdir()) <= answer_cache.LARGEST
+    assert sum(file.stat().st_size for file in (tmp_path / "kept").iterdir()) <= finding.LARGEST
 
 
 def test_a_cache_that_cannot_be_written_does_no_harm(registry: LocalRegistry, tmp_path: Path) -> None:

@@ -6,17 +6,21 @@ from typing import Any
 
 from tabane.access import key_store
 from tabane.audit import index, usage_rollups
-from tabane.catalog.tools import index_file, listings
-from tabane.code.result_types import shapes
-from tabane.engine import text_spaces
-from tabane.engine.embedded import migrations
-from tabane.engine.embedded.vectors import space_files, vector_rows
-from tabane.guard.definitions import pin_file
-from tabane.hub.backup import home_content, manifest
+from tabane.catalog.tools import index as index_file
+from tabane.catalog.tools import listings
+from tabane.code import result_types as shapes
+from tabane.engine import query_plans as text_spaces
+from tabane.engine.embedded import database as migrations
+from tabane.engine.embedded.vectors import space_files
+from tabane.engine.embedded.vectors import space_files as vector_rows
+from tabane.guard.definitions import pins as pin_file
+from tabane.hub.backup import archive_format as manifest
+from tabane.hub.backup import home_content
 from tabane.hub.clients.questions import parked_files
-from tabane.hub.local import handshake, launch, lock
+from tabane.hub.local import connector as launch
+from tabane.hub.local import handshake, lock
 from tabane.hub.process import home_version
-from tabane.hub.work.tasks import task_file
+from tabane.hub.work import tasks as task_file
 from tabane.operations.caller import Face, Privilege
 from tabane.servers import labels
 from tabane.wire.era import Era

@@ -28,8 +28,8 @@ from tabane.audit.index_requests import (
     UsageQuery,
 )
 from tabane.audit.queries import EntryPlace, UsagePlace
+from tabane.catalog.operations.tool_operations import ToolPlace
 from tabane.catalog.results.result_query import QueryAnswer, ResultQuery
-from tabane.catalog.tool_pages import ToolPlace
 from tabane.catalog.tools.argument_errors import ValidationRequest, ValidationResult
 from tabane.code.host_messages import (
     Begin,
@@ -42,17 +42,17 @@ from tabane.code.host_messages import (
     HostWaiting,
     Judged,
     Leave,
+    ScriptLimits,
     SentResult,
     Settle,
 )
-from tabane.code.limits import ScriptLimits
-from tabane.code.result_types.kept_shapes import KeptType
-from tabane.code.snapshots import AskedCall, HeldCall, PausedRun, ScriptSnapshot
+from tabane.code.result_types import KeptType
+from tabane.code.sandbox import AskedCall, HeldCall, PausedRun, ScriptSnapshot
 from tabane.documents.document import ChunkSpan, Document
-from tabane.documents.document_reader import PartCursor
+from tabane.documents.document_reader import PartCursor, _FolderCursor
 from tabane.documents.files.file_operations import _WatchedFolders
-from tabane.documents.files.file_sources import DocumentFolder, FileSource
-from tabane.documents.folders import _FolderCursor
+from tabane.documents.files.readable_files import DocumentFolder, FileSource
+from tabane.engine.collection_replica import ReplicaMark, SpaceStep
 from tabane.engine.embedded.clean_points import FileState, LogEnd
 from tabane.engine.embedded.lexical.analysis_requests import AnalysisRequest
 from tabane.engine.embedded.lexical.tantivy_index import IndexWatermark
@@ -63,31 +63,27 @@ from tabane.engine.embedded.vectors.search_requests import (
     SentQuestion,
     SentSpace,
 )
-from tabane.engine.embedded.vectors.space_files import SpaceFilesState
-from tabane.engine.embedded.vectors.vector_rows import OwnersStamp, _OwnersHeader
-from tabane.engine.record_cursors import RecordsCursor
-from tabane.engine.replica_mark import ReplicaMark
-from tabane.engine.replica_spaces import SpaceStep
-from tabane.group.link_frames import LinkHead
+from tabane.engine.embedded.vectors.space_files import OwnersStamp, SpaceFilesState, _OwnersHeader
+from tabane.engine.input_checks import RecordsCursor
 from tabane.group.profile_changes import ProfileChange, ProfileTable
-from tabane.group.signatures import ForwardedRequest
-from tabane.guard.approvals.approval import Approval, ApprovalBinding, ApprovalReason
-from tabane.guard.definitions.findings import KeptFinding
+from tabane.group.signatures import ForwardedRequest, LinkHead
+from tabane.guard.approvals.approvals import Approval, ApprovalBinding, ApprovalReason
+from tabane.guard.definitions.definition import KeptFinding
 from tabane.guard.definitions.pins import PinState
 from tabane.guard.scanner.findings import Finding
 from tabane.guard.scanner.scan_requests import ScanRequest
-from tabane.hub.backup.manifest import BackupManifest, BackupMember
+from tabane.hub.backup.archive_format import BackupManifest, BackupMember
 from tabane.hub.backup.restore_journal import FileExchange, RestoreJournal
 from tabane.hub.clients.questions.parked_files import StoredCall, StoredQuestion
+from tabane.hub.local.connector import LaunchOutcome
 from tabane.hub.local.handshake import Hello, Welcome
-from tabane.hub.local.launch import LaunchOutcome
 from tabane.hub.local.lock import LockHolder
-from tabane.hub.people.flows.trail_file import TrailLine
+from tabane.hub.people.flows.flow_files import TrailLine
 from tabane.hub.process.home_version import HomeStamp
 from tabane.hub.sources.models.model_records import ModelRecord, _ModelRecordsFile
-from tabane.hub.work.tasks.task import KeptTask
+from tabane.hub.work.tasks import KeptTask
 from tabane.operations import CallTarget
-from tabane.posts.browsing import CountedPlace
+from tabane.posts.operations import CountedPlace
 from tabane.posts.post import _PostPayload
 from tabane.reader.conversion import CleaningRequest, ConversionFailure, ConversionRequest, ConvertedPage
 from tabane.reader.cookies.imported_cookies import CookieJar, ImportedCookie
@@ -96,6 +92,7 @@ from tabane.reader.page_records import PageHead, PassageSpan
 from tabane.reader.paging import PageCursor
 from tabane.reader.rendering.browser_process import BrowserExit
 from tabane.search.embedding.model_families import Pooling
+from tabane.search.embedding.model_files import Recipe
 from tabane.search.embedding.process_requests import (
     DownloadFailure,
     DownloadSettings,
@@ -108,12 +105,10 @@ from tabane.search.embedding.process_requests import (
     ModelSpec,
     TokenizerSpec,
 )
-from tabane.search.embedding.recipe import Recipe
 from tabane.search.engine import Combination
 from tabane.search.records import EmbeddingSpace, Field, Kind, Shape, TextField
 from tabane.upstreams.call import SessionPosition
-from tabane.upstreams.logins.kept_login import KeptClient, KeptLogin, KeptTokens
-from tabane.upstreams.logins.login_file import _LoginDocument
+from tabane.upstreams.logins.login_book import KeptClient, KeptLogin, KeptTokens, _LoginDocument
 from tabane.web.markdown_worker import MarkdownRequest, MarkdownResult, OutlineEntry
 from tabane.web.sessions import WebSession
 from tabane.workers.frames import AnswerKind, SentMessage, WorkerRefusal

@@ -8,16 +8,15 @@ from typing import Any
 
 import msgspec
 
-from tabane.access.key_secrets import hash_of
+from tabane.access.key_store import hash_of
 from tabane.audit.chain import MacChain
 from tabane.audit.queries import EntryPlace, UsagePlace, _entries, _groups
-from tabane.catalog import tool_pages
-from tabane.code.result_types.kept_shapes import KeptType, line_of
-from tabane.code.result_types.shapes import Property, ResultShape
-from tabane.code.snapshots import PausedRun, ScriptSnapshot, packed, signed_by
-from tabane.documents import document_reader, folders
+from tabane.catalog.operations import tool_operations as tool_pages
+from tabane.code.result_types import KeptType, Property, ResultShape, line_of
+from tabane.code.sandbox import PausedRun, ScriptSnapshot, packed, signed_by
+from tabane.documents import document_reader
 from tabane.documents.document import SHAPE as DOCUMENTS
-from tabane.engine import record_cursors
+from tabane.engine import input_checks as record_cursors
 from tabane.engine.embedded.truth import shape_blob
 from tabane.errors import (
     TabaneError,
@@ -27,25 +26,23 @@ from tabane.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from tabane.group.link_frames import LinkFrames, LinkHead
-from tabane.group.signatures import ForwardedRequest, session_digest, signed
+from tabane.group.signatures import ForwardedRequest, LinkFrames, LinkHead, session_digest, signed
 from tabane.guard.definitions.definition import definition_digest
-from tabane.hub.clients.questions.handles import CallBinding, CallHandle, HandleSigner
-from tabane.hub.group.link_failures import failure_line
+from tabane.hub.clients.questions.parked_files import CallBinding, CallHandle, HandleSigner
+from tabane.hub.group.server_relay import failure_line
 from tabane.hub.local import handshake
 from tabane.hub.servers.recorded_environment import record_environment
-from tabane.hub.sources.manual import SHAPE as MANUAL
+from tabane.hub.sources.embedded_collections import MANUAL
 from tabane.messages import Message
-from tabane.posts import browsing
+from tabane.posts import operations as browsing
 from tabane.posts.post import SHAPE as POSTS
 from tabane.reader import paging
 from tabane.reader.page import SHAPE as PAGES
-from tabane.search.embedding.recipe import Recipe
-from tabane.servers.projects.project_files import ProjectFile
-from tabane.servers.projects.project_trust import ProjectTrust
+from tabane.search.embedding.model_files import Recipe
+from tabane.servers.projects.project_servers import ProjectFile, ProjectTrust
 from tabane.servers.redaction import fingerprint
-from tabane.wire.argument_digest import argument_digest
 from tabane.wire.cursors import list_cursor
+from tabane.wire.json import argument_digest
 from tabane.workers import frames
 
 KEY = bytes(range(32))
@@ -109,8 +106,8 @@ def _cursors() -> dict[str, Any]:
         "cursor of audit entries": _entries.encode(EntryPlace(5)),
         "cursor of usage": _groups.encode(UsagePlace(5)),
         "cursor of a page": paging._CURSORS.encode(paging.PageCursor(1, "markdown", True, 9, b"p", b"u")),
-        "cursor of a folder": folders._CURSORS.encode(folders._FolderCursor("folders", "a")),
-        "cursor of a document": document_reader._CURSORS.encode(document_reader.PartCursor("m", 1)),
+        "cursor of a folder": document_reader._FOLDER_CURSORS.encode(document_reader._FolderCursor("folders", "a")),
+        "cursor of a document": document_reader._PART_CURSORS.encode(document_reader.PartCursor("m", 1)),
     }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tabane.upstreams.modern_subscriptions import ModernSubscriber
+from tabane.upstreams.subscriptions import ModernSubscriber
 from tests.harness.patience import until
 from tests.harness.running_hub import Json, RunningHub, connected_hub, running_hub, text
 from tests.harness.servers.http_process import Official, official

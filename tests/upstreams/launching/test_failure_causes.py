@@ -15,8 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.messages import say
-from tabane.upstreams.launching.failure_causes import FailedStart, cause_in, failed_start, failure_cause
-from tabane.upstreams.launching.stderr_reading import MOST_CHARACTERS
+from tabane.upstreams.launching.failure_causes import (
+    MOST_CHARACTERS,
+    FailedStart,
+    cause_in,
+    failed_start,
+    failure_cause,
+)
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)

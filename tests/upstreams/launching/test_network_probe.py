@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tabane.upstreams.launching.network_probe import is_online
+from tabane.upstreams.launching.package_downloads import is_online
 from tests.harness.patience import LONG
 from tests.harness.ports import reserved_port
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tabane.upstreams.launching.npx_cache import (
+from tabane.upstreams.launching.kept_package import (
     NPM_LOCK,
     broken_entries,
     in_use,

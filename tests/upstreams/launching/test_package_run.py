@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.upstreams.launching import launcher_options as tables
+from tabane.upstreams.launching import package_run as tables
 from tabane.upstreams.launching.package_run import package_run
 from tests.harness.cases import cases_beside
 

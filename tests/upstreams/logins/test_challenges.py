@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.upstreams.logins.challenges import BearerChallenge, bearer_challenge
-from tabane.upstreams.logins.metadata import covers
+from tabane.upstreams.logins.metadata import BearerChallenge, bearer_challenge, covers
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from ipaddress import ip_address
 import pytest
 
 from tabane.reader.guard.addresses import fault
-from tabane.servers.oauth_keys import OAuthOptions
 from tabane.servers.server import Server
+from tabane.servers.server_keys import OAuthOptions
 from tabane.upstreams.logins.fetching import LoginHttp, LoginRequestFailed
-from tabane.upstreams.logins.login_network import LoginNetwork
+from tabane.upstreams.logins.login_book import LoginNetwork
 
 NETWORK = LoginNetwork({}, lambda address: fault(ip_address(address)))
 PUBLIC, PRIVATE, HERE = "https://93.184.216.34/mcp", "https://10.0.0.5/mcp", "http://127.0.0.1:9/mcp"

@@ -7,7 +7,7 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.upstreams.processes.process_memory import ProcessMemory
+from tabane.catalog.operations.server_operations import ProcessMemory
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tabane.web.navigation import ENTRIES
+from tabane.web.app import ENTRIES
 from tests.conftest import ROOT
 from tests.harness.user import Assistant, assistant
 from tests.reader.site import Site

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tabane import __version__
-from tabane.settings.oauth import is_loopback_host
+from tabane.settings.addresses import is_loopback_host
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession

@@ -8,14 +8,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from tabane.access.oauth.claims import OAuthIssuer, issuer_of
 from tabane.access.oauth.fetching import AuthorizationServerHttp
-from tabane.access.oauth.issuer import OAuthIssuer, issuer_of
-from tabane.access.oauth.metadata import challenge, metadata_url, resource_metadata
 from tabane.access.oauth.oauth_access import OAuthAccess
-from tabane.access.oauth.refusals import TokenRefused
+from tabane.access.oauth.refusals import TokenRefused, challenge, metadata_url, resource_metadata
 from tabane.access.oauth.verifier import OAuthVerifier, TokenClock
 from tabane.settings import Settings
-from tabane.settings.oauth import is_safe_url
+from tabane.settings.addresses import is_safe_url
 
 
 class OAuthResource:
@@ -51,7 +50,7 @@ class OAuthResource:
         """Return the URL by which clients know the hub: the audience, if that is a URL of HTTP."""
         issuer = self._current()
         audience = issuer.audience if issuer else ""
-        return audience if _is_resource(audience) else self._own_url()
+        return audience if is_safe_url(audience) and not urlsplit(audience).fragment else self._own_url()
 
     async def verify(self, token: str) -> OAuthAccess:
         """Return the access that a token gives.
@@ -114,7 +113,3 @@ class OAuthResource:
 async def _close(verifier: OAuthVerifier, requests: AuthorizationServerHttp) -> None:
     await verifier.close()
     await requests.close()
-
-
-def _is_resource(audience: str) -> bool:
-    return is_safe_url(audience) and not urlsplit(audience).fragment

@@ -1,29 +1,240 @@
-"""Verification of access tokens: by signature, by introspection, or by both."""
+"""Verification of access tokens: by signature, by introspection (RFC 7662), or by both.
+
+A JWT in compact form (RFC 7515, 7.1) is taken apart without trusting any of it. Results are kept by the
+SHA-256 of the token: bounded, and only for as long as they hold.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import logging
+import re
 import time
+from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
+from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
+from urllib.parse import quote_plus
 from weakref import WeakValueDictionary
 
-from tabane.access.oauth.claims import TokenClaims, check_claims, check_kind, parse_claims
-from tabane.access.oauth.fetching import AuthorizationServerRequests
-from tabane.access.oauth.introspection import TokenIntrospection
-from tabane.access.oauth.issuer import OAuthIssuer
-from tabane.access.oauth.jwt_format import MOST_TOKEN, UnverifiedJwt, is_bearer, is_jwt, parse_jwt
-from tabane.access.oauth.key_cache import SigningKeyCache
-from tabane.access.oauth.oauth_access import LiveToken, OAuthAccess, holder_of
-from tabane.access.oauth.refusals import ScopeMissing, TokenRefused, quoted
-from tabane.access.oauth.scopes import ScopePermission, ScopeTable
-from tabane.access.oauth.signing_keys import SigningKey, SigningKeys
-from tabane.access.oauth.token_cache import CheckedToken, TokenCache
-from tabane.access.permissions import PermissionPatterns
+import msgspec
+
+from tabane.access.oauth.claims import (
+    OAuthIssuer,
+    TokenClaims,
+    check_audience,
+    check_bearer,
+    check_claims,
+    check_kind,
+    check_times,
+    parse_claims,
+)
+from tabane.access.oauth.fetching import AuthorizationServerRequests, FetchFailed
+from tabane.access.oauth.oauth_access import LiveToken, OAuthAccess, ScopePermission, ScopeTable, holder_of
+from tabane.access.oauth.refusals import AuthorizationServerUnavailable, ScopeMissing, TokenRefused, quoted
+from tabane.access.oauth.signing_keys import SigningKey, SigningKeyCache, SigningKeys
+from tabane.errors import TabaneError
 
 log = logging.getLogger(__name__)
+
+MOST_RESULTS = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedToken:
+    """The result of a check: an access, or why there is none. It holds before ``until``.
+
+    ``key`` has signed the token, if it was checked by its signature.
+    """
+
+    result: OAuthAccess | TokenRefused
+    until: float
+    key: SigningKey | None = None
+
+
+class TokenCache:
+    """Keeps the results that were used last. Tokens themselves are never kept."""
+
+    def __init__(self, most: int = MOST_RESULTS) -> None:
+        self._most = most
+        self._results: OrderedDict[bytes, CheckedToken] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def get(self, digest: bytes, now: float) -> CheckedToken | None:
+        """Return the result for a token, if there is one that still holds."""
+        found = self._results.get(digest)
+        if found is None:
+            return None
+        if now >= found.until:
+            del self._results[digest]
+            return None
+        self._results.move_to_end(digest)
+        return found
+
+    def put(self, digest: bytes, checked: CheckedToken) -> None:
+        self._results[digest] = checked
+        self._results.move_to_end(digest)
+        if len(self._results) > self._most:
+            self._results.popitem(last=False)
+
+    def drop(self, digest: bytes) -> None:
+        self._results.pop(digest, None)
+
+
+MOST_ANSWER = 64 << 10
+
+AT_ONCE = 8
+"""Tokens that are asked about at the same time."""
+
+MOST_WAITING = 64
+"""Tokens that wait for their turn. With more, the next is refused at once."""
+
+RETRY = 5.0
+
+
+class TokenIntrospection:
+    """Asks the authorization server about tokens.
+
+    ``secret`` returns the hub's own client secret. It reads a file, and may raise TabaneError.
+    """
+
+    def __init__(
+        self, issuer: OAuthIssuer, requests: AuthorizationServerRequests, secret: Callable[[], str]
+    ) -> None:
+        self._issuer, self._requests, self._secret = issuer, requests, secret
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._waiting = 0
+
+    async def claims(self, token: str, now: float) -> TokenClaims:
+        """Return the claims of a token that is active.
+
+        Raises TokenRefused if it is not, or is not for this hub, and AuthorizationServerUnavailable.
+        """
+        try:
+            document = await self._ask(token)
+        except (FetchFailed, TabaneError) as failed:
+            log.warning("%s did not introspect a token: %s", self._issuer.url, failed)
+            raise AuthorizationServerUnavailable(str(failed), RETRY) from None
+        claims = _answer(document)
+        if claims.active is not True:
+            raise TokenRefused("inactive")
+        if claims.iss is not None and claims.iss != self._issuer.url:
+            raise TokenRefused("issuer", f"iss {quoted(claims.iss)}, not {quoted(self._issuer.url)}")
+        check_audience(claims, self._issuer)
+        check_times(claims, self._issuer.skew, now)
+        check_bearer(claims)
+        check_kind(claims, declared=True)
+        return claims
+
+    async def _ask(self, token: str) -> bytes:
+        if self._waiting >= MOST_WAITING:
+            raise FetchFailed(f"{MOST_WAITING} tokens wait already")
+        self._waiting += 1
+        try:
+            async with self._turns:
+                authorization = await asyncio.to_thread(self._authorization)
+                form = {"token": token, "token_type_hint": "access_token"}
+                url = self._issuer.introspection_url
+                return await self._requests.post(url, form, authorization, MOST_ANSWER)
+        finally:
+            self._waiting -= 1
+
+    def _authorization(self) -> str:
+        # RFC 6749, 2.3.1: both are encoded as in a form first.
+        pair = f"{quote_plus(self._issuer.client_id)}:{quote_plus(self._secret())}"
+        return "Basic " + b64encode(pair.encode()).decode()
+
+
+def _answer(document: bytes) -> TokenClaims:
+    try:
+        return parse_claims(document)
+    except TokenRefused as refused:
+        # What is wrong here is the server's answer, not the token.
+        raise AuthorizationServerUnavailable(f"the answer cannot be read: {refused.detail}", RETRY) from None
+
+
+MOST_TOKEN = 16 << 10
+"""Bytes of an access token."""
+
+_MOST_KEY_ID = 512
+
+_parts = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]*)").fullmatch
+
+_bearer = re.compile(r"[A-Za-z0-9._~+/-]+=*").fullmatch
+
+_ACCESS_TOKEN = ("at+jwt", "application/at+jwt")
+_PLAIN = ("", "jwt", "application/jwt")
+
+
+class JwtHeader(msgspec.Struct):
+    """The header of a JWT. ``crit`` and ``b64`` would change the meaning of the rest."""
+
+    alg: str
+    kid: str | None = None
+    typ: str = ""
+    crit: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    b64: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    enc: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class UnverifiedJwt(NamedTuple):
+    """A JWT whose signature was not checked yet. ``declared``: its type says that it is an access token."""
+
+    algorithm: str
+    key_id: str | None
+    declared: bool
+    signed: bytes
+    payload: bytes
+    signature: bytes
+
+
+_header = msgspec.json.Decoder(JwtHeader)
+
+
+def is_jwt(token: str) -> bool:
+    """Return whether a token has the form of a JWT. Any other token is opaque."""
+    return token.count(".") == 2 and token.startswith("ey")
+
+
+def parse_jwt(token: str, allowed: frozenset[str]) -> UnverifiedJwt:
+    """Take a JWT apart. Raises TokenRefused if it is malformed, no access token, or of another algorithm."""
+    parts = _parts(token)
+    if parts is None:
+        raise TokenRefused("malformed", "three parts in base64url are expected")
+    try:
+        header = _header.decode(_decoded(parts[1]))
+        payload, signature = _decoded(parts[2]), _decoded(parts[3])
+    except (ValueError, RecursionError) as error:
+        raise TokenRefused("malformed", quoted(str(error))) from None
+    if header.alg not in allowed:
+        raise TokenRefused("algorithm", quoted(header.alg))
+    if (header.crit, header.b64, header.enc) != (msgspec.UNSET,) * 3:
+        raise TokenRefused("malformed", "its header has crit, b64 or enc, which are not supported")
+    if header.kid is not None and len(header.kid) > _MOST_KEY_ID:
+        raise TokenRefused("malformed", "its kid is too long")
+    kind = header.typ.lower()
+    if kind not in _ACCESS_TOKEN and kind not in _PLAIN:
+        raise TokenRefused("type", f"typ {quoted(header.typ)}")
+    signed = token[: parts.end(2)].encode("ascii")
+    return UnverifiedJwt(header.alg, header.kid, kind in _ACCESS_TOKEN, signed, payload, signature)
+
+
+def _decoded(part: str) -> bytes:
+    """Return the bytes of a part. Raises ValueError unless the part is the one encoding of them."""
+    data = urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    if urlsafe_b64encode(data).rstrip(b"=") != part.encode("ascii"):
+        raise ValueError("not the canonical base64url")
+    return data
+
+
+def is_bearer(token: str) -> bool:
+    """Return whether a token has only characters of a bearer token (RFC 6750, 2.1)."""
+    return _bearer(token) is not None
+
 
 INTROSPECTED = 60.0
 """Most seconds for which an answer of introspection holds."""
@@ -196,12 +407,9 @@ class OAuthVerifier:
         name: tuple[object, ...] = (holder_of(claims), claims.client, grants)
         access = self._accesses.get(name)
         if access is None:
-            access = self._new_access(claims, grants)
+            access = OAuthAccess(claims, ScopePermission(grants), self.issuer.tier, self._clock.wall)
             self._accesses[name] = access
         return access
-
-    def _new_access(self, claims: TokenClaims, grants: tuple[PermissionPatterns, ...]) -> OAuthAccess:
-        return OAuthAccess(claims, ScopePermission(grants), self.issuer.tier, self._clock.wall)
 
 
 def _signer(jwt: UnverifiedJwt, keys: tuple[SigningKey, ...]) -> SigningKey:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Raw, Struct
 
-from tabane.catalog.offers.resource_uris import template_address
+from tabane.catalog.offers.resources import template_address
 from tabane.wire.json import InvalidJson, Members, elements, fields, join, quote, text
 
 log = logging.getLogger(__name__)

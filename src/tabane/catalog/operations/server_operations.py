@@ -1,30 +1,47 @@
-"""Operations on servers: their handlers, and servers as rows for people and programs."""
+"""Operations on servers: their logins and health, and servers as rows for people and programs.
+
+A health check really tries each server: idle ones are started, and each is asked whether it answers. The
+memory of a server is that of its process with everything that it started, on Linux only.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import time
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tabane.catalog.gateway import Gateway
-from tabane.catalog.operations.parameters import NameParams, NoServerParams, ServerLogs
+from tabane.catalog.operations.parameters import (
+    CheckServers,
+    FinishLogin,
+    GetLogin,
+    LogoutServer,
+    NameParams,
+    NoServerParams,
+    ServerLogs,
+    StartLogin,
+)
 from tabane.catalog.tools.disclosure import signature
 from tabane.catalog.tools.listings import ServerListing
 from tabane.catalog.tools.overridden_tool import override_faults
-from tabane.errors import ConfigurationError
+from tabane.errors import BadArguments, ConfigurationError, TabaneError, UpstreamUnavailable
 from tabane.messages import Lang, Message, say
 from tabane.messages.server_states import SERVER_STATES
 from tabane.operations import Caller
 from tabane.servers.configuration import why_disabled
 from tabane.servers.server import Server
-from tabane.servers.server_keys import ToolHints
+from tabane.servers.server_keys import ToolHints, is_scope
 from tabane.servers.tool_overrides import ParameterOverride, ToolOverride, override_fault
-from tabane.upstreams.processes.process_memory import ProcessMemory, read_process_memory
-from tabane.upstreams.upstream import Upstream
-from tabane.upstreams.upstream_state import UpstreamState
+from tabane.upstreams.logins.login_book import Flow
+from tabane.upstreams.logins.logins import ServerLogins
+from tabane.upstreams.upstream import Upstream, UpstreamState
 
 if TYPE_CHECKING:
     from tabane.servers.editing import ReloadableServersFile
     from tabane.upstreams.launching.failure_causes import FailedStart
+
 
 FRESH = 2.0
 """Seconds for which a measurement of memory is used again."""
@@ -369,3 +386,189 @@ def _cause_in(why: Message) -> FailedStart | None:
     from tabane.upstreams.launching.failure_causes import cause_in  # many rules, needed for failures alone
 
     return cause_in(why)
+
+
+_FLOWS: dict[str, Flow] = {"browser": "authorization_code", "device": "device_code"}
+
+
+class LoginOperations:
+    """Begins, finishes, shows and ends logins at servers."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def start(self, caller: Caller, params: StartLogin) -> dict[str, Any]:
+        """Return ``id``, ``expires`` and ``url``, or ``user_code`` and ``verification_url``.
+
+        A client that acts for itself is logged in at once; then the state is returned, as by :meth:`get`.
+        """
+        server = self._server(params.server)
+        if not all(map(is_scope, params.scopes)):
+            raise BadArguments(say("A scope has no spaces, quotes or special characters."), "scopes")
+        flow = _FLOWS[params.flow] if params.flow else None
+        begun = await self._logins.start(server, flow, params.redirect, params.scopes, restart=params.restart)
+        return _rendered(begun, caller.lang)
+
+    async def finish(self, caller: Caller, params: FinishLogin) -> dict[str, Any]:
+        """Return the state after the login, as :meth:`get` does."""
+        name = await self._logins.finish(params.id, params.redirected_url)
+        return self._state(self._server(name), caller.lang)
+
+    async def get(self, caller: Caller, params: GetLogin) -> dict[str, Any]:
+        """Return ``state`` (none, needed, waiting, signed_in, failed), ``expires``, ``scopes``, reason."""
+        server = self._gateway.server(params.server, caller.access)
+        await self._logins.wait(server, params.wait)
+        return self._state(server, caller.lang)
+
+    async def logout(self, caller: Caller, params: LogoutServer) -> dict[str, Any]:
+        """Return ``was_signed_in``, and whether the authorization server has ``revoked`` the tokens."""
+        return await self._logins.logout(self._gateway.server(params.server))
+
+    def _state(self, server: Server, lang: Lang) -> dict[str, Any]:
+        return {"server": server.name, **_rendered(self._logins.describe(server), lang)}
+
+    def _server(self, name: str) -> Server:
+        server = self._gateway.server(name)
+        if server.disabled:
+            raise UpstreamUnavailable(server.disabled)
+        return server
+
+    @property
+    def _logins(self) -> ServerLogins:
+        logins = self._gateway.logins
+        if logins is None:
+            raise UpstreamUnavailable(say("This hub logs in nowhere."))
+        return logins
+
+
+def _rendered(found: dict[str, Any], lang: Lang) -> dict[str, Any]:
+    reason = found.get("reason")
+    return found | ({"reason": reason.render(lang)} if reason else {})
+
+
+AT_ONCE = 8
+"""Servers that are tried at the same time."""
+
+
+class ServerChecks:
+    """Tries servers. One that was idle runs afterwards, as after its first call."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def check(self, caller: Caller, params: CheckServers) -> dict[str, Any]:
+        """Return a row for each server: whether it answers, what was done, the milliseconds, and the error.
+
+        ``done`` is ``asked`` of a running server, ``started`` of one that was idle, and ``stopped``,
+        ``disabled`` or ``left out`` of one that was not tried. Raises UnknownName.
+        """
+        names = params.names or list(self._gateway.servers)
+        servers = [self._gateway.server(name, caller.access) for name in names]
+        turns = asyncio.Semaphore(AT_ONCE)
+
+        async def row(server: Server) -> dict[str, Any]:
+            if (done := self._untried(server)) is not None:
+                return {"name": server.name, "healthy": None, "done": done, "ms": None, "error": None}
+            async with turns:
+                return await self._tried(caller, server, params.timeout)
+
+        return {"results": await asyncio.gather(*map(row, servers))}
+
+    def _untried(self, server: Server) -> str | None:
+        """Return why a server is not tried; None if it is."""
+        if server.disabled:
+            return "disabled"
+        instances = self._gateway.instances(server.name)
+        if instances and all(each.state is UpstreamState.STOPPED for each in instances):
+            return "stopped"
+        # It runs for the folder of a client, and there is none.
+        return "left out" if server.needs_folder and not instances else None
+
+    async def _tried(self, caller: Caller, server: Server, timeout: float) -> dict[str, Any]:
+        running = [each for each in self._gateway.instances(server.name) if each.connection is not None]
+        begun, why = time.perf_counter(), None
+        try:
+            async with asyncio.timeout(timeout):
+                if not running:
+                    running = [await self._gateway.start(server.name)]
+                    done = "started"
+                else:
+                    done = "asked"
+                answers = await asyncio.gather(*(self._answers(each, timeout) for each in running))
+            healthy = all(answers)
+        except TimeoutError:
+            healthy, done = False, "asked" if running else "started"
+        except TabaneError as error:
+            healthy, done, why = False, "started", error.message
+        if not healthy and why is None:
+            why = say("It did not answer within {seconds:g} s.", seconds=timeout)
+        return _row(caller, server, healthy, done, begun, why)
+
+    @staticmethod
+    async def _answers(instance: Upstream, timeout: float) -> bool:
+        return await instance.check(timeout)
+
+
+def _row(
+    caller: Caller, server: Server, healthy: bool, done: str, begun: float, why: Message | None
+) -> dict[str, Any]:
+    return {
+        "name": server.name,
+        "healthy": healthy,
+        "done": done,
+        "ms": round((time.perf_counter() - begun) * 1000, 1),
+        "error": why.render(caller.lang) if why else None,
+    }
+
+
+_RESIDENT = 21
+"""Position of the resident pages in /proc/PID/stat, counted from the state (proc_pid_stat(5))."""
+
+
+class ProcessMemory:
+    """The resident pages of every running process, read once."""
+
+    def __init__(self, stats: Mapping[int, bytes]) -> None:
+        """Parse the texts of /proc/PID/stat by pid. Texts that are not of that form are left out."""
+        self._pages: dict[int, int] = {}
+        self._below: dict[int, list[int]] = {}
+        for pid, stat in stats.items():
+            fields = stat.rpartition(b")")[2].split()
+            if len(fields) > _RESIDENT:
+                self._pages[pid] = int(fields[_RESIDENT])
+                # parent, group and session: a grandchild whose parent has ended is still in its group
+                for above in {int(field) for field in fields[1:4]} - {pid}:
+                    self._below.setdefault(above, []).append(pid)
+
+    def of(self, pids: Iterable[int]) -> int | None:
+        """Return the bytes of these processes and their descendants; None if none of them runs.
+
+        Memory that several of them share is counted for each.
+        """
+        found: set[int] = set()
+        waiting = [pid for pid in pids if pid in self._pages]
+        while waiting:
+            pid = waiting.pop()
+            if pid not in found:
+                found.add(pid)
+                waiting.extend(self._below.get(pid, ()))
+        if not found:
+            return None
+        return sum(self._pages[pid] for pid in found) * os.sysconf("SC_PAGE_SIZE")
+
+
+def read_process_memory() -> ProcessMemory:
+    """Read the memory of all processes from /proc. Blocks for some microseconds for each process."""
+    stats: dict[int, bytes] = {}
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return ProcessMemory({})
+    for name in names:
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb", buffering=0) as file:
+                    stats[int(name)] = file.read(4096)
+            except OSError:
+                continue  # ended since the folder was listed
+    return ProcessMemory(stats)

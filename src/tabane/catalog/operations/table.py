@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
@@ -13,17 +13,20 @@ from tabane.operations import Caller, CallTarget, Face, OpenCall, Operation, Pri
 
 if TYPE_CHECKING:
     from tabane.catalog.gateway import Gateway
-    from tabane.catalog.operations.app_operations import AppOperations
-    from tabane.catalog.operations.definition_operations import DefinitionOperations
-    from tabane.catalog.operations.login_operations import LoginOperations
-    from tabane.catalog.operations.offer_operations import OfferOperations
-    from tabane.catalog.operations.parallel_calls import ParallelCalls
-    from tabane.catalog.operations.sandbox_operations import SandboxOperations
-    from tabane.catalog.operations.scan_operations import ScanOperations
-    from tabane.catalog.operations.server_checks import ServerChecks
-    from tabane.catalog.operations.server_operations import ServerOperations
-    from tabane.catalog.operations.tool_operations import Learned, ToolOperations
-    from tabane.catalog.tool_visibility import ToolVisibilityOperations
+    from tabane.catalog.long_results import LongResults
+    from tabane.catalog.operations.definition_operations import (
+        DefinitionOperations,
+        SandboxOperations,
+        ScanOperations,
+    )
+    from tabane.catalog.operations.offer_operations import AppOperations, OfferOperations
+    from tabane.catalog.operations.server_operations import LoginOperations, ServerChecks, ServerOperations
+    from tabane.catalog.operations.tool_operations import (
+        Learned,
+        ParallelCalls,
+        ToolOperations,
+        ToolVisibilityOperations,
+    )
     from tabane.servers.editing import ReloadableServersFile
 
 MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
@@ -31,21 +34,11 @@ PERSON = frozenset({Face.RPC, Face.CLI})
 RPC = frozenset({Face.RPC})
 
 
-class PartReader(Protocol):
-    """Gives long results in parts."""
-
-    async def read(self, caller: Caller, params: given.ReadMore) -> Raw: ...
-
-    async def first_part_of_large(
-        self, caller: Caller, result: Raw, tokens: int, origins: tuple[CallTarget, ...] = ()
-    ) -> Raw: ...
-
-
 def gateway_table(
     gateway: Gateway,
     admit: Callable[[Caller, CallTarget, bytes], OpenCall],
     call_own: Callable[[Caller, str, bytes], Awaitable[Raw]],
-    parts: PartReader,
+    parts: LongResults,
     file: ReloadableServersFile,
     learned: Learned = lambda caller, tool: None,
 ) -> list[Operation]:
@@ -76,37 +69,37 @@ def gateway_table(
 
     @cache
     def logins() -> LoginOperations:
-        from tabane.catalog.operations.login_operations import LoginOperations
+        from tabane.catalog.operations.server_operations import LoginOperations
 
         return LoginOperations(gateway)
 
     @cache
     def sandboxes() -> SandboxOperations:
-        from tabane.catalog.operations.sandbox_operations import SandboxOperations
+        from tabane.catalog.operations.definition_operations import SandboxOperations
 
         return SandboxOperations(gateway)
 
     @cache
     def checks() -> ServerChecks:
-        from tabane.catalog.operations.server_checks import ServerChecks
+        from tabane.catalog.operations.server_operations import ServerChecks
 
         return ServerChecks(gateway)
 
     @cache
     def parallel() -> ParallelCalls:
-        from tabane.catalog.operations.parallel_calls import ParallelCalls
+        from tabane.catalog.operations.tool_operations import ParallelCalls
 
         return ParallelCalls(tools().perform)
 
     @cache
     def apps() -> AppOperations:
-        from tabane.catalog.operations.app_operations import AppOperations
+        from tabane.catalog.operations.offer_operations import AppOperations
 
         return AppOperations(gateway, admit, tools().perform)
 
     @cache
     def visibility() -> ToolVisibilityOperations:
-        from tabane.catalog.tool_visibility import ToolVisibilityOperations
+        from tabane.catalog.operations.tool_operations import ToolVisibilityOperations
 
         return ToolVisibilityOperations(gateway, file)
 
@@ -294,7 +287,7 @@ def _visibility_operations(visibility: Callable[[], ToolVisibilityOperations]) -
     ]  # fmt: skip
 
 
-def _read_more(parts: PartReader) -> Operation:
+def _read_more(parts: LongResults) -> Operation:
     faces = frozenset({Face.MCP, Face.RPC})
     about = "Read on in a long result or query it."
     return _read("read_more", about, given.ReadMore, parts.read, faces)
@@ -303,7 +296,7 @@ def _read_more(parts: PartReader) -> Operation:
 def _scan_operation(gateway: Gateway) -> Operation:
     @cache
     def scans() -> ScanOperations:
-        from tabane.catalog.operations.scan_operations import ScanOperations
+        from tabane.catalog.operations.definition_operations import ScanOperations
 
         return ScanOperations(gateway)
 

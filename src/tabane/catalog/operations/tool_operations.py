@@ -1,35 +1,114 @@
-"""Operations on tools: their search source, and handlers.
+"""Operations on tools: request, call, call many at once, describe, list, and change what is listed.
 
-:mod:`tabane.catalog.operations.table` declares them.
+:mod:`tabane.catalog.operations.table` declares them. Patterns of what is listed are in the servers file.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
+import time
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from json import dumps
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from msgspec import Raw, Struct, structs
 
 from tabane.catalog.gateway import Gateway
-from tabane.catalog.operations.parameters import CallTool, DescribeTools, ListTools, NameParams, SearchTools
-from tabane.catalog.tool_pages import tool_page_of
-from tabane.catalog.tool_rows import tool_detail, tool_row
-from tabane.catalog.tool_search import ToolSearch, ToolSearchResult, rendered
+from tabane.catalog.long_results import LongResults
+from tabane.catalog.lookup import visible_tools
+from tabane.catalog.operations.parameters import (
+    CallTool,
+    DescribeTools,
+    ExecuteParallel,
+    ListHiddenTools,
+    ListTools,
+    NameParams,
+    SearchTools,
+    ToolVisibility,
+)
+from tabane.catalog.tool_search import ToolSearch, ToolSearchResult, rendered, tokens, tool_detail, tool_row
 from tabane.catalog.tools.app_metadata import shown_result
-from tabane.catalog.tools.catalog import pinned
-from tabane.catalog.tools.disclosure import describe
-from tabane.catalog.tools.learned_result import LearnedResult
-from tabane.catalog.tools.tool import OWN, Tool, ToolCallRequest, check_size, says_failed
-from tabane.catalog.visibility import visible_tools
-from tabane.errors import CallerError, Forbidden, UnknownName, UpstreamError
-from tabane.messages import say
+from tabane.catalog.tools.catalog import allowed, pinned, pinned_by
+from tabane.catalog.tools.disclosure import LearnedResult, describe
+from tabane.catalog.tools.tool import (
+    OWN,
+    Tool,
+    ToolCallRequest,
+    check_size,
+    original_name,
+    read_tool,
+    says_failed,
+)
+from tabane.errors import (
+    BadArguments,
+    CallerError,
+    ConfigurationError,
+    Forbidden,
+    RateLimited,
+    TabaneError,
+    UnknownName,
+    UpstreamError,
+)
+from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, CallTarget, Face, OpenCall, Outcome, ended
+from tabane.servers.editing import ReloadableServersFile, Table, edit_servers
+from tabane.servers.server import Server
 from tabane.upstreams.call import Call, ServerRequest, UpstreamReply
-from tabane.wire import json
+from tabane.wire import json, rpc
+from tabane.wire.cursors import CursorCodec, ForeignCursor
 from tabane.workers.time_slices import TimeSlices, thread_slices
+
+
+class ToolPlace(NamedTuple):
+    """The last tool of a page: its server and its public name. Pages are in order of both."""
+
+    server: str
+    alias: str
+
+
+class ToolPage(NamedTuple):
+    """The tools of a page, and the cursor of the next one; None after the last."""
+
+    tools: Sequence[Tool]
+    next: str | None
+
+
+_CODEC = CursorCodec("tools", ToolPlace)
+
+
+def tool_page_of(tools: Sequence[Tool], limit: int | None, cursor: str | None) -> ToolPage:
+    """Return a page of ``tools``, in order of server and name; all of them, as they are, without a limit.
+
+    Raises BadArguments if the cursor is not one of ours.
+    """
+    if limit is None:
+        return ToolPage(tools, None)
+    ordered = sorted(tools, key=attrgetter("server", "alias"))
+    if cursor is not None:
+        after = _decoded(cursor)
+        ordered = ordered[bisect_right(ordered, after, key=_place) :]
+    page = ordered[:limit]
+    return ToolPage(page, _CODEC.encode(_place(page[-1])) if len(ordered) > limit else None)
+
+
+def _place(tool: Tool) -> ToolPlace:
+    return ToolPlace(tool.server, tool.alias)
+
+
+def _decoded(cursor: str) -> ToolPlace:
+    try:
+        return _CODEC.decode(cursor)
+    except ForeignCursor:
+        raise BadArguments(
+            say("The cursor is not valid. List again from the start, without a cursor."), "cursor"
+        ) from None
+
 
 LARGE = 1 << 20
 """Bytes of a result above which it is read in a thread."""
@@ -48,14 +127,6 @@ OwnTools = Callable[[Caller, str, bytes], Awaitable[Raw]]
 """Calls one of the hub's own tools by name with arguments, and returns its result in MCP's form."""
 
 
-class FirstParts(Protocol):
-    """Gives long results in parts."""
-
-    async def first_part_of_large(
-        self, caller: Caller, result: Raw, tokens: int, origins: tuple[CallTarget, ...] = ()
-    ) -> Raw: ...
-
-
 class ToolDescriptions(Struct, frozen=True):
     results: list[dict[str, Any]]
     text: str
@@ -72,7 +143,7 @@ class ToolOperations:
         gateway: Gateway,
         admit: Admit,
         own: OwnTools,
-        parts: FirstParts,
+        parts: LongResults,
         learned: Learned = lambda caller, tool: None,
     ) -> None:
         self._gateway, self._admit, self._own, self._parts = gateway, admit, own, parts
@@ -259,3 +330,303 @@ def _error_text(reply: UpstreamReply) -> str:
     except json.InvalidJson:
         return "unreadable"
     return f"{body.get('message')} ({body.get('code')})" if isinstance(body, dict) else str(body)
+
+
+MOST_BYTES = 32 << 20
+"""Bytes of all results together, since they are one answer. A result beyond that becomes an error."""
+
+Perform = Callable[[Caller, str, dict[str, Any]], Awaitable[Raw]]
+"""Calls one tool, after permission and validation, and returns its result. Raises TabaneError."""
+
+
+class ParallelCalls:
+    """Calls several tools, a limited number at a time. The limit of each server still applies."""
+
+    def __init__(self, perform: Perform) -> None:
+        self._perform = perform
+
+    async def execute(self, caller: Caller, params: ExecuteParallel) -> dict[str, Any]:
+        """Return the results in the order of the requests: ``{name, ok, result | error, ms}``.
+
+        ``ok`` is False also for a tool that reports a failure: its ``result`` then has ``isError``. The other
+        calls are cancelled if the caller gives up, at the timeout, and after a failure if
+        ``continue_on_error`` is False.
+        """
+        run = _ParallelRun(params)
+        workers = [
+            asyncio.ensure_future(self._work(caller, run))
+            for _ in range(min(params.max_concurrency, len(params.requests)))
+        ]
+        try:
+            await asyncio.wait(workers, timeout=params.timeout, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            ends = await asyncio.gather(*workers, return_exceptions=True)
+        for end in ends:
+            if isinstance(end, Exception) and not isinstance(end, _ParallelStopped):
+                raise end
+        return run.report(caller.lang, stopped=any(isinstance(end, _ParallelStopped) for end in ends))
+
+    async def _work(self, caller: Caller, run: _ParallelRun) -> None:
+        for number, request in run.waiting:
+            run.started[number] = time.perf_counter()
+            try:
+                result = await self._perform(caller, request.name, request.arguments)
+            except TabaneError as error:
+                if isinstance(error, RateLimited):
+                    await asyncio.sleep(error.pause)  # the caller ignores that it is over its limits
+                run.end(number, False, "error", Raw(rpc.error_of(error, caller.lang)))
+            else:
+                run.answered(number, result, caller.lang)
+
+
+class _ParallelStopped(Exception):
+    """A call failed, and the remaining ones are not wanted."""
+
+
+class _ParallelRun:
+    """The requests of one execute_parallel and their outcomes."""
+
+    def __init__(self, params: ExecuteParallel) -> None:
+        self._params = params
+        self.waiting: Iterator[tuple[int, CallTool]] = iter(enumerate(params.requests))
+        self.started: dict[int, float] = {}
+        self._rows: dict[int, dict[str, Any]] = {}
+        self._bytes = 0
+
+    def answered(self, number: int, result: Raw, lang: Lang) -> None:
+        """Note the result of a call, or an error if all results together become too large.
+
+        Raises _ParallelStopped as :meth:`end` does.
+        """
+        size = memoryview(result).nbytes
+        if self._bytes + size > MOST_BYTES:
+            error = TabaneError(say(
+                "The result ({size} MiB) was left out, because the results of one execute_parallel "
+                "may have at most {most} MiB together. The call was made. Call this tool separately.",
+                size=-(-size // (1 << 20)), most=MOST_BYTES >> 20))  # fmt: skip
+            self.end(number, False, "error", Raw(rpc.error_of(error, lang)))
+            return
+        self._bytes += size
+        self.end(number, not says_failed(result), "result", result)
+
+    def end(self, number: int, ok: bool, kind: str, value: Raw) -> None:
+        """Note how a call ended. Raises _ParallelStopped if the others are to be stopped."""
+        self._rows[number] = self._row(number, ok, kind, value)
+        if not ok and not self._params.continue_on_error:
+            raise _ParallelStopped
+
+    def report(self, lang: Lang, *, stopped: bool) -> dict[str, Any]:
+        for number in range(len(self._params.requests)):
+            if number not in self._rows:
+                error = rpc.error_of(self._unfinished(number, stopped), lang)
+                self._rows[number] = self._row(number, False, "error", Raw(error))
+        rows = [self._rows[number] for number in sorted(self._rows)]
+        succeeded = sum(row["ok"] for row in rows)
+        return {"results": rows, "succeeded": succeeded, "failed": len(rows) - succeeded}
+
+    def _row(self, number: int, ok: bool, kind: str, value: Raw) -> dict[str, Any]:
+        started = self.started.get(number)
+        ms = 0.0 if started is None else (time.perf_counter() - started) * 1000
+        return {"name": self._params.requests[number].name, "ok": ok, kind: value, "ms": round(ms, 1)}
+
+    def _unfinished(self, number: int, stopped: bool) -> TabaneError:
+        if stopped and number in self.started:
+            why = say("Cancelled because another call failed. It is not known whether it took effect.")
+        elif stopped:
+            why = say("Not called because another call failed.")
+        elif number in self.started:
+            why = say(
+                "Cancelled because the time for all calls ({seconds:g} s) ran out. It is not known "
+                "whether it took effect.",
+                seconds=self._params.timeout,
+            )
+        else:
+            why = say(
+                "Not called because the time for all calls ({seconds:g} s) ran out.",
+                seconds=self._params.timeout,
+            )
+        return TabaneError(why)
+
+
+_SPECIAL = re.compile(r"[*?[]")
+
+
+class ConfiguredTool(NamedTuple):
+    """A tool of a server: its public name, and the server's own name for it."""
+
+    alias: str
+    server: Server
+    name: str
+    tool: Tool
+
+
+class ToolVisibilityOperations:
+    """Pins and hides tools, and lists those that are hidden."""
+
+    def __init__(self, gateway: Gateway, file: ReloadableServersFile) -> None:
+        self._gateway, self._file = gateway, file
+
+    async def set(self, caller: Caller, params: ToolVisibility) -> dict[str, Any]:
+        """Change the servers file and put it in force. Return whether the tool is pinned and hidden now.
+
+        Raises UnknownName, BadArguments for a tool of the hub itself, and ConfigurationError if a pattern of
+        several tools decides, or if the file cannot be changed.
+        """
+        tool = await self._configured(caller, params.name)
+        edit = _Edit(tool, params.pinned, params.hidden)
+        if params.pinned is not None or params.hidden is not None:
+            await asyncio.to_thread(edit_servers, self._file.path, edit.change)
+            problem = self._file.reload()
+            if problem is not None:
+                raise ConfigurationError(problem)
+        server = self._gateway.server(tool.server.name)
+        return {
+            "name": tool.alias,
+            "server": server.name,
+            "pinned": pinned(server, tool.tool),
+            "hidden": not allowed(server, tool.name),
+        }
+
+    async def hidden(self, caller: Caller, params: ListHiddenTools) -> dict[str, Any]:
+        """Return the tools that servers list and their configuration hides, at most ``limit`` of them."""
+        names = [self._gateway.server(params.server).name] if params.server else list(self._gateway.servers)
+        found = list(self._hidden(names))
+        return {"results": [_row(tool) for tool in found[: params.limit]], "total": len(found)}
+
+    def _hidden(self, names: Iterable[str]) -> Iterator[Tool]:
+        for name in names:
+            server, listing = self._gateway.servers[name], self._gateway.listing(name)
+            if server.disabled or listing is None or not (server.deny or server.allow or server.overrides):
+                continue
+            for definition in listing.lists.get("tools", ()):
+                original = original_name(bytes(definition))
+                if original is not None and not allowed(server, original):
+                    alias = self._alias(server, original)
+                    if (tool := read_tool(bytes(definition), server, alias)) is not None:
+                        yield tool
+
+    def _alias(self, server: Server, original: str) -> str:
+        """Return the public name of a tool that may never have got one."""
+        known = self._gateway.catalogue.aliases.alias_of(server.name, server.namespace, original)
+        return known or f"{server.name}__{original}"
+
+    async def _configured(self, caller: Caller, name: str) -> ConfiguredTool:
+        for tool in self._hidden(list(self._gateway.servers)):
+            if tool.alias == name:
+                return ConfiguredTool(tool.alias, self._gateway.servers[tool.server], tool.name, tool)
+        tool = await self._gateway.find(caller, name)
+        if tool.server == OWN:
+            raise BadArguments(
+                say(
+                    "{name!n} is a tool of Tabane itself. Only tools of servers can be pinned or hidden.",
+                    name=name,
+                ),
+                "name",
+            )
+        return ConfiguredTool(tool.alias, self._gateway.server(tool.server), tool.name, tool)
+
+
+class _Edit(NamedTuple):
+    """The change of one server's definition."""
+
+    tool: ConfiguredTool
+    pinned: bool | None
+    hidden: bool | None
+
+    def change(self, servers: Table) -> Message:
+        """Change the object of servers in place. Raises ConfigurationError."""
+        name = self.tool.server.name
+        definition = servers.get(name)
+        if not isinstance(definition, dict):
+            raise ConfigurationError(say("There is no server {name!n}.", name=name))
+        if self.pinned is not None:
+            self._pin(definition, self.pinned)
+        if self.hidden is not None:
+            self._hide(definition, self.hidden)
+        lists = {key: definition[key] for key in ("pin", "allow", "deny", "overrides") if key in definition}
+        value = dumps(lists, ensure_ascii=False)
+        return say("set these keys of the server {name!n}: {value}", name=name, value=value)
+
+    def _pin(self, definition: Table, wanted: bool) -> None:
+        if wanted and pinned_by(_texts(definition, "pin"), self.tool.tool) is None:
+            _add(definition, "pin", self.tool.name)
+        elif not wanted:
+            self._remove(definition, "pin")
+
+    def _hide(self, definition: Table, wanted: bool) -> None:
+        if wanted:
+            if not _matches(_texts(definition, "deny"), self.tool.name):
+                _add(definition, "deny", self.tool.name)
+            return
+        self._remove(definition, "deny")
+        self._show_overridden(definition)
+        allow = _texts(definition, "allow")
+        if "allow" in definition and not _matches(allow, self.tool.name):
+            _add(definition, "allow", self.tool.name)
+
+    def _show_overridden(self, definition: Table) -> None:
+        overrides = definition.get("overrides")
+        override = overrides.get(self.tool.name) if isinstance(overrides, dict) else None
+        if isinstance(override, dict):
+            override.pop("hidden", None)
+
+    def _remove(self, definition: Table, key: str) -> None:
+        """Remove the tool from a list. Raises ConfigurationError if a pattern there still names it."""
+        name = self.tool.name
+        left = [text for text in _texts(definition, key) if text not in (name, _pattern(name))]
+        about = pinned_by(left, self.tool.tool) if key == "pin" else None
+        if (pattern := about or next((each for each in left if fnmatchcase(name, each)), None)) is not None:
+            raise ConfigurationError(
+                say(
+                    'The pattern "{pattern}" in "{key}" of the server {server!n} names {tool} and '
+                    "maybe other tools. Change it in the servers file.",
+                    pattern=pattern,
+                    key=key,
+                    server=self.tool.server.name,
+                    tool=self.tool.name,
+                )
+            )
+        if left:
+            definition[key] = left
+        else:
+            definition.pop(key, None)
+
+
+def _row(tool: Tool) -> dict[str, Any]:
+    return {
+        "name": tool.alias,
+        "server": tool.server,
+        "description": tool.description[:_MOST_DESCRIPTION],
+        "pinned": False,
+        "read_only": tool.read_only,
+        "destructive": tool.destructive,
+        "tokens": tokens(tool.definition),
+    }
+
+
+_MOST_DESCRIPTION = 300
+
+
+def _add(definition: Table, key: str, name: str) -> None:
+    definition[key] = [*_texts(definition, key), _pattern(name)]
+
+
+def _texts(definition: Table, key: str) -> list[str]:
+    """Return a list of the definition. Raises ConfigurationError if it is none of texts."""
+    value = definition.get(key, [])
+    if key == "pin" and isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise ConfigurationError(say('"{key}" must be {allowed}.', key=key, allowed=say("a list of texts")))
+    return value
+
+
+def _matches(patterns: Iterable[str], name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _pattern(name: str) -> str:
+    """Return the pattern that matches this name alone."""
+    return _SPECIAL.sub(lambda found: f"[{found[0]}]", name)

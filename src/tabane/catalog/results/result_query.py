@@ -1,12 +1,19 @@
-"""Queries on kept results, and answers to them, as they pass between the hub and a process."""
+"""Queries on kept results, and answers to them, as they pass between the hub and a process.
+
+An outline says in few tokens what a kept result contains.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
+from msgspec import Raw, Struct
 
 from tabane.messages import Message
+from tabane.wire import json
+from tabane.wire.json import InvalidJson
 from tabane.workers import frames
 
 Aggregate = Literal["count", "sum", "min", "max", "avg", "group", "unique", "keys"]
@@ -53,3 +60,87 @@ def read_query(body: bytes) -> ResultQuery:
 def read_answer(body: bytes) -> QueryAnswer:
     """Return an answer. Raises msgspec.DecodeError."""
     return _ANSWERS.decode(body)
+
+
+MOST_KEYS = 8
+_LONGEST_KEY = 30
+_LONGEST = 240
+"""Characters of an outline."""
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+class DocumentOutline(Struct, frozen=True):
+    """``shape`` says what a document is, ``select`` is an example of a query; empty for a text."""
+
+    shape: str
+    select: str = ""
+
+
+def outline(document: bytes, *, of_json: bool) -> DocumentOutline:
+    """Return the outline of a document: lines of a text; keys, lengths and the first item of JSON."""
+    if not of_json:
+        lines = document.count(b"\n") + (0 if document.endswith(b"\n") else 1)
+        return DocumentOutline(f"text of {lines:,} {'line' if lines == 1 else 'lines'}")
+    try:
+        shape, select = _of_value(Raw(document), inside=True)
+    except InvalidJson:
+        return DocumentOutline("JSON")
+    return DocumentOutline(f"JSON {_cut(shape)}", select or "@")
+
+
+def _of_value(value: Raw, *, inside: bool) -> tuple[str, str]:
+    """Return the shape of a value, and what selects something of it."""
+    kind = bytes(value).lstrip(b" \t\r\n")[:1]
+    if kind == b"{":
+        return _of_object(value) if inside else ("{…}", "")
+    if kind == b"[":
+        return _of_array(value)
+    return {b'"': "text", b"t": "true", b"f": "false", b"n": "null"}.get(kind, "number"), ""
+
+
+def _of_object(value: Raw) -> tuple[str, str]:
+    members = json.fields(value)
+    shown, select = [], ""
+    for key, member in list(members.items())[:MOST_KEYS]:
+        name = quoted(key)
+        if bytes(member).lstrip(b" \t\r\n")[:1] == b"[":
+            shape, inner = _of_array(member)
+            shown.append(f"{_shown(name)}{shape}")
+            select = select or f"{name}{inner}"
+        else:
+            shown.append(_shown(name))
+    if len(members) > MOST_KEYS:
+        shown.append(f"… {len(members)} keys")
+    if not select and members:
+        select = quoted(next(iter(members)))
+    return f"{{{', '.join(shown)}}}", select
+
+
+def _of_array(value: Raw) -> tuple[str, str]:
+    items = json.elements(value)
+    if not items:
+        return "[0]", "[]"
+    keys = _keys(items[0])
+    if keys:
+        shown = [_shown(quoted(key)) for key in keys[:MOST_KEYS]] + (["…"] if len(keys) > MOST_KEYS else [])
+        return f"[{len(items):,}]{{{', '.join(shown)}}}", f"[].{quoted(keys[0])}"
+    return f"[{len(items):,}]", "[:10]"
+
+
+def _keys(item: Raw) -> list[str]:
+    return list(json.fields(item)) if bytes(item).lstrip(b" \t\r\n")[:1] == b"{" else []
+
+
+def quoted(key: str) -> str:
+    """Return a key as JMESPath has to write it."""
+    return key if _PLAIN.fullmatch(key) else json.quote(key).decode("utf-8", "replace")
+
+
+def _shown(name: str) -> str:
+    clean = "".join(each if each.isprintable() else "�" for each in name)
+    return clean if len(clean) <= _LONGEST_KEY else f"{clean[:_LONGEST_KEY]}…"
+
+
+def _cut(shape: str) -> str:
+    return shape if len(shape) <= _LONGEST else f"{shape[:_LONGEST]}…"

@@ -13,8 +13,84 @@ import hashlib
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 
-from tabane.catalog.tools.abbreviation import abbreviated
-from tabane.catalog.tools.host_names import LONGEST
+from msgspec import Struct
+
+ENTRY = 9
+"""Characters of Tabane's entry in the configuration of a host. ``tabane install`` writes ``tabane``."""
+
+
+class HostNaming(Struct, frozen=True):
+    """The names of tools in one kind of hosts.
+
+    ``form`` is how ``{entry}`` and ``{tool}`` are joined, ``limit`` the characters of the result.
+    """
+
+    hosts: str
+    form: str
+    limit: int
+
+    def room(self, entry: int = ENTRY) -> int:
+        """Return the characters that are left for the name of a tool."""
+        return self.limit - len(self.form.format(entry="x" * entry, tool=""))
+
+
+HOSTS = (
+    # Some models take 128, but its references to tools are limited to 64.
+    HostNaming("Claude Code, Codex", "mcp__{entry}__{tool}", 64),
+    HostNaming("Claude Desktop", "{entry}:{tool}", 64),
+    HostNaming("Cursor", "{entry}{tool}", 60),
+    HostNaming("VS Code", "mcp_{entry}_{tool}", 64),
+    HostNaming("Gemini CLI", "mcp_{entry}_{tool}", 64),
+    HostNaming("Copilot CLI", "{entry}-{tool}", 64),
+)
+"""Forms and limits in 2026, from the documentation and the issues of the hosts."""
+
+LONGEST = min(host.room() for host in HOSTS)
+"""Characters of a name that all hosts take. One name serves all, since policies and transcripts repeat it."""
+
+_GENERIC_WORDS = """
+mcp server servers service modelcontextprotocol the official api tool tools plugin connector com org net io
+dev www http https stdio sse remote local npm npx uvx docker latest main
+"""
+"""Words of a server's name that say nothing about its tools."""
+
+_GENERIC = frozenset(_GENERIC_WORDS.split())
+_WORDS = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+[a-z]*")
+_SHORTEST = 3  # characters of a word
+
+
+def abbreviated(name: str, tool: str, room: int) -> str:
+    """Return a name of at most ``room`` characters for a server, in letters, digits and ``-``.
+
+    First, words without content are left out, then repetitions and words that the name of the tool repeats.
+    After that, the longest words are shortened at their ends. The name is returned unchanged if it fits.
+    """
+    if len(name) <= room:
+        return name
+    for words in _reduced(_WORDS.findall(name), tool.casefold()):
+        if len(short := "-".join(words)) <= room:
+            return short
+    return short[:room].rstrip("-")
+
+
+def _reduced(words: list[str], tool: str) -> Iterator[list[str]]:
+    """Yield the words of a name, fewer and shorter each time."""
+    words = [word for word in words if word.casefold() not in _GENERIC] or words
+    yield words
+    words = list({word.casefold(): word for word in reversed(words)}.values())[::-1]
+    yield words
+    said = [word for word in words if word.casefold() not in tool]
+    # The first word often is the vendor, so it is kept if the tool repeats everything.
+    words = said or words[:1]
+    yield words
+    while max(map(len, words), default=0) > _SHORTEST:
+        longest = max(range(len(words)), key=lambda at: (len(words[at]), at))
+        words = [word[:-1] if at == longest else word for at, word in enumerate(words)]
+        yield words
+    while len(words) > 1:
+        words = words[:-1]
+        yield words
+
 
 SEPARATOR = "__"
 MOST = 20_000

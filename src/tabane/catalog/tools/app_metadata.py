@@ -1,21 +1,78 @@
 """Metadata of MCP Apps (SEP-1865) in tools and results: the page of a tool, and who may call it; pure.
 
 A tool names its page in ``_meta.ui.resourceUri`` (before the stable specification in
-``_meta["ui/resourceUri"]``). ``_meta.ui.visibility`` says whether a model or an app may call it. A client
-gets every address of a page as an address of its server (:mod:`tabane.catalog.tools.kept_addresses`), in
-tools and in what tools return.
+``_meta["ui/resourceUri"]``). ``_meta.ui.visibility`` says whether a model or an app may call it. The scheme
+``ui://`` has a meaning for hosts, so a client gets every address of a page as an address of its server that
+keeps the scheme, in tools and in what tools return.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import quote as percent_encoded
+from urllib.parse import unquote_to_bytes
 
 from msgspec import Raw, Struct
 
-from tabane.catalog.tools.kept_addresses import KEPT_SCHEMES, kept_scheme, own_uri, shown_uri
 from tabane.wire.json import InvalidJson, Members, elements, fields, join, member, quote
 from tabane.wire.json import text as json_text
 from tabane.workers.time_slices import Pause, no_pause
+
+KEPT_SCHEMES = ("ui://", "skill://")
+"""Beginnings of URIs that keep their scheme: pages of MCP Apps, and skills."""
+
+HOST = "tabane/"
+"""What follows the scheme of an address. A server's own URI with it is shown as an address as well."""
+
+
+def kept_scheme(uri: str) -> str:
+    """Return the beginning of a URI whose scheme is kept, as it is spelled; empty for other URIs."""
+    for start in KEPT_SCHEMES:
+        if uri[: len(start)].lower() == start:
+            return uri[: len(start)]
+    return ""
+
+
+def kept_address(server: str, uri: str) -> str | None:
+    """Return the address of a server's resource or template; None if its scheme is not kept."""
+    start = kept_scheme(uri)
+    return f"{start}{HOST}{escaped(server)}/{uri[len(start) :]}" if start else None
+
+
+def kept_addressed(uri: str) -> tuple[str, str] | None:
+    """Return (server, its own URI) of such an address; None for any other URI."""
+    start = kept_scheme(uri)
+    rest = uri[len(start) :]
+    server, slash, own = rest[len(HOST) :].partition("/")
+    if not start or rest[: len(HOST)].lower() != HOST or not (server and slash):
+        return None
+    return unescaped(server), start + own
+
+
+def shown_uri(server: str, uri: str) -> str:
+    """Return the URI under which a client gets a resource that a server mentions, listed or not."""
+    return kept_address(server, uri) or uri
+
+
+def own_uri(uri: str) -> str:
+    """Return the own URI of a server for a resource at such an address; any other URI unchanged."""
+    found = kept_addressed(uri)
+    return uri if found is None else found[1]
+
+
+def escaped(text: str) -> str:
+    """Return a text as one segment of a path. Any characters are accepted."""
+    return percent_encoded(text, safe="", errors="surrogatepass")
+
+
+def unescaped(text: str) -> str:
+    """Return what :func:`escaped` was given. Any text is accepted."""
+    data = unquote_to_bytes(text.encode("utf-8", "surrogatepass"))
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace")
+
 
 PAGE = "text/html;profile=mcp-app"
 """The media type of a page."""

@@ -5,7 +5,7 @@ is ever fetched) or names an unknown dialect, or if the arguments are not plain 
 those itself. Nothing is coerced, and formats are not asserted.
 
 A hostile schema can make any function here run for hours. Callers must have proven that this one cannot
-(``schema_cost``), or run in a process that may be killed (``validation_worker``).
+(``validation``), or run in a process that may be killed (``validation_worker``).
 """
 
 from __future__ import annotations

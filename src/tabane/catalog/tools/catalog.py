@@ -1,25 +1,30 @@
 """Catalog of all tools of all upstreams under their public names, and the lists for clients.
 
 It is built from listings, and updated when servers list again. Lists for clients are built once and kept as
-bytes.
+bytes. The rules ``allow``, ``pin`` and ``confirm`` of a server name its tools by patterns.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from functools import cached_property
 from typing import NamedTuple
 
 from msgspec import Raw, structs
 
 from tabane.catalog.tools.aliases import AliasMap
+from tabane.catalog.tools.app_metadata import with_own_page
 from tabane.catalog.tools.definition_repair import RepairReport, legacy_definition
 from tabane.catalog.tools.overridden_tool import read_overridden, shown_names
 from tabane.catalog.tools.tool import Tool, by_key, read_tool
-from tabane.messages import Message
+from tabane.messages import Message, say
+from tabane.operations import Caller, CallTarget
+from tabane.operations.door import CallVerdict
 from tabane.servers.server import Server
+from tabane.wire.json import fields, join, quote
 
 _ToolMaker = Callable[[], Iterable[Tool]]
 
@@ -313,3 +318,89 @@ def pinned_by(patterns: Iterable[str], tool: Tool) -> str | None:
     in_ui = bool(tool.app.page) or not tool.app.for_model
     found = (each for each in patterns if (each == PIN_UI and in_ui) or fnmatchcase(tool.name, each))
     return next(found, None)
+
+
+MOST_SERVERS = 64
+"""Servers whose names are kept; each needs one entry for each tool."""
+
+
+class OwnNames:
+    """The tools of a catalog under their servers' own names. They are read again when the catalog changes."""
+
+    def __init__(self, catalogue: ToolCatalog) -> None:
+        self._catalogue = catalogue
+        self._version = -1
+        self._tools: dict[str, dict[str, Tool]] = {}
+
+    def of(self, server: str) -> dict[str, Tool]:
+        """Return the tools of a server by name, in its order."""
+        if self._version != self._catalogue.version or len(self._tools) >= MOST_SERVERS:
+            self._tools, self._version = {}, self._catalogue.version
+        if server not in self._tools:
+            self._tools[server] = {tool.shown_name: tool for tool in self._catalogue.of_server(server)}
+        return self._tools[server]
+
+    def find(self, server: str, name: str) -> Tool | None:
+        """Return the tool of that server and name; None if there is none, or it is hidden.
+
+        A tool that the user renamed is found by both names: the page of an app knows only the server's.
+        """
+        tools = self.of(server)
+        return tools.get(name) or next((tool for tool in tools.values() if tool.name == name), None)
+
+
+def own_definition(tool: Tool) -> bytes:
+    """Return the definition of a tool with the name that its server or the user gave it, and its own page."""
+    return join({**with_own_page(fields(tool.definition)), "name": Raw(quote(tool.shown_name))})
+
+
+RULE = "confirm"
+
+MOST_REMEMBERED = 4096
+"""Tools of which it is remembered whether a pattern matches; beyond it, the memory begins again."""
+
+
+class ConfirmRule:
+    """Asks for a person before calls of tools that ``confirm`` of their server names.
+
+    A pattern matches the server's own name of a tool, the one that an override gives it, or the public one:
+    a tool that is renamed does not get past it. ``find`` returns a tool by its public name.
+    """
+
+    def __init__(self, servers: Iterable[Server], find: Callable[[str], Tool | None]) -> None:
+        self._find = find
+        self._known: dict[str, tuple[Tool | None, bool]] = {}
+        self._matches = {
+            server.name: re.compile("|".join(map(translate, server.confirm))).match
+            for server in servers
+            if server.confirm
+        }
+
+    def _remember(self, name: str, tool: Tool | None, matched: bool) -> tuple[Tool | None, bool]:
+        if len(self._known) >= MOST_REMEMBERED:
+            self._known.clear()
+        self._known[name] = found = (tool, matched)
+        return found
+
+    def __bool__(self) -> bool:
+        """Return whether there is a tool that the rule may be about."""
+        return bool(self._matches)
+
+    def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
+        matches = self._matches.get(target.server)
+        if matches is None or target.kind != "tool":
+            return None
+        tool = self._find(target.name)
+        known = self._known.get(target.name)
+        if known is None or known[0] is not tool:
+            names = target.names if tool is None else (tool.name, tool.shown_name, *target.names)
+            known = self._remember(target.name, tool, any(matches(name) for name in names))
+        if not known[1]:
+            return None
+        reason = say("{server!n} wants each call of this tool to be confirmed.", server=target.server)
+        return CallVerdict("ask", RULE, reason)
+
+    def answered(
+        self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw | None
+    ) -> None:
+        return None

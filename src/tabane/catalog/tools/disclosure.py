@@ -15,6 +15,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec import Struct
+
 from tabane.catalog.tools.app_metadata import NO_APP, app_members
 from tabane.catalog.tools.schemas import (
     BRIEF,
@@ -39,8 +41,6 @@ from tabane.wire.json import InvalidJson, decode, encode, fields
 if TYPE_CHECKING:
     from tabane.catalog.tools.tool import Tool
     from tabane.messages import Lang, Message
-
-__all__ = ["describe", "light_definition", "search_text", "signature"]
 
 _MOST_REQUIRED = 8
 _MOST_OPTIONAL = 4
@@ -368,3 +368,23 @@ def _result(tool: Tool) -> str:
     if not isinstance(schema, dict) or not schema:
         return ""
     return "→ " + shortened(type_of(schema, SchemaRoot(schema), WHOLE), _RESULT)
+
+
+_DETAIL = TypeDetail(values=60, levels=3, quoted=False)
+_LONGEST = 600
+
+
+class LearnedResult(Struct, frozen=True):
+    """A JSON Schema of results, and the number of results that it was learned from. It is only a hint."""
+
+    schema: dict[str, Any]
+    results: int
+
+    def line(self) -> str:
+        """Return the line for a model."""
+        kind = shortened(type_of(self.schema, SchemaRoot(self.schema), _DETAIL), _LONGEST)
+        return f"→ {kind} (learned from {self.results} results; others may differ)"
+
+    def row(self) -> dict[str, Any]:
+        """Return the values for programs."""
+        return {"schema": self.schema, "results": self.results}

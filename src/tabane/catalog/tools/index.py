@@ -1,43 +1,59 @@
 """The searchable index of all tools, in a small file that may be deleted.
 
 It has the postings of our own tokens, and vectors of the definitions as far as there are any. FTS5 has no
-weight for each term, counts a word that half of a small catalog contains as worthless, and is slower.
+weight for each term, counts a word that half of a small catalog contains as worthless, and is slower. Tools
+that are the same on several servers are folded into the best of them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import os
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct, structs
 
-from tabane.catalog.tools.folding import ToolFacts, folded
-from tabane.catalog.tools.index_file import open_index
-from tabane.catalog.tools.match_terms import ToolMatches
-from tabane.catalog.tools.postings import (
-    TermPostings,
-    ToolPostings,
-    delete_tool_postings,
-    read_postings,
-    write_postings,
-)
-from tabane.catalog.tools.queries import Match, ToolHit, ToolHits, ToolQuery
 from tabane.catalog.tools.ranking import (
     LOOKED_AT,
+    POSTINGS_INDEX,
+    POSTINGS_TABLE,
+    Match,
+    TermPostings,
+    ToolHit,
+    ToolHits,
+    ToolMatches,
+    ToolPostings,
+    ToolQuery,
     ToolRanking,
+    ToolScore,
+    best_by_words,
+    delete_tool_postings,
+    explained,
+    fits,
     fits_query,
+    fused,
     is_short,
     name_similarity,
+    read_postings,
     tool_postings,
+    write_postings,
 )
-from tabane.catalog.tools.score_fusion import ToolScore, best_by_words, explained, fits, fused
-from tabane.catalog.tools.tool_words import digest_of, storable, tool_words
-from tabane.catalog.tools.vector_table import NOT_COMPARED, ToolComparison, ToolVectors, gist_key, gist_of
-from tabane.search.analysis import is_cjk, normalise
-from tabane.search.concepts import concepts
-from tabane.search.glossary import glossary
+from tabane.catalog.tools.schemas import texts
+from tabane.catalog.tools.vector_table import (
+    NOT_COMPARED,
+    VECTORS_TABLE,
+    ToolComparison,
+    ToolVectors,
+    gist_key,
+    gist_of,
+)
+from tabane.search.analysis import identifier_tokens, is_cjk, normalise, tokens
+from tabane.search.concepts import concepts, glossary
+from tabane.search.snippets import first_sentence
 
 if TYPE_CHECKING:
     from tabane.catalog.tools.tool import Tool
@@ -45,6 +61,163 @@ if TYPE_CHECKING:
     from tabane.text.nearest_names import Similarity
 
 __all__ = ["Match", "ToolHit", "ToolHits", "ToolIndex", "ToolQuery"]
+
+_SAME = 0.96  # the cosine of two definitions that say the same
+
+
+class ToolFacts(NamedTuple):
+    """Server, the server's own name of the tool, and the key of its definition's text."""
+
+    server: str
+    name: str
+    gist: bytes
+
+
+def folded(
+    query: str,
+    numbers: Sequence[int],
+    facts: Mapping[int, ToolFacts],
+    similarity: Callable[[int, int], float],
+    called: Collection[int],
+) -> dict[int, int]:
+    """Return tool → the better tool that it is the same as. ``numbers`` are in order, the best first.
+
+    Both have the same name on two servers, and the same or nearly the same description. A tool that the query
+    names, or whose server it names, is kept.
+    """
+    said = {*tokens(query), *identifier_tokens(query)}
+    kept: dict[tuple[str, ...], list[int]] = {}
+    found: dict[int, int] = {}
+    for number in numbers:
+        server, name, _ = facts[number]
+        alike = kept.setdefault(tuple(identifier_tokens(name)), [])
+        named = number in called or said.issuperset(identifier_tokens(server))
+        same = None if named else next((one for one in alike if _same(facts, number, one, similarity)), None)
+        if same is None:
+            alike.append(number)
+        else:
+            found[number] = same
+    return found
+
+
+def _same(
+    facts: Mapping[int, ToolFacts], one: int, other: int, similarity: Callable[[int, int], float]
+) -> bool:
+    first, second = facts[one], facts[other]
+    # The hub's own tools have no server: nothing is folded into them.
+    if first.server == second.server or not first.server or not second.server:
+        return False
+    return first.gist == second.gist or similarity(one, other) >= _SAME
+
+
+_MOST_TEXT = 4000
+_MOST_HINT = 400
+_MOST_ABOUT = 1000
+_MOST_NAME = 128
+_MOST_TOKENS = 800
+
+
+def tool_words(tool: Tool, memo: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return the tokens of each field. ``memo`` holds those of texts that a server's tools share."""
+    lead = first_sentence(tool.description)
+    named = list(texts(tool.schema))
+    words = {
+        "name": identifier_tokens(tool.shown_name[:_MOST_NAME]),
+        "title": tokens(tool.title),
+        "lead": tokens(lead),
+        "rest": tokens(tool.description[len(lead) : _MOST_TEXT]),
+        "params": [token for name, _ in named for token in identifier_tokens(name[:_MOST_NAME])],
+        "hints": [token for _, text in named for token in _remembered(text[:_MOST_HINT], memo)],
+        "place": [
+            *identifier_tokens(" ".join((tool.server, *tool.tags, tool.category))),
+            *_remembered(tool.about[:_MOST_ABOUT], memo),
+        ],
+        "notes": tokens("\n".join((tool.notes, *tool.examples))[:_MOST_TEXT]),
+    }
+    return {field: _fit(found) for field, found in words.items()}
+
+
+def _remembered(text: str, memo: dict[str, list[str]]) -> list[str]:
+    found = memo.get(text)
+    if found is None:
+        found = memo[text] = tokens(text)
+    return found
+
+
+def _fit(found: list[str]) -> list[str]:
+    kept = found[:_MOST_TOKENS]
+    text = " ".join(kept)
+    return kept if text.isascii() else storable(text).split()
+
+
+def storable(text: str) -> str:
+    """Return the text without lone surrogates, which upstreams emit and SQLite refuses."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def digest_of(tools: Sequence[Tool]) -> bytes:
+    """Return a hash of everything that is indexed of these tools."""
+    digest = hashlib.blake2b(digest_size=16)
+    for tool in tools:
+        for part in (
+            tool.alias.encode(),
+            tool.definition,
+            repr((tool.tags, tool.category, tool.about, tool.notes, tool.examples)).encode(),
+        ):
+            digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.digest()
+
+
+VERSION = 4
+"""Raised whenever tokens or tables change: an index of another version is rebuilt."""
+
+_TABLES = (
+    "CREATE TABLE servers (name TEXT PRIMARY KEY, hash BLOB NOT NULL) WITHOUT ROWID",
+    # A number is never used again: vectors in memory belong to numbers.
+    "CREATE TABLE tools (number INTEGER PRIMARY KEY AUTOINCREMENT, alias TEXT NOT NULL UNIQUE,"
+    " server TEXT NOT NULL, name TEXT NOT NULL, title TEXT NOT NULL, category TEXT NOT NULL,"
+    " tags TEXT NOT NULL, name_parts INTEGER NOT NULL, japanese INTEGER NOT NULL, gist BLOB NOT NULL,"
+    " gist_text TEXT NOT NULL)",
+    "CREATE INDEX tools_of ON tools (server)",
+    "CREATE INDEX tools_named ON tools (name)",
+    "CREATE INDEX tools_meaning ON tools (gist)",
+    POSTINGS_TABLE,
+    POSTINGS_INDEX,
+    VECTORS_TABLE,
+    f"PRAGMA user_version={VERSION}",
+)
+
+
+def open_index(path: str) -> sqlite3.Connection:
+    """Return the database with its tables. One that cannot be read, or of another version, is rebuilt."""
+    try:
+        db = _connected(path)
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        (health,) = db.execute("PRAGMA quick_check(1)").fetchone()
+        if version == VERSION and health == "ok":
+            return db
+        db.close()
+    except sqlite3.OperationalError:
+        # Locked, or a folder that cannot be written to: rebuilding would not help.
+        raise
+    except sqlite3.DatabaseError:
+        pass
+    for ending in ("", "-journal"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path + ending)
+    db = _connected(path)
+    for statement in _TABLES:
+        db.execute(statement)
+    return db
+
+
+def _connected(path: str) -> sqlite3.Connection:
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    # Derived data: if a power cut breaks it, quick_check finds that and it is rebuilt.
+    db.execute("PRAGMA synchronous=OFF")
+    db.execute("PRAGMA cache_size=-512")
+    return db
+
 
 _MOST_NEAREST = 2
 _MOST_LOOKED_AT = 5

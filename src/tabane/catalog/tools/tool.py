@@ -1,11 +1,14 @@
-"""A tool of an upstream server as the catalog holds it, and calls of it, as pure values."""
+"""A tool of an upstream server as the catalog holds it, and calls of it, as pure values.
+
+Arguments that the user decides are put into calls: fixed values, defaults, and parameters nobody may give.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,10 +16,9 @@ from msgspec import Raw, Struct, field, structs
 
 from tabane.catalog.tools.aliases import other_names
 from tabane.catalog.tools.app_metadata import NO_APP, AppMetadata, app_metadata, with_shown_page
-from tabane.catalog.tools.argument_overrides import ArgumentOverrides
 from tabane.catalog.tools.definition_repair import DefinitionKind, RepairReport, repair_definition
 from tabane.errors import AnswerTooLong, BadArguments, CallerError, TabaneError
-from tabane.messages import Lang, say
+from tabane.messages import Lang, Message, say
 from tabane.operations import CallTarget
 from tabane.wire.json import InvalidJson, Members, decode, encode, fields, join, member, quote
 from tabane.wire.json import text as json_text
@@ -28,10 +30,59 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+
+class ArgumentOverrides(Struct, frozen=True):
+    """What the servers file decides about the arguments of a tool. Values are JSON.
+
+    ``withheld`` are parameters that no caller may give. ``refused`` is why no call is made at all.
+    """
+
+    fixed: Mapping[str, bytes] = field(default_factory=dict)
+    defaults: Mapping[str, bytes] = field(default_factory=dict)
+    withheld: frozenset[str] = frozenset()
+    refused: Message | None = None
+
+    def __repr__(self) -> str:
+        return f"ArgumentOverrides({list(self.fixed)}, {list(self.defaults)})"
+
+    def applied(self, arguments: bytes, tool: str) -> bytes:
+        """Return the arguments for the server. ``tool`` is the public name, for the error.
+
+        Raises CallerError if the tool may not be called, and BadArguments.
+        """
+        if self.refused is not None:
+            raise CallerError(
+                say(
+                    'The tool {tool} cannot be called, because its entry in "overrides" of the servers file '
+                    "is wrong: {why}",
+                    tool=tool,
+                    why=self.refused,
+                )
+            )
+        given = _members(arguments, tool)
+        if refused := sorted(self.withheld & given.keys()):
+            raise BadArguments(
+                say("{tool} has no parameter {name}. Call it without that.", tool=tool, name=refused[0]),
+                refused[0],
+            )
+        defaults = {name: Raw(value) for name, value in self.defaults.items() if name not in given}
+        return join({**given, **defaults, **{name: Raw(value) for name, value in self.fixed.items()}})
+
+
+def _members(arguments: bytes, tool: str) -> dict[str, Raw]:
+    if arguments.strip() in (b"", b"null"):
+        return {}
+    try:
+        return fields(arguments)
+    except InvalidJson:
+        raise BadArguments(
+            say("arguments of {tool}: an object is required.", tool=tool), "arguments"
+        ) from None
+
+
 # Limits of what is read from a definition. The definition itself passes unchanged.
 _MOST_DESCRIPTION = 16_384
 _MOST_TITLE = 256
-
 
 _NOTHING = CallTarget("")
 

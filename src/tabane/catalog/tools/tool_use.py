@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tabane.catalog.tools.index import ToolHit
+    from tabane.catalog.tools.ranking import ToolHit
 
 
 HALF_LIFE = 14 * 86_400.0

@@ -2,28 +2,231 @@
 
 from __future__ import annotations
 
+import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tabane.cli.bench.agent_results import ModelOutcome, ScriptedOutcome, model_sums, scripted_sums
-from tabane.cli.bench.checks import failed_checks
-from tabane.cli.bench.endpoint import ChatEndpoint, ChatService
-from tabane.cli.bench.model_agent import ConversationLimits, ModelAgent
-from tabane.cli.bench.recall import RecallFigures, measure
-from tabane.cli.bench.replay import ReplayDifference, ReplayedModel
-from tabane.cli.bench.scripted_agent import ScriptedAgent
-from tabane.cli.bench.task_costs import MODES, ExpectedPath, ExpectedWay, ModeBasis, mode_costs
-from tabane.cli.bench.task_file import BUILT_IN, BenchTask, read_tasks
-from tabane.cli.bench.task_hub import OpenedTasks, TaskHub
-from tabane.cli.bench.temporary_hub import BenchModel
+from tabane.cli.bench.model_agent import (
+    ChatEndpoint,
+    ChatModel,
+    ChatService,
+    ConversationLimits,
+    ModelAgent,
+    ReplayDifference,
+    ReplayedModel,
+    TranscriptWriter,
+    read_transcript,
+)
+from tabane.cli.bench.scripted_agent import (
+    ModelOutcome,
+    ScriptedAgent,
+    ScriptedOutcome,
+    ToolCaller,
+    UnfilledParameter,
+    arguments_for,
+    model_sums,
+    parameters_in,
+    scripted_sums,
+)
+from tabane.cli.bench.task_file import BUILT_IN, BenchTask, SetQuery, TaskStep, ToolSet, read_set, read_tasks
+from tabane.cli.bench.task_hub import OpenedTasks, TaskHub, ToolSite, failed_checks
+from tabane.cli.bench.temporary_hub import BenchModel, MethodRefused, TemporaryFolder, TemporaryHub
 from tabane.cli.bench.tokens import PromptTokens, compact
-from tabane.cli.bench.tool_set import read_set
-from tabane.cli.bench.transcripts import ChatModel, TranscriptWriter, read_transcript
 from tabane.errors import CallerError, ModelError
 from tabane.messages import Message, say
+
+MODES = ("search", "light", "full")
+
+Canonical = Callable[[str], str]
+"""Returns a text without what differs from run to run: the name of the temporary folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModeBasis:
+    """The tokens that a model reads before a task: the list of tools, and the instructions."""
+
+    listed: float
+    instructions: float
+
+    @property
+    def tokens(self) -> float:
+        return self.listed + self.instructions
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedWay:
+    """A task done with its expected tools: tokens by tool of the hub, and what the servers answered.
+
+    ``problem`` is why it cannot be done; empty if it was.
+    """
+
+    task: BenchTask
+    searching: float
+    describing: float
+    calling: float
+    answers: str
+    problem: str = ""
+
+    def tokens(self, mode: str, basis: ModeBasis) -> float:
+        """Return the tokens of the task in a mode, with list and instructions.
+
+        In light mode nothing is searched; in full mode nothing is described either.
+        """
+        described = self.describing if mode != "full" else 0
+        return basis.tokens + self.calling + described + (self.searching if mode == "search" else 0)
+
+
+class ExpectedPath:
+    """Does tasks with the expected tools. ``expected`` maps server/tool to the public name of that tool."""
+
+    def __init__(
+        self, hub: ToolCaller, expected: Mapping[str, str], count: PromptTokens, canonical: Canonical
+    ) -> None:
+        self._hub, self._expected, self._count, self._canonical = hub, expected, count, canonical
+
+    def run(self, task: BenchTask) -> ExpectedWay:
+        sums = {"search_tools": 0.0, "describe_tools": 0.0, "call_tool": 0.0}
+        answers, problem = [], ""
+        for step in task.steps:
+            try:
+                answers.append(self._step(step, sums))
+            except (UnfilledParameter, MethodRefused, LookupError) as error:
+                problem = f"{step.tools[0]}: {error}"
+                break
+        return ExpectedWay(
+            task, sums["search_tools"], sums["describe_tools"], sums["call_tool"], "\n".join(answers), problem
+        )
+
+    def _step(self, step: TaskStep, sums: dict[str, float]) -> str:
+        name = next((self._expected[tool] for tool in step.tools if tool in self._expected), None)
+        if name is None:
+            raise LookupError("no such tool")
+        self._ask("search_tools", {"query": step.search}, sums)
+        page = self._ask("describe_tools", {"names": [name]}, sums)
+        arguments = arguments_for(parameters_in(page, name), step.facts)
+        return self._ask("call_tool", {"name": name, "arguments": arguments}, sums)
+
+    def _ask(self, tool: str, arguments: Mapping[str, Any], sums: dict[str, float]) -> str:
+        answer = self._hub.call(tool, arguments)
+        if answer.failed:
+            raise LookupError(answer.text[:300])
+        asked = self._count(self._canonical(compact({"name": tool, "arguments": arguments})))
+        sums[tool] += asked + self._count(self._canonical(answer.text))
+        return answer.text
+
+
+def mode_costs(ways: Sequence[ExpectedWay], bases: Mapping[str, ModeBasis]) -> dict[str, dict[str, int]]:
+    """Return the mean tokens of a task by mode: of all, with one tool and with several; and of the list."""
+    found = {}
+    for mode, basis in bases.items():
+        one = [way.tokens(mode, basis) for way in ways if not way.task.several]
+        several = [way.tokens(mode, basis) for way in ways if way.task.several]
+        found[mode] = {
+            "list": round(basis.listed),
+            "instructions": round(basis.instructions),
+            "task": _mean([*one, *several]),
+            "task_with_one_tool": _mean(one),
+            "task_with_several_tools": _mean(several),
+        }
+    return found
+
+
+def _mean(values: Sequence[float]) -> int:
+    return round(statistics.fmean(values)) if values else 0
+
+
+CUTS = (1, 5, 10)
+SAMPLE = 200
+"""Queries whose answers, as an assistant gets them, are counted in tokens; of a larger set every n-th."""
+
+MOST_MISSES = 20
+"""Queries without any right tool that a result names."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecallFigures:
+    """Recall by cut, and tokens of a search: of the query and the answer with the default limit.
+
+    ``ms`` is the median time of a search. ``missed`` are queries without a right tool in the first ten.
+    """
+
+    name: str
+    tools: int
+    queries: int
+    recall: Mapping[int, float]
+    tokens: float
+    ms: float
+    missed: Sequence[str] = field(default_factory=tuple)
+
+    def as_object(self) -> dict[str, Any]:
+        recall = {str(cut): round(value, 4) for cut, value in self.recall.items()}
+        return {
+            "set": self.name,
+            "tools": self.tools,
+            "queries": self.queries,
+            "recall": recall,
+            "tokens_per_search": round(self.tokens, 1),
+            "median_ms": round(self.ms, 2),
+            "missed": list(self.missed),
+        }
+
+
+def measure(given: ToolSet, model: BenchModel, count: PromptTokens) -> RecallFigures:
+    """Measure a set with a hub of its own."""
+    with (
+        TemporaryFolder() as folder,
+        ToolSite(given.servers) as site,
+        TemporaryHub(folder, site.definitions, model) as hub,
+    ):
+        ids = {alias: given.ids.get(place, "") for place, alias in hub.aliases().items()}
+        hub.settle([query.text for query in given.queries])
+        return _measured(given, hub, ids, count)
+
+
+def _measured(
+    given: ToolSet, hub: TemporaryHub, ids: Mapping[str, str], count: PromptTokens
+) -> RecallFigures:
+    scores: list[list[float]] = []
+    times: list[float] = []
+    missed: list[str] = []
+    for query in given.queries:
+        began = time.perf_counter()
+        found = [ids.get(name, "") for name in _search(hub, query)]
+        times.append((time.perf_counter() - began) * 1e3)
+        scores.append([query.recall(found, cut) for cut in CUTS])
+        if not scores[-1][-1] and len(missed) < MOST_MISSES:
+            missed.append(query.text)
+    means = (statistics.fmean(column) for column in zip(*scores, strict=True))
+    return RecallFigures(
+        name=given.name,
+        tools=len(given.ids),
+        queries=len(given.queries),
+        recall=dict(zip(CUTS, means, strict=True)),
+        tokens=_tokens(given, hub, count),
+        ms=statistics.median(times),
+        missed=missed,
+    )
+
+
+def _search(hub: TemporaryHub, query: SetQuery) -> list[str]:
+    found = hub.call("search_tools", {"query": query.text, "limit": max(CUTS)})
+    return [row["name"] for row in found["results"]]
+
+
+def _tokens(given: ToolSet, hub: TemporaryHub, count: PromptTokens) -> float:
+    assistant = hub.assistant("--mode", "search")
+    step = -(-len(given.queries) // SAMPLE)
+    sizes = []
+    for query in given.queries[::step]:
+        arguments = {"query": query.text}
+        answer = assistant.call("search_tools", arguments).text
+        sizes.append(count({"name": "search_tools", "arguments": arguments}) + count(answer))
+    return statistics.fmean(sizes)
+
 
 Progress = Callable[[Message], None]
 

@@ -1,21 +1,194 @@
-"""Tasks over real servers: read from a folder, and checked.
+"""Files of the benchmark: sets of tools with queries, and tasks over real servers; read and checked.
 
-A folder has ``servers.json`` (the servers, and the workplace that each task begins with), any number of
-files with tasks, and optionally ``distractors.json``: tools that are listed but do nothing. Text in braces
-stands for a place: ``{folder}``, ``{notes}``, ``{repository}``, ``{memory}``. See docs/bench.md.
+The tasks are in a folder. It has ``servers.json`` (the servers, and the workplace that each task begins
+with), any number of files with tasks, and optionally ``distractors.json``: tools that are listed but do
+nothing. Text in braces stands for a place: ``{folder}``, ``{notes}``, ``{repository}``, ``{memory}``. See
+docs/bench.md.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
-from tabane.cli.bench.data_file import Entry, read_object, wrong
-from tabane.cli.bench.tool_set import Definitions
-from tabane.messages import say
+from tabane.errors import CallerError
+from tabane.messages import Message, say
+
+Kind = TypeVar("Kind")
+
+MOST_BYTES = 64 << 20
+"""Limit of a file."""
+
+_KINDS: Mapping[type, Message] = {
+    str: say("a string"),
+    list: say("an array"),
+    dict: say("an object"),
+}
+
+
+class DataFileError(CallerError):
+    """A file of a benchmark is missing or wrong. The message names the file and the place in it."""
+
+
+def read_object(file: Path) -> dict[str, Any]:
+    """Return the JSON object of a file. Raises DataFileError."""
+    try:
+        if file.stat().st_size > MOST_BYTES:
+            raise wrong(file, say("it is larger than {count} {count:byte|bytes}", count=MOST_BYTES))
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise wrong(file, say("{reason}", reason=error.strerror or str(error))) from None
+    except (ValueError, RecursionError) as error:
+        raise wrong(file, say("it is not JSON: {reason}", reason=str(error))) from None
+    if not isinstance(found, dict):
+        raise wrong(file, say("it is not a JSON object"))
+    return found
+
+
+def wrong(file: Path, reason: Message) -> DataFileError:
+    """Return the error for a file."""
+    return DataFileError(say("{file}: {reason}", file=str(file), reason=reason))
+
+
+class Entry:
+    """An object in a file, with its place, such as ``tools[3]``. Members are checked when they are read."""
+
+    def __init__(self, file: Path, place: str, value: Any) -> None:
+        self.file, self.place = file, place
+        if not isinstance(value, dict):
+            raise self.error(say("{place} must be an object", place=place))
+        self.value: dict[str, Any] = value
+
+    def get(self, key: str, kind: type[Kind], default: Kind | None = None) -> Kind:
+        """Return a member of that type. Raises DataFileError if it is missing or has another type."""
+        found = self.value.get(key, default)
+        if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
+            wanted = _KINDS.get(kind, kind.__name__)
+            raise self.error(say("{place}.{key} must be {kind}", place=self.place, key=key, kind=wanted))
+        return found
+
+    def text(self, key: str) -> str:
+        """Return a string that is not empty."""
+        found = self.get(key, str)
+        if not found.strip():
+            raise self.error(say("{place}.{key} must not be empty", place=self.place, key=key))
+        return found
+
+    def entries(self, key: str, *, least: int = 1) -> list[Entry]:
+        """Return the objects of an array with at least that many."""
+        found = self.get(key, list)
+        if len(found) < least:
+            raise self.error(say("{place}.{key} must not be empty", place=self.place, key=key))
+        return [Entry(self.file, f"{self.place}.{key}[{n}]", value) for n, value in enumerate(found)]
+
+    def strings(self, key: str, *, least: int = 1) -> list[str]:
+        """Return the strings of an array with at least that many."""
+        found: list[Any] = self.get(key, list)
+        if len(found) < least or not all(isinstance(each, str) for each in found):
+            raise self.error(say("{place}.{key} must be an array of strings", place=self.place, key=key))
+        return found
+
+    def error(self, reason: Message) -> DataFileError:
+        return wrong(self.file, reason)
+
+
+Definitions = Mapping[str, Sequence[Mapping[str, Any]]]
+"""Definitions of tools as their server lists them, by server."""
+
+MOST_TOOLS, MOST_QUERIES = 20_000, 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class SetQuery:
+    """A query, and its gold entries: the ids of the tools that meet each."""
+
+    text: str
+    gold: Sequence[frozenset[str]]
+
+    def recall(self, found: Sequence[str], cut: int) -> float:
+        """Return the share of gold entries that the first ``cut`` ids meet."""
+        first = set(found[:cut])
+        return sum(bool(first & ids) for ids in self.gold) / len(self.gold)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSet:
+    """A set. ``ids`` has the id of a tool by its server and name, as they are in ``servers``."""
+
+    name: str
+    servers: Definitions
+    ids: Mapping[tuple[str, str], str]
+    queries: Sequence[SetQuery]
+
+
+def read_set(file: Path) -> ToolSet:
+    """Return the set in a file. Raises DataFileError."""
+    root = Entry(file, "$", read_object(file))
+    tools, queries = root.entries("tools"), root.entries("queries")
+    if len(tools) > MOST_TOOLS or len(queries) > MOST_QUERIES:
+        raise root.error(
+            say(
+                "it has more than {tools} {tools:tool|tools} or {queries} {queries:query|queries}",
+                tools=MOST_TOOLS,
+                queries=MOST_QUERIES,
+            )
+        )
+    places: dict[str, dict[str, Mapping[str, Any]]] = {}
+    ids: dict[tuple[str, str], str] = {}
+    used: set[str] = set()
+    for entry in tools:
+        server, name = _place(entry, places)
+        given = entry.text("id")
+        if given in used:
+            raise entry.error(say("{place}.id is used twice: {id}", place=entry.place, id=given))
+        used.add(given)
+        ids[server, name] = given
+        places.setdefault(server, {})[name] = _definition(entry, name)
+    servers = {server: list(found.values()) for server, found in places.items()}
+
+    return ToolSet(file.stem, servers, ids, [_query(entry, used) for entry in queries])
+
+
+def _place(entry: Entry, places: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:
+    """Return a server name that a servers file takes and that has no tool of this name yet, and the name."""
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", entry.text("server")).strip("-_")[:40] or "server"
+    name, server, number = entry.text("name"), plain, 1
+    while name in places.get(server, {}):
+        number += 1
+        server = f"{plain}-{number}"
+    return server, name
+
+
+def _definition(entry: Entry, name: str) -> Mapping[str, Any]:
+    schema = entry.get("inputSchema", dict, {})
+    if not schema:
+        members = entry.get("params", dict, {})
+        schema = {
+            "properties": {
+                key: (value if isinstance(value, dict) else {"description": str(value)})
+                for key, value in members.items()
+            }
+        }
+    return {
+        "name": name,
+        "description": entry.get("description", str, ""),
+        "inputSchema": {"type": "object", **schema},
+    }
+
+
+def _query(entry: Entry, known: set[str]) -> SetQuery:
+    gold = []
+    for each in entry.entries("gold"):
+        ids = frozenset(each.strings("ids"))
+        if unknown := sorted(ids - known):
+            raise each.error(say("{place}.ids names no tool: {id}", place=each.place, id=unknown[0]))
+        gold.append(ids)
+    return SetQuery(entry.text("query"), gold)
+
 
 BUILT_IN = Path(__file__).with_name("data")
 """The tasks that come with Tabane."""

@@ -1,15 +1,25 @@
-"""Steps of the demo: run, checked, and printed with their time."""
+"""Steps of the demo, and those with tools: sample servers are written, listed, searched and called.
+
+A step is run, checked, and printed with its time.
+"""
 
 from __future__ import annotations
 
 import io
+import json
+import os
 import shutil
+import signal
+import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
 
-from tabane.cli.bench.assistant import AssistantReply, NoAnswer
+from tabane.cli.bench.temporary_hub import MARK, Assistant, AssistantReply, NoAnswer
 from tabane.cli.output import clear_line, emit
 from tabane.cli.terminal_text import StyledText, cells, clean, fitted
 from tabane.messages import Lang, Message, say
@@ -161,3 +171,464 @@ def awaited(
 def lacking(expected: str, answer: AssistantReply) -> NoAnswer:
     """Return the error for an answer that does not contain ``expected``."""
     return NoAnswer(say("{tool} is not in the answer: {answer}", tool=expected, answer=answer.text))
+
+
+COMMITS = ("Plant the first seeds", "Water the garden")
+
+
+@dataclass(frozen=True, slots=True)
+class SampleServer:
+    """A server, its registry and pinned version, and the reason if it cannot run here.
+
+    ``command`` starts it, ``fetch`` downloads it.
+    """
+
+    name: str
+    package: str
+    registry: Literal["PyPI", "npm"]
+    command: tuple[str, ...] = ()
+    fetch: tuple[str, ...] = ()
+    env: Mapping[str, str] | None = None
+    tags: tuple[str, ...] = ()
+    missing: Message | None = None
+
+    @property
+    def program(self) -> str:
+        """Return the package without registry, scope and version: ``server-memory``."""
+        return self.package.rpartition("/")[2].replace("==", "@").partition("@")[0]
+
+    @property
+    def version(self) -> str:
+        return self.package.replace("==", "@").rpartition("@")[2]
+
+
+def sample_servers(folder: Path, path: str) -> list[SampleServer]:
+    """Return the servers of the demo, with programs found on ``path`` and sample data in ``folder``."""
+    git = None if shutil.which("git", path=path) else say("git is not installed on this machine")
+    garden, notes = str(folder / "garden"), str(folder / "notes")
+    memory = {"MEMORY_FILE_PATH": str(folder / "memory.jsonl")}
+    return [
+        _pypi(folder, path, "time", "mcp-server-time==2026.10.19", ("--local-timezone", "Asia/Tokyo")),
+        _pypi(folder, path, "git", "mcp-server-git==2026.10.19", ("--repository", garden), git),
+        _npm(path, "filesystem", "2026.8.31", (notes,)),
+        _npm(path, "memory", "2026.8.31", (), memory, ("覚える", "記憶")),
+        _npm(path, "everything", "2026.8.31", ()),
+    ]
+
+
+def _pypi(
+    folder: Path,
+    path: str,
+    name: str,
+    package: str,
+    arguments: tuple[str, ...],
+    missing: Message | None = None,
+) -> SampleServer:
+    program = package.partition("==")[0]
+    beside = Path(sys.executable).with_name("uvx")
+    uvx = str(beside) if beside.exists() else shutil.which("uvx", path=path)
+    if uvx:
+        run: tuple[str, ...] = (uvx, "--quiet", "--python", sys.executable, package.replace("==", "@"))
+        return SampleServer(name, package, "PyPI", (*run, *arguments), (*run, "--help"), missing=missing)
+    # Without uv: an environment of its own for each, made by what every Python has.
+    home = folder / f"python-{name}"
+    script = f'"{sys.executable}" -m venv "{home}" && "{home}/bin/pip" install -q "{package}"'
+    command = (str(home / "bin" / program), *arguments)
+    return SampleServer(name, package, "PyPI", command, ("sh", "-c", script), missing=missing)
+
+
+def _npm(
+    path: str,
+    name: str,
+    version: str,
+    arguments: tuple[str, ...],
+    env: Mapping[str, str] | None = None,
+    tags: tuple[str, ...] = (),
+) -> SampleServer:
+    package = f"@modelcontextprotocol/server-{name}@{version}"
+    npx = shutil.which("npx", path=path)
+    if not npx or not shutil.which("node", path=path):
+        missing = say("Node.js with npx is not on this machine (nodejs.org, 18 or newer)")
+        return SampleServer(name, package, "npm", missing=missing)
+    command = (npx, "--yes", "--prefer-offline", package, *arguments)
+    fetch = (npx, "--yes", f"--package={package}", "--", "node", "--eval", "0")
+    return SampleServer(name, package, "npm", command, fetch, env, tags)
+
+
+def write_samples(folder: Path) -> None:
+    """Create the sample data: a folder of notes, and a small git repository if git is installed."""
+    (folder / "notes").mkdir()
+    (folder / "notes" / "readme.txt").write_text("束ね, to bundle.\n", encoding="utf-8")
+    if shutil.which("git"):
+        _make_repository(folder / "garden")
+
+
+def _make_repository(folder: Path) -> None:
+    def git(*arguments: str) -> None:
+        # The user's own configuration (signing, hooks, templates) has no say in the sample.
+        settings = (
+            "-c",
+            "user.name=Tabane",
+            "-c",
+            "user.email=demo@example.invalid",
+            "-c",
+            "commit.gpgsign=false",
+        )
+        environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+        subprocess.run(["git", "-C", str(folder), *settings, *arguments], env=environ, check=True)
+
+    folder.mkdir()
+    git("init", "--quiet")
+    for number, message in enumerate(COMMITS):
+        (folder / "diary.txt").write_text(f"Day {number + 1}\n", encoding="utf-8")
+        git("add", "diary.txt")
+        git("commit", "--quiet", "--message", message)
+
+
+def write_servers_file(file: Path, samples: list[SampleServer], mark: str) -> None:
+    """Write mcp-servers.json as a user would have it, with each server marked as the demo's."""
+    servers = {
+        sample.name: {
+            "command": sample.command[0],
+            "args": list(sample.command[1:]),
+            "env": {**(sample.env or {}), MARK: mark},
+            "tags": list(sample.tags),
+        }
+        for sample in samples
+    }
+    file.touch(mode=0o600)
+    file.write_text(json.dumps({"mcpServers": servers}, ensure_ascii=False, indent=2), encoding="utf-8")
+
+
+LIMIT = 120.0
+"""Seconds that one server may take to be downloaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleDownload:
+    """A download that has ended: its time in seconds, and the reason if it failed."""
+
+    sample: SampleServer
+    seconds: float
+    failure: Message | None = None
+
+
+class Download:
+    """A running download. Its output goes to ``log``."""
+
+    def __init__(self, sample: SampleServer, log: Path, environ: Mapping[str, str]) -> None:
+        self.sample = sample
+        self._log = log
+        self._began = time.monotonic()
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                sample.fetch,
+                env=dict(environ),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def poll(self) -> SampleDownload | None:
+        """Return the result, or None while it runs."""
+        seconds = time.monotonic() - self._began
+        status = self._process.poll()
+        if status is None and seconds < LIMIT:
+            return None
+        if status == 0:
+            return SampleDownload(self.sample, seconds)
+        self.stop()
+        if status is None:
+            return SampleDownload(
+                self.sample, seconds, say("not downloaded within {limit:.0f} s", limit=LIMIT)
+            )
+        return SampleDownload(
+            self.sample, seconds, say("the download failed: {reason}", reason=self._reason())
+        )
+
+    def stop(self) -> None:
+        """Kill the download and its children, if it still runs."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            return
+        finally:
+            self._process.wait()
+
+    def _reason(self) -> str:
+        lines = self._log.read_text("utf-8", "replace").strip().splitlines() or ["no word why"]
+        errors = [line for line in lines if "error" in line.lower()]
+        return (errors or lines)[-1].strip()[:200]
+
+
+def fetch(
+    samples: list[SampleServer],
+    folder: Path,
+    environ: Mapping[str, str],
+    waiting: Callable[[list[str]], None],
+) -> Iterator[SampleDownload]:
+    """Download all servers in parallel, and yield each when it is done. Stops the rest if the caller stops.
+
+    ``waiting`` is called ten times per second with the names of the running downloads.
+    """
+    running = [Download(sample, folder / f"{sample.name}.log", environ) for sample in samples]
+    try:
+        while running:
+            waiting([download.sample.program for download in running])
+            for download in list(running):
+                if fetched := download.poll():
+                    running.remove(download)
+                    yield fetched
+            time.sleep(0.1)
+    finally:
+        for download in running:
+            download.stop()
+
+
+LISTING = 90.0
+"""Time limit for all servers to start and list their tools, in seconds."""
+
+DIARY = "束ねる日記: the hub wrote this. 🎋\n"
+
+SEARCHES = (
+    ("ファイルを書く", "filesystem__write_file"),
+    ("write a file", "filesystem__write_file"),
+    ("今何時", "time__get_current_time"),
+    ("what time is it in Tokyo", "time__get_current_time"),
+    ("リポジトリの履歴", "git__git_log"),
+    ("commit history of a repository", "git__git_log"),
+    ("覚えたことを検索", "memory__search_nodes"),
+    ("add two numbers", "everything__get-sum"),
+)
+"""Queries, and the tool that must be among the results."""
+
+
+class ToolsChapter:
+    """Shows the tools of ``servers``, whose data is in ``folder``.
+
+    ``explain`` returns the reason if a server lists no tools.
+    """
+
+    def __init__(
+        self,
+        page: DemoPage,
+        assistant: Assistant,
+        servers: list[str],
+        folder: Path,
+        explain: Callable[[str], str] = lambda server: "",
+    ) -> None:
+        self._page = page
+        self._assistant = assistant
+        self._servers = servers
+        self._folder = folder
+        self._explain = explain
+        self._times: list[float] = []
+
+    def listing(self, whole: Assistant) -> None:
+        """Wait until every server has listed its tools, and compare the list with search mode's.
+
+        ``whole`` is connected in full mode.
+        """
+        began = time.monotonic()
+        tools, answer, counts = self._wait_for_lists(whole, began + LISTING)
+        for name in self._servers:
+            if counts[name]:
+                self._page.done(name, say("{count} {count:tool|tools}", count=counts[name]))
+            else:
+                self._page.failed(name, say("listed no tools within {seconds:.0f} s", seconds=LISTING))
+                self._page.aside(self._explain(name))
+        if all(counts.values()):
+            self._page.aside(say("all lists after {time}", time=duration(time.monotonic() - began)))
+        self._page.chapter(say("Size of the assistant's context (tokens are estimated as bytes/4)"))
+        self._savings(len(tools), answer.size)
+
+    def searches(self) -> None:
+        """Ask in Japanese and English; each time the right tool must be among the five answers."""
+        self._page.chapter(say("It searches, in Japanese and in English"))
+        for query, expected in SEARCHES:
+            if self._has(expected):
+                self._step(
+                    f"「{query}」" if not query.isascii() else f'"{query}"', self._search(query, expected)
+                )
+
+    def schema(self) -> None:
+        """Read the schema of the first tool there is."""
+        self._page.chapter(say("It reads the schema of the tool it found"))
+        name = next((name for _, name in SEARCHES if self._has(name)), "")
+        if name:
+            self._step("describe_tools", self._describe(name))
+
+    def calls(self) -> None:
+        """Call one or two tools of each server, and check the results."""
+        self._page.chapter(say("It calls tools and checks their effects"))
+        for server, tell in (
+            ("filesystem", self._files),
+            ("time", self._clock),
+            ("git", self._history),
+            ("memory", self._memory),
+            ("everything", self._sum),
+        ):
+            if server in self._servers:
+                tell()
+        self._slip()
+        if self._times:
+            median = duration(statistics.median(self._times))
+            line = say(
+                "{count} {count:call|calls}: median {median}, slowest {slowest}",
+                count=len(self._times),
+                median=median,
+                slowest=duration(max(self._times)),
+            )
+            self._page.aside(line)
+
+    def _wait_for_lists(
+        self, whole: Assistant, deadline: float
+    ) -> tuple[list[dict[str, Any]], AssistantReply, dict[str, int]]:
+        while True:
+            tools, answer = whole.tools()
+            names = [tool["name"] for tool in tools]
+            counts = {server: sum(n.startswith(f"{server}__") for n in names) for server in self._servers}
+            if all(counts.values()) or time.monotonic() > deadline:
+                return tools, answer, counts
+            time.sleep(0.2)
+
+    def _savings(self, count: int, size: int) -> None:
+        tools, answer = self._assistant.tools()
+        self._page.done(say("every tool, with its schema").render(self._page.lang), _cost(count, size))
+        self._page.done(say("Tabane's search mode").render(self._page.lang), _cost(len(tools), answer.size))
+        saved = say("{share:.0%} less, in each assistant, at each turn", share=1 - answer.size / size)
+        self._page.aside(saved)
+
+    def _search(self, query: str, expected: str) -> Callable[[], tuple[str, float]]:
+        def run() -> tuple[str, float]:
+            answer = self._assistant.ask("search_tools", {"query": query})
+            found = next((line for line in answer.text.splitlines() if f"{expected}(" in line), None)
+            if found is None:
+                raise lacking(expected, answer)
+            return found[found.index(expected) :], answer.seconds
+
+        return run
+
+    def _describe(self, name: str) -> Callable[[], tuple[Message, float]]:
+        def run() -> tuple[Message, float]:
+            # Asked by its other name, because the page of a tool does not repeat the name that was asked.
+            answer = self._assistant.ask("describe_tools", {"names": [name.replace("__", ".", 1)]})
+            if name not in answer.text:
+                raise lacking(name, answer)
+            self._page.aside(answer.text)
+            return say(
+                "{tool}, ~{tokens} {tokens:token|tokens}", tool=name, tokens=len(answer.text.encode()) // 4
+            ), answer.seconds
+
+        return run
+
+    def _files(self) -> None:
+        path = self._folder / "notes" / "diary.txt"
+
+        def write() -> tuple[Message, float]:
+            answer = self._call("filesystem__write_file", {"path": str(path), "content": DIARY})
+            if path.read_text(encoding="utf-8") != DIARY:
+                raise NoAnswer(say("The file does not contain what was written."))
+            return say("wrote {file}; it is on the disk", file=path.name), answer.seconds
+
+        def read() -> tuple[Message, float]:
+            answer = self._call("filesystem__read_text_file", {"path": str(path)})
+            if answer.text != DIARY:
+                raise NoAnswer(
+                    say(
+                        "The text that was read differs from the text that was written: {text}",
+                        text=answer.text,
+                    )
+                )
+            return say(
+                "read it back: equal, {size} {size:byte|bytes}", size=len(DIARY.encode())
+            ), answer.seconds
+
+        self._step("filesystem__write_file", write)
+        self._step("filesystem__read_text_file", read)
+
+    def _clock(self) -> None:
+        zones = {"source_timezone": "Asia/Tokyo", "time": "09:30", "target_timezone": "UTC"}
+
+        def convert() -> tuple[Message, float]:
+            answer = self._call("time__convert_time", zones)
+            target = json.loads(answer.text)["target"]["datetime"]
+            if "T00:30" not in target:
+                raise NoAnswer(say("09:30 in Tokyo became {target}.", target=target))
+            return say("09:30 in Tokyo is {target}", target=target), answer.seconds
+
+        self._step("time__convert_time", convert)
+
+    def _history(self) -> None:
+        def log() -> tuple[Message, float]:
+            answer = self._call("git__git_log", {"repo_path": str(self._folder / "garden")})
+            if missing := [message for message in COMMITS if message not in answer.text]:
+                raise NoAnswer(say("The log does not show {commits}.", commits=", ".join(missing)))
+            return say(
+                "{count} {count:commit|commits}: {commits}", count=len(COMMITS), commits=" · ".join(COMMITS)
+            ), answer.seconds
+
+        self._step("git__git_log", log)
+
+    def _memory(self) -> None:
+        entity = {"name": "竹", "entityType": "plant", "observations": ["grows in bundles"]}
+
+        def create() -> tuple[Message, float]:
+            answer = self._call("memory__create_entities", {"entities": [entity]})
+            if json.loads(answer.text) != [entity]:
+                raise NoAnswer(say("The returned content differs: {text}", text=answer.text))
+            return say("remembers {name}", name=entity["name"]), answer.seconds
+
+        def recall() -> tuple[Message, float]:
+            answer = self._call("memory__open_nodes", {"names": ["竹"]})
+            if json.loads(answer.text)["entities"] != [entity]:
+                raise NoAnswer(say("The returned content differs: {text}", text=answer.text))
+            return say("remembers the same text: {what}", what=entity["observations"][0]), answer.seconds
+
+        self._step("memory__create_entities", create)
+        self._step("memory__open_nodes", recall)
+
+    def _sum(self) -> None:
+        def add() -> tuple[str, float]:
+            answer = self._call("everything__get-sum", {"a": 2, "b": 40})
+            if "42" not in answer.text:
+                raise NoAnswer(say("2 + 40 became {text}.", text=answer.text))
+            return answer.text, answer.seconds
+
+        self._step("everything__get-sum", add)
+
+    def _slip(self) -> None:
+        """Check that the answer to a misspelled name contains the right one."""
+        name = next((name for _, name in SEARCHES if self._has(name)), None)
+        if name is None:
+            return
+        misspelt = name[:-3] + name[-2] + name[-3] + name[-1]
+
+        def slip() -> tuple[str, float]:
+            answer = self._assistant.call("call_tool", {"name": misspelt, "arguments": {}})
+            if not answer.failed or name not in answer.text:
+                raise lacking(name, answer)
+            return answer.text.splitlines()[0], answer.seconds
+
+        self._step(misspelt, slip)
+
+    def _has(self, tool: str) -> bool:
+        return tool.partition("__")[0] in self._servers
+
+    def _call(self, name: str, arguments: dict[str, Any]) -> AssistantReply:
+        answer = self._assistant.ask("call_tool", {"name": name, "arguments": arguments})
+        self._times.append(answer.seconds)
+        return answer
+
+    def _step(self, name: str, run: StepFunction) -> None:
+        step(self._page, name, run)
+
+
+def _cost(tools: int, size: int) -> Message:
+    return say(
+        "{tools:>3} {tools:tool|tools}  {size:>7,} {size:byte|bytes}  ~{tokens:>6,} {tokens:token|tokens}",
+        tools=tools,
+        size=size,
+        tokens=size // 4,
+    )

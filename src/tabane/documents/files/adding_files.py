@@ -14,26 +14,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tabane.documents import document_names
+from tabane.documents import metadata
 from tabane.documents.document import Document, Draft
-from tabane.documents.files.file_sources import (
+from tabane.documents.files.file_tree import FileStat, FileTree, Told
+from tabane.documents.files.readable_files import (
+    MOST_BYTES,
     DocumentFolder,
     DocumentWriting,
     FileSource,
     FilesReport,
-    PassOptions,
-    source_of,
-    written,
-)
-from tabane.documents.files.file_tree import FileStat, FileTree, Told
-from tabane.documents.files.readable_files import (
-    MOST_BYTES,
     FileTextReader,
+    PassOptions,
     binary,
     draft_of,
     read_beneath,
+    source_of,
     too_large,
     unreadable,
+    written,
 )
 from tabane.errors import BadArguments, ModelError, StoreError, TabaneError
 from tabane.messages import Message, say
@@ -204,7 +202,7 @@ class FileAdding:
                 )
             elif since is not None and stat.modified < since * 1e9:
                 running.report.older += 1
-            elif document_names.is_no_text(name or path):
+            elif metadata.is_no_text(name or path):
                 running.report.refuse(path, binary())
             elif stat.size > self._most:
                 running.report.refuse(path, too_large(path, stat.size, self._most))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
-from collections.abc import Iterable
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -13,23 +15,174 @@ from typing import Any
 
 import msgspec
 
+from tabane.documents.document import Draft
 from tabane.documents.files.adding_files import FileAdding
-from tabane.documents.files.chroma_import import ChromaImport
-from tabane.documents.files.file_sources import DocumentFolder, DocumentWriting, PassOptions, with_colon
-from tabane.documents.files.readable_files import FileTextReader
+from tabane.documents.files.readable_files import (
+    DocumentFolder,
+    DocumentWriting,
+    FilesReport,
+    FileTextReader,
+    PassOptions,
+    joined,
+    with_colon,
+)
 from tabane.documents.files.watching import FolderWatch
 from tabane.documents.parameters import (
     AddDocuments,
+    ImportChroma,
     ListWatched,
     UnwatchDocuments,
     WatchDocuments,
 )
-from tabane.errors import BadArguments, HubError, TabaneError
+from tabane.errors import BadArguments, HubError, ModelError, StoreError, TabaneError
+from tabane.extras import extra_command
 from tabane.messages import say
 from tabane.operations import Caller, Progress
-from tabane.operations.job_turns import Turn
+from tabane.operations.jobs import Turn
 from tabane.settings.files import write_private
 from tabane.text.encodings import is_encoding
+
+_PUT, _MOST_TOGETHER = 50, 4_000_000  # documents, and their characters, that are stored together
+_LONGEST_LINE = 64 << 20  # bytes
+_OURS = ("filepath", "file_type", "updated_at", "document")
+
+
+class ChromaImport:
+    """The job that imports a collection. Documents that are up to date are skipped."""
+
+    def __init__(self, keeping: DocumentWriting) -> None:
+        self._keeping = keeping
+
+    async def import_chroma(self, caller: Caller, params: ImportChroma, progress: Progress) -> dict[str, Any]:
+        if not os.path.isabs(params.path):
+            raise BadArguments(say("{path}: give the full path, starting with /.", path=params.path), "path")
+        report = FilesReport()
+        progress.tell(0, None, say("Opening the collection"))
+        lines = _lines(params.path, params.collection)
+        try:
+            total = _total(await anext(lines, {}), params)
+            done = 0
+            async for rows in _together(lines):
+                await self._put(rows, params, report)
+                done += len(rows)
+                progress.tell(done, total)
+        finally:
+            await lines.aclose()
+        if done < total:
+            raise HubError(
+                say(
+                    "Chroma ended after {done} of {total} {total:document|documents}. The documents "
+                    "imported so far are kept.",
+                    done=done,
+                    total=total,
+                )
+            )
+        return report.plain(caller.lang)
+
+    async def _put(
+        self, rows: Sequence[Mapping[str, Any]], params: ImportChroma, report: FilesReport
+    ) -> None:
+        drafts = []
+        for row in rows:
+            if row["text"] and row["text"].strip():
+                drafts.append(draft_of(row, params.id_prefix))
+            else:
+                report.refuse(row["id"], say("it has no text"))
+        results = await self._keeping.put(drafts) if drafts else []
+        failed = [result for result in results if isinstance(result, StoreError | ModelError)]
+        if failed and len(failed) == len(results):
+            raise failed[0]
+        for draft, result in zip(drafts, results, strict=True):
+            if isinstance(result, TabaneError):
+                report.refuse(draft.filepath, result.message)
+                continue
+            report.new += not result.existed
+            report.unchanged += result.unchanged
+            report.changed += result.existed and not result.unchanged
+            report.warning = report.warning or result.warning
+
+
+def draft_of(row: Mapping[str, Any], prefix: str = "") -> Draft:
+    """Return the draft of a row of Chroma. Its ``filepath`` is preferred to its id."""
+    metadata = row["metadata"]
+    filepath, file_type = metadata.get("filepath"), metadata.get("file_type")
+    return Draft(
+        joined(prefix, filepath if isinstance(filepath, str) and filepath else row["id"]),
+        row["text"],
+        file_type if isinstance(file_type, str) and file_type else None,
+        metadata={
+            name: value
+            for name, value in metadata.items()
+            if name not in _OURS and isinstance(value, str | int | float | bool)
+        },
+        updated_at=_written_moment(metadata.get("updated_at")),
+    )
+
+
+def _written_moment(written: object) -> float | None:
+    """Return seconds since 1970; semche wrote the time of its machine, without a zone."""
+    try:
+        return datetime.fromisoformat(str(written)).timestamp() if written else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _total(first: Mapping[str, Any], params: ImportChroma) -> int:
+    """Return how many documents there are. Raises BadArguments if they cannot be read."""
+    match first.get("error"):
+        case None if "total" in first:
+            return int(first["total"])
+        case "missing":
+            message = say(
+                "Tabane needs the Chroma library to read its files. Install it with: {command}",
+                command=extra_command("chroma"),
+            )
+        case "none":
+            message = say("{path} has no chroma.sqlite3. Give the folder that contains it.", path=params.path)
+        case "collection":
+            names = ", ".join(first["names"]) or "-"
+            message = say(
+                "There is no collection {name}. Available: {names}. Choose one with --collection",
+                name=first["detail"], names=names,
+            )  # fmt: skip
+        case _:
+            detail = first.get("detail", "")
+            message = say("Chroma cannot read {path}: {detail}", path=params.path, detail=detail)
+    raise BadArguments(message, "path")
+
+
+async def _lines(path: str, collection: str | None) -> AsyncGenerator[dict[str, Any], None]:
+    """Yield the lines of the child process. The child is stopped when the caller stops reading."""
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tabane.documents.files.chroma_worker", path,
+        *([collection] if collection else []),
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+        limit=_LONGEST_LINE,
+    )  # fmt: skip
+    assert child.stdout is not None
+    try:
+        while line := await child.stdout.readline():
+            yield await asyncio.to_thread(json.loads, line)
+        await child.wait()
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+
+
+async def _together(lines: AsyncIterator[dict[str, Any]]) -> AsyncIterator[list[dict[str, Any]]]:
+    """Yield rows in batches that are stored together."""
+    some: list[dict[str, Any]] = []
+    size = 0
+    async for row in lines:
+        some.append(row)
+        size += len(row["text"] or "")
+        if len(some) >= _PUT or size > _MOST_TOGETHER:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +272,7 @@ class DocumentFiles:
 
     async def add_documents(self, caller: Caller, params: AddDocuments, progress: Progress) -> dict[str, Any]:
         encoding = _checked_encoding(params.encoding)
-        terms = PassOptions(since=_moment(params.since), prune=params.prune, again=params.again)
+        terms = PassOptions(since=_since_moment(params.since), prune=params.prune, again=params.again)
         paths = await asyncio.to_thread(lambda: [_checked_path(path, "paths") for path in params.paths])
         prefix = await self._prefix(params.id_prefix)
         folders = [
@@ -230,7 +383,7 @@ def _checked_encoding(encoding: str | None) -> str | None:
     return encoding
 
 
-def _moment(since: str | None) -> float | None:
+def _since_moment(since: str | None) -> float | None:
     """Return seconds since 1970 of a date, or of a date and time.
 
     Without a zone: in the zone of this machine.

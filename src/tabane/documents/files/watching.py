@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 from tabane.documents.files.adding_files import FileAdding
-from tabane.documents.files.file_sources import DocumentFolder, FilesReport, PassOptions, printable
 from tabane.documents.files.file_tree import FileStat, FileTree, TreeChanges
+from tabane.documents.files.readable_files import DocumentFolder, FilesReport, PassOptions, printable
 from tabane.errors import TabaneError
 from tabane.messages import Lang, Message, say
 from tabane.operations import Progress

@@ -2,6 +2,8 @@
 
 Input of callers is checked here, and written by one thread: a few records in one commit with others, many
 of them in turns with others.
+
+Several requests to a collection, answered at one moment in one turn of the reading thread.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from msgspec import structs
@@ -18,17 +22,15 @@ from msgspec import structs
 from tabane.engine import input_checks
 from tabane.engine.embedded.collection_table import CollectionTable, TableFollower
 from tabane.engine.embedded.counts import CollectionCounts
-from tabane.engine.embedded.joined_reads import ForeseenHits, JoinedReads, finished
-from tabane.engine.embedded.masks import costly
-from tabane.engine.embedded.vector_coverage import VectorCoverage
-from tabane.engine.embedded.vector_process import VectorSearchProcess
-from tabane.engine.embedded.vector_queries import VectorQueries
-from tabane.engine.input_checks import ALONE, MOST_ROWS
-from tabane.engine.request_checks import check_bounded, check_numeric, checked_keys
+from tabane.engine.embedded.masks import Masks, costly
+from tabane.engine.embedded.vector_process import ForeseenMatches, VectorSearchProcess
+from tabane.engine.embedded.vector_queries import VectorCoverage, VectorQueries, at_one_moment
+from tabane.engine.embedded.vectors.space_index import Moment
+from tabane.engine.input_checks import ALONE, MOST_ROWS, check_bounded, check_numeric, checked_keys
 from tabane.engine.vector_request import checked_request
 from tabane.errors import StoreError
 from tabane.messages import say
-from tabane.search import filters
+from tabane.search import records
 from tabane.search.engine import (
     DEEPEST_OFFSET,
     MOST_AT_ONCE,
@@ -44,15 +46,113 @@ from tabane.search.engine import (
     Similarities,
     VectorQuery,
 )
-from tabane.search.filters import EVERYTHING, Filter, unconditional
 from tabane.search.records import (
+    EVERYTHING,
     EmbeddingSpace,
+    Filter,
     Record,
     Scalar,
     StoredRecord,
     checked_key,
     checked_space,
+    unconditional,
 )
+
+_NO_SPACES: Moment = {}
+
+
+@dataclass(frozen=True, slots=True)
+class ForeseenHits:
+    """Hits that were found for a request before its turn, as of the moment at which it was made."""
+
+    request: NearestRequest
+    found: ForeseenMatches
+
+    def answers(self, query: VectorQuery, where: Filter, limit: int) -> bool:
+        asked = self.request
+        return query is asked.query and where is asked.where and limit == asked.limit
+
+
+class JoinedReads:
+    """The requests of :class:`tabane.search.engine.JoinedRecords`, in the transaction of a connection.
+
+    ``vectors`` returns the vector queries, if a space was found. ``sweeps``: those of the strings before the
+    transaction began. ``foreseen``: hits of a later request. They are used if all of them are still there.
+    Methods never wait, so :func:`finished` can run what calls them.
+    """
+
+    def __init__(
+        self,
+        collection: CollectionCounts,
+        vectors: Callable[[], VectorQueries],
+        connection: sqlite3.Connection,
+        sweeps: int,
+        foreseen: ForeseenHits | None = None,
+    ) -> None:
+        self._collection, self._vectors = collection, vectors
+        self._connection, self._sweeps, self._foreseen = connection, sweeps, foreseen
+
+    async def get(self, keys: Sequence[str]) -> list[Record | None]:
+        ready = checked_keys(keys)
+        self._moment  # noqa: B018  (it chooses the moment, which is not to change later)
+        return self._collection.table.truth.get(self._connection, ready)
+
+    async def select(
+        self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
+    ) -> SelectedPage:
+        asked = self._collection.checked_selection(where, order, after, limit)
+        return self._collection.page_of(self._masks, self._connection, asked)
+
+    async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
+        meant = self._collection.checked_firsts(field, order, where)
+        return self._collection.firsts_of(self._masks, self._connection, field, order, meant)
+
+    async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
+        ready = checked_keys(keys)
+        asked = checked_request(query, self._collection.shape)
+        masks, spaces = self._moment
+        return self._vectors().similarities_of(self._connection, masks, spaces, asked, ready)
+
+    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
+        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        check_bounded("offset", offset, 0, DEEPEST_OFFSET)
+        foreseen = self._foreseen
+        if foreseen is not None and not offset and foreseen.answers(query, where, limit):
+            self._moment  # noqa: B018  (as above)
+            hits = self._vectors().hits_of(self._connection, foreseen.found.matches, foreseen.found.origin)
+            if hits is not None:
+                return EngineHits(tuple(hits[:limit]), foreseen.found.matches.compared, foreseen.found.exact)
+        shape = self._collection.shape
+        asked, meant = checked_request(query, shape), records.checked_filter(where, shape)
+        masks, spaces = self._moment
+        return self._vectors().nearest_of(self._connection, masks, spaces, asked, meant, limit, offset)
+
+    @property
+    def _masks(self) -> Masks:
+        return self._moment[0]
+
+    @cached_property
+    def _moment(self) -> tuple[Masks, Moment]:
+        """Records, columns and vectors at the moment of the transaction; chosen by the first request."""
+        table, spaces = self._collection.table, _NO_SPACES
+        if table.vectors is None:
+            masks = table.masks(self._connection)
+        else:
+            masks, spaces = at_one_moment(table, table.vectors, self._connection)
+        masks.sweeps = self._sweeps
+        return masks, spaces
+
+
+def finished(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that waits for nothing, and return its result. Raises RuntimeError if it waits."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    work.close()
+    raise RuntimeError("requests that are joined may not wait for anything else")
+
 
 T = TypeVar("T")
 
@@ -234,14 +334,14 @@ class StoredCollection(CollectionCounts):
     async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
         self.shape.field(field)
-        meant = filters.checked(where, self.shape)
+        meant = records.checked_filter(where, self.shape)
         return await self.table.read(lambda masks, _: masks.facet(field, meant, limit), long=True)
 
     async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
         check_bounded("offset", offset, 0, DEEPEST_OFFSET)
         self.shape.text_names(query.fields)
-        meant = filters.checked(where, self.shape)
+        meant = records.checked_filter(where, self.shape)
         if self.lexical is None or Capability.LEXICAL not in self.capabilities:
             raise StoreError(say("{collection} has no keyword index", collection=self.shape.name))
         return await self.lexical.search(query, meant, limit, offset)
@@ -267,10 +367,10 @@ class StoredCollection(CollectionCounts):
     ) -> list[StoredRecord]:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
         self.shape.space(space)
-        return await self._waiting().lacking(space, after, limit, filters.checked(where, self.shape))
+        return await self._waiting().lacking(space, after, limit, records.checked_filter(where, self.shape))
 
     async def embedded(self, space: str, where: Filter) -> int:
-        meant = filters.checked(where, self.shape)
+        meant = records.checked_filter(where, self.shape)
         if not any(each.name == space for each in self.spaces):
             return 0
         return await self._waiting().embedded(space, meant)
@@ -282,7 +382,7 @@ class StoredCollection(CollectionCounts):
         self.shape.space(space)
         if newest is not None:
             check_numeric(self.shape.field(newest), "waiting")
-        meant = filters.checked(where, self.shape)
+        meant = records.checked_filter(where, self.shape)
         return await self._waiting().newest(space, meant, newest, skip, limit)
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
@@ -292,16 +392,16 @@ class StoredCollection(CollectionCounts):
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
         check_bounded("offset", offset, 0, DEEPEST_OFFSET)
-        asked, meant = checked_request(query, self.shape), filters.checked(where, self.shape)
+        asked, meant = checked_request(query, self.shape), records.checked_filter(where, self.shape)
         return await self._vectors().nearest(asked, meant, limit, offset)
 
     async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
-        asked, meant = checked_request(query, self.shape), filters.checked(where, self.shape)
+        asked, meant = checked_request(query, self.shape), records.checked_filter(where, self.shape)
         async for block in self._vectors().scan(asked, meant):
             yield block
 
     async def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
-        asked, meant = checked_request(query, self.shape), filters.checked(where, self.shape)
+        asked, meant = checked_request(query, self.shape), records.checked_filter(where, self.shape)
         async for block in self._vectors().ranking(asked, meant):
             yield block
 

@@ -15,7 +15,7 @@ import msgspec
 from tabane.engine.collection_copying import CollectionContents, CopyProgress, IndexedRecords
 from tabane.engine.embedded.collection_state import CollectionChange, SpaceStorage
 from tabane.engine.embedded.collection_table import CollectionTable
-from tabane.engine.embedded.vectors.space_table import SpaceTable
+from tabane.engine.embedded.vectors.vector_truth import SpaceTable
 from tabane.engine.input_checks import ALONE
 from tabane.search.records import Record, StoredRecord
 

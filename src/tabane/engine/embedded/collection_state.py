@@ -25,7 +25,7 @@ class VectorPlacement:
 
 
 class CollectionState(msgspec.Struct, frozen=True):
-    """The state of a collection. See :func:`tabane.engine.embedded.migrations._collections`."""
+    """The state of a collection. See :func:`tabane.engine.embedded.database._collections`."""
 
     base: int
     next: int

@@ -14,19 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from tabane.engine.embedded import failures, segments
-from tabane.engine.embedded.code_index import CodeIndexes
 from tabane.engine.embedded.collection_state import CollectionChange, CollectionState
-from tabane.engine.embedded.columns import Columns, ColumnSnapshot, Mask
+from tabane.engine.embedded.columns import CodeIndexes, Columns, ColumnSnapshot, Mask
 from tabane.engine.embedded.database import Database
-from tabane.engine.embedded.maintenance import TableMaintenance
-from tabane.engine.embedded.masks import Masks
-from tabane.engine.embedded.segments import OpenVectorDatabase, open_collection
-from tabane.engine.embedded.substring_filter import SubstringCondition, SubstringFilter, SubstringIndex
+from tabane.engine.embedded.database_threads import WriteTurn
+from tabane.engine.embedded.masks import Masks, SubstringCondition, SubstringFilter, SubstringIndex
+from tabane.engine.embedded.segments import OpenVectorDatabase, TableMaintenance, open_collection
 from tabane.engine.embedded.truth import Truth
-from tabane.engine.embedded.vectors.space_table import SpaceTable
-from tabane.engine.embedded.vectors.vector_index import VectorIndex
-from tabane.engine.embedded.vectors.vector_truth import VectorTruth
-from tabane.engine.embedded.write_thread import WriteTurn
+from tabane.engine.embedded.vectors.space_index import VectorIndex
+from tabane.engine.embedded.vectors.vector_truth import SpaceTable, VectorTruth
 from tabane.engine.input_checks import ALONE
 from tabane.errors import StoreReadOnly
 from tabane.search.records import Record, Shape

@@ -1,35 +1,347 @@
 """Records of one collection in SQLite, the source of truth, and the changes of each write.
 
-A record has a row number that grows and is never reused. A replaced record moves to a new row and leaves a
-tombstone. So derived data (columns, lexical index) catches up by two numbers: the last row it has, and the
-last tombstone. Compaction moves the lowest records to the end until the rows
-between :attr:`State.base` and :attr:`State.next` are dense again.
+A record has a row number that grows and is never reused. A replaced record moves to a new row and leaves
+a tombstone. So derived data (columns, lexical index) catches up by two numbers: the last row it has, and
+the last tombstone. Compaction moves the lowest records to the end until the rows between
+:attr:`State.base` and :attr:`State.next` are dense again.
 
 Everything here runs inside a transaction of the caller's.
+
+Table of the strings of fields: each distinct string of a field is stored once, with a code. Codes are
+unique in a collection and never reused; 0 means no string. The table is in the database, and a new string
+is written with the first record that has it. So columns need 4 bytes a record, and no strings are kept in
+memory.
 """
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
+import numpy as np
 
 from tabane.engine.embedded.collection_state import (
     Cell,
     Cells,
     CollectionChange,
     CollectionSpaces,
+    CollectionState,
     VectorPlacement,
 )
-from tabane.engine.embedded.record_table import RecordTable
-from tabane.engine.embedded.row_inserts import RowInserts
-from tabane.engine.embedded.string_table import StringTable
-from tabane.engine.embedded.vectors.space_table import SpaceTable
-from tabane.engine.embedded.vectors.vector_truth import VectorTruth
-from tabane.engine.embedded.write_thread import WriteTurn
-from tabane.search.records import Field, Kind, Record, Shape, Value
+from tabane.engine.embedded.columns import Array, GrowableArray
+from tabane.engine.embedded.database_threads import RowInserts, WriteTurn, give_way, select_among
+from tabane.engine.embedded.vectors.vector_truth import SpaceTable, VectorTruth
+from tabane.search.records import Field, Kind, Record, Shape, StoredRecord, Value
+
+_NONE = -1
+_AT_ONCE = 4096  # rows between two pauses for others
+_LARGEST = 2**63
+
+_TEXTS = msgspec.json.Decoder(dict[str, str])
+_FIELDS = msgspec.json.Decoder(dict[str, str | int | float | bool | tuple[str, ...]])
+
+
+class RecordTable:
+    """The table of records. A row is never another record's, one that was replaced is gone."""
+
+    def __init__(self, number: int, name: str) -> None:
+        self.number = number
+        self._name = name
+        self._records = f"record_{number}"
+        self._find = f"SELECT row, texts, fields, payload FROM {self._records} WHERE key = ?"
+
+    def state(self, connection: sqlite3.Connection) -> CollectionState:
+        query = "SELECT base, next, sealed, changes, epoch, pruned FROM collection WHERE id = ?"
+        return CollectionState(*connection.execute(query, (self.number,)).fetchone())
+
+    def get(self, connection: sqlite3.Connection, keys: Sequence[str]) -> list[Record | None]:
+        query = f"SELECT key, texts, fields, payload FROM {self._records} WHERE key IN"
+        found = {row[0]: record_of(*row) for row in select_among(connection, query, keys)}
+        return [found.get(key) for key in keys]
+
+    def at(self, connection: sqlite3.Connection, row: int) -> Record | None:
+        """Return the record at a row."""
+        query = f"SELECT key, texts, fields, payload FROM {self._records} WHERE row = ?"
+        found = connection.execute(query, (row,)).fetchone()
+        return record_of(*found) if found else None
+
+    def stored(self, connection: sqlite3.Connection, row: int) -> StoredRecord:
+        """Return the record at a row that is live at the moment of the connection's transaction."""
+        record = self.at(connection, row)
+        if record is None:
+            raise LookupError(f"{self._name} has no row {row}")
+        return StoredRecord(record=record, row=row)
+
+    def rows(self, connection: sqlite3.Connection, after: int, most: int) -> Iterator[tuple[int, Record]]:
+        """Yield up to ``most`` records in order of rows, those behind ``after``."""
+        query = (
+            f"SELECT row, key, texts, fields, payload FROM {self._records} WHERE row > ? ORDER BY row LIMIT ?"
+        )
+        for found in connection.execute(query, (after, most)):
+            yield found[0], record_of(*found[1:])
+
+    def fields_after(
+        self, connection: sqlite3.Connection, after: int, most: int
+    ) -> list[tuple[int, dict[str, Value]]]:
+        """Return up to ``most`` rows behind ``after`` with their fields alone."""
+        query = f"SELECT row, fields FROM {self._records} WHERE row > ? ORDER BY row LIMIT ?"
+        return [(row, _FIELDS.decode(blob)) for row, blob in connection.execute(query, (after, most))]
+
+    def texts_between(
+        self, connection: sqlite3.Connection, first: int, last: int
+    ) -> Iterator[tuple[int, dict[str, str]]]:
+        """Yield the texts of the records whose rows lie between, both included."""
+        query = f"SELECT row, texts FROM {self._records} WHERE row BETWEEN ? AND ?"
+        for row, blob in connection.execute(query, (first, last)):
+            yield row, _TEXTS.decode(blob)
+
+    def key(self, connection: sqlite3.Connection, row: int) -> str:
+        """Return the key of the record at a row; empty if none is, which sorts before all keys."""
+        found = connection.execute(f"SELECT key FROM {self._records} WHERE row = ?", (row,)).fetchone()
+        return str(found[0]) if found else ""
+
+    def keys_at(self, connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, str]:
+        """Return the keys of those of the rows that are live."""
+        query = f"SELECT row, key FROM {self._records} WHERE row IN"
+        return dict(select_among(connection, query, rows))
+
+    def keys_between(self, connection: sqlite3.Connection, first: int, last: int) -> dict[int, str]:
+        """Return the keys of the live rows from ``first`` to ``last``."""
+        query = f"SELECT row, key FROM {self._records} WHERE row BETWEEN ? AND ?"
+        return dict(connection.execute(query, (first, last)).fetchall())
+
+    def rows_of(self, connection: sqlite3.Connection, keys: Sequence[str]) -> list[int | None]:
+        """Return the rows of records, None if there is none."""
+        query = f"SELECT key, row FROM {self._records} WHERE key IN"
+        found = dict(select_among(connection, query, keys))
+        return [found.get(key) for key in keys]
+
+    def keys(self, connection: sqlite3.Connection, after: str) -> sqlite3.Cursor:
+        """Return a cursor over rows and keys after a key, in order of keys."""
+        query = f"SELECT row, key FROM {self._records} WHERE key > ? ORDER BY key"
+        return connection.execute(query, (after,))
+
+
+def record_of(key: str, texts: bytes, fields: bytes, payload: bytes) -> Record:
+    return Record(key=key, texts=_TEXTS.decode(texts), fields=_FIELDS.decode(fields), payload=payload)
+
+
+class NumericKeys:
+    """Keys that are whole numbers, by row, in 8 bytes each: to look up thousands of keys takes a tenth of
+    a second in a database. A row never has another key, so what was read once holds.
+    """
+
+    def __init__(self, records: RecordTable) -> None:
+        self._records = records
+        self._numbers = GrowableArray(np.int64)
+        self._lock = threading.Lock()
+        self._first: int | None = None
+        self._other = False
+
+    def behind(self, connection: sqlite3.Connection, following: int) -> int:
+        """Return how many rows :meth:`read_on` would read."""
+        with self._lock:
+            start = self._start(connection)
+        return 0 if self._other else max(0, following - start)
+
+    def _start(self, connection: sqlite3.Connection) -> int:
+        if self._first is None:
+            self._first = self._records.state(connection).base
+        return self._first + self._numbers.length
+
+    def read_on(self, connection: sqlite3.Connection, following: int) -> None:
+        """Read the keys of live rows up to a row. Blocks; pauses for others."""
+        while self._read_some(connection, following):
+            give_way(connection)
+
+    def _read_some(self, connection: sqlite3.Connection, end: int) -> bool:
+        """Read some of them. Return False if there are no more to read."""
+        with self._lock:
+            start = self._start(connection)
+            if self._other or start >= end:
+                return False
+            following = min(end, start + _AT_ONCE)
+            numbers = np.full(following - start, _NONE, dtype=np.int64)
+            for row, key in self._records.keys_between(connection, start, following - 1).items():
+                if not _numeric(key):
+                    self._other = True
+                    return False
+                numbers[row - start] = int(key)
+            self._numbers.append(numbers)
+            return True
+
+    def of(self, rows: Array) -> list[str] | None:
+        """The keys of rows; None if some are of another kind, or were not read while they were live."""
+        if self._other or self._first is None:
+            return None
+        places, held = rows - self._first, self._numbers.view()
+        if len(places) and not 0 <= int(places.min()) <= int(places.max()) < len(held):
+            return None
+        numbers = held[places]
+        return None if (numbers == _NONE).any() else list(map(str, numbers.tolist()))
+
+
+def _numeric(key: str) -> bool:
+    """Return whether the number alone gives the key back."""
+    return key.isascii() and key.isdecimal() and (key[0] != "0" or key == "0") and int(key) < _LARGEST
+
+
+_REMEMBERED = 20_000  # codes kept in memory for the writer
+_LOOKED_AT = 512  # strings between two pauses for others
+_TOGETHER = 32  # strings of a statement
+_LAST = 0x10FFFF
+
+
+class StringTable:
+    """The strings of one collection, in the table ``string_<id>``."""
+
+    def __init__(self, number: int) -> None:
+        self._table = f"string_{number}"
+        self._find = f"SELECT code FROM {self._table} WHERE field = ? AND text = ?"
+        self._known: dict[tuple[str, str], int] = {}
+        self.sweeps = 0
+        """A counter that changes before strings are dropped, and again after the commit.
+
+        If a reader finds it unchanged since before its transaction, every code still means the same string.
+        """
+
+    def create(self, connection: sqlite3.Connection) -> None:
+        connection.execute(
+            f"CREATE TABLE {self._table} (code INTEGER PRIMARY KEY AUTOINCREMENT, "
+            "field TEXT NOT NULL, text TEXT NOT NULL, UNIQUE (field, text))"
+        )
+
+    def coded(
+        self, connection: sqlite3.Connection, field: str, text: str, new: dict[tuple[str, str], int]
+    ) -> int:
+        """Return the code of a string, created if needed. Codes that are not cached are added to ``new``.
+
+        ``new`` is cached after the commit of its transaction, because a rollback removes its codes.
+        """
+        pair = (field, text)
+        code = self._known.get(pair) or new.get(pair)
+        if code is None:
+            row = connection.execute(self._find, pair).fetchone()
+            code = new[pair] = row[0] if row else self._insert(connection, pair)
+        return code
+
+    def code_all(
+        self,
+        connection: sqlite3.Connection,
+        pairs: Iterable[tuple[str, str]],
+        new: dict[tuple[str, str], int],
+    ) -> None:
+        """Look up and create the codes of many strings together: :meth:`coded` finds them in ``new``."""
+        unknown = list(dict.fromkeys(pair for pair in pairs if pair not in self._known and pair not in new))
+        for first in range(0, len(unknown), _TOGETHER):
+            part = unknown[first : first + _TOGETHER]
+            places = ", ".join(["(?, ?)"] * len(part))
+            # IN (VALUES …) would look at all strings; a CROSS JOIN takes its tables in this order.
+            query = (
+                f"SELECT field, text, code FROM (VALUES {places}) CROSS JOIN {self._table} "
+                "ON field = column1 AND text = column2"
+            )
+            rows = connection.execute(query, [*itertools.chain.from_iterable(part)])
+            new.update(((field, text), code) for field, text, code in rows)
+            missing = [pair for pair in part if pair not in new]
+            if missing:
+                new.update(zip(missing, self._insert_all(connection, missing), strict=True))
+
+    def _insert_all(self, connection: sqlite3.Connection, pairs: Sequence[tuple[str, str]]) -> range:
+        """Insert strings in one statement. Return their codes, which follow each other."""
+        places = ", ".join(["(?, ?)"] * len(pairs))
+        statement = f"INSERT INTO {self._table} (field, text) VALUES {places}"
+        last = int(connection.execute(statement, [*itertools.chain.from_iterable(pairs)]).lastrowid or 0)
+        return range(last - len(pairs) + 1, last + 1)
+
+    def _insert(self, connection: sqlite3.Connection, pair: tuple[str, str]) -> int:
+        cursor = connection.execute(f"INSERT INTO {self._table} (field, text) VALUES (?, ?)", pair)
+        return int(cursor.lastrowid or 0)
+
+    def remember(self, new: dict[tuple[str, str], int]) -> None:
+        """Cache codes after their commit. A full cache is emptied first."""
+        if len(self._known) + len(new) > _REMEMBERED:
+            self._known.clear()
+        if len(new) <= _REMEMBERED:
+            self._known.update(new)
+
+    def forget(self) -> None:
+        self._known.clear()
+        self.sweeps += 1
+
+    def found(self, connection: sqlite3.Connection, field: str, texts: Iterable[str]) -> list[int]:
+        """Return the codes of the strings that have one."""
+        query = f"SELECT code FROM {self._table} WHERE field = ? AND text IN"
+        return [code for (code,) in select_among(connection, query, list(texts), (field,))]
+
+    def named(self, connection: sqlite3.Connection, field: str, texts: Iterable[str]) -> dict[int, str]:
+        """Return those of the strings that have a code, by it."""
+        query = f"SELECT code, text FROM {self._table} WHERE field = ? AND text IN"
+        return dict(select_among(connection, query, list(texts), (field,)))
+
+    def between(
+        self,
+        connection: sqlite3.Connection,
+        field: str,
+        low: tuple[str, str] | None,
+        high: tuple[str, str] | None,
+    ) -> list[int]:
+        """Return the codes of strings within bounds. A bound is an operator (``>``, ``<=`` …) and a text."""
+        bounds = [bound for bound in (low, high) if bound is not None]
+        conditions = "".join(f" AND text {operator} ?" for operator, _ in bounds)
+        query = f"SELECT code FROM {self._table} WHERE field = ?{conditions}"
+        return [row[0] for row in connection.execute(query, (field, *(text for _, text in bounds)))]
+
+    def beginning(self, connection: sqlite3.Connection, field: str, prefix: str) -> list[int]:
+        """Return the codes of a field's strings with that prefix."""
+        end = _successor(prefix)
+        return self.between(connection, field, (">=", prefix), ("<", end) if end else None)
+
+    def in_order(self, connection: sqlite3.Connection, field: str) -> Iterator[tuple[int, str]]:
+        """Yield all strings of a field with their codes, by code point."""
+        query = f"SELECT code, text FROM {self._table} WHERE field = ? ORDER BY text"
+        for number, pair in enumerate(connection.execute(query, (field,))):
+            if not number % _LOOKED_AT:
+                give_way(connection)
+            yield pair
+
+    def before(self, connection: sqlite3.Connection, field: str, text: str) -> int:
+        """Return how many strings of a field sort before this one."""
+        query = f"SELECT count(*) FROM {self._table} WHERE field = ? AND text < ?"
+        return int(connection.execute(query, (field, text)).fetchone()[0])
+
+    def text(self, connection: sqlite3.Connection, code: int) -> str | None:
+        found = connection.execute(f"SELECT text FROM {self._table} WHERE code = ?", (code,)).fetchone()
+        return str(found[0]) if found else None
+
+    def last(self, connection: sqlite3.Connection) -> int:
+        """Return the highest code."""
+        return int(connection.execute(f"SELECT coalesce(max(code), 0) FROM {self._table}").fetchone()[0])
+
+    def codes(self, connection: sqlite3.Connection, after: int, limit: int) -> list[int]:
+        query = f"SELECT code FROM {self._table} WHERE code > ? ORDER BY code LIMIT ?"
+        return [row[0] for row in connection.execute(query, (after, limit))]
+
+    def drop(self, connection: sqlite3.Connection, codes: Sequence[int]) -> None:
+        """Remove strings that no record has any more. After the commit, call :meth:`forget`."""
+        self.sweeps += 1
+        connection.executemany(f"DELETE FROM {self._table} WHERE code = ?", [(code,) for code in codes])
+
+
+def _successor(prefix: str) -> str:
+    """Return the first string after all strings with that prefix, by code point. Empty if there is none."""
+    while prefix:
+        point = ord(prefix[-1]) + 1
+        prefix = prefix[:-1]
+        if point <= _LAST:
+            # Surrogates cannot be in a text: use the first code point after them.
+            return prefix + chr(0xE000 if 0xD800 <= point <= 0xDFFF else point)
+    return ""
+
 
 FULL = 2**32 - 1  # row numbers are unsigned 32-bit numbers
 RENUMBERED = 2**31  # from this row on, a collection is renumbered from 1 when it is opened

@@ -1,4 +1,4 @@
-"""Tables of a group of hubs that share one database. Only hubs of a group create and use them.
+"""Tables of a group of hubs that share one database: members, sessions, leases and jobs.
 
 Each statement takes the time from the database, so the clocks of the machines do not matter.
 """
@@ -17,8 +17,7 @@ from tabane.engine.input_checks import ALONE
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.migrations import lock
 from tabane.engine.team.postgres.write_thread import CommitJob, CommitThread
-from tabane.group.signatures import KEY_BYTES
-from tabane.group.state import (
+from tabane.group.membership import (
     GONE_AFTER,
     LARGEST_SESSION,
     MOST_LEASES,
@@ -28,7 +27,56 @@ from tabane.group.state import (
     GroupView,
     StoredSession,
 )
-from tabane.group.tables.group_schema import TABLES
+from tabane.group.shared_records import JOBS_FORGOTTEN_AFTER, MOST_ENDED, SharedJob
+from tabane.group.signatures import KEY_BYTES
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS hub_group (one boolean PRIMARY KEY DEFAULT true CHECK (one), key bytea NOT NULL);
+CREATE TABLE IF NOT EXISTS hub_member (
+  id text PRIMARY KEY, mark text NOT NULL, address text NOT NULL, version text NOT NULL, state text NOT NULL,
+  heartbeat timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS hub_session (
+  digest text PRIMARY KEY, hub text NOT NULL, owner text NOT NULL, mode text NOT NULL,
+  messages bytea NOT NULL);
+CREATE INDEX IF NOT EXISTS hub_session_hub ON hub_session (hub);
+CREATE TABLE IF NOT EXISTS hub_lease (server text PRIMARY KEY, hub text NOT NULL);
+CREATE TABLE IF NOT EXISTS hub_counter (
+  one boolean PRIMARY KEY DEFAULT true CHECK (one), last bigint NOT NULL);
+INSERT INTO hub_counter (last) VALUES (0) ON CONFLICT DO NOTHING;
+CREATE UNLOGGED TABLE IF NOT EXISTS hub_bucket (name text PRIMARY KEY, full_at float8 NOT NULL);
+CREATE TABLE IF NOT EXISTS hub_key (
+  id text PRIMARY KEY, hash bytea NOT NULL, name text NOT NULL, allow text NOT NULL, deny text NOT NULL,
+  read_only boolean NOT NULL, profile text NOT NULL, tier text NOT NULL,
+  created float8 NOT NULL, expires float8, used float8, revoked float8, number bigint NOT NULL);
+CREATE UNIQUE INDEX IF NOT EXISTS hub_key_name ON hub_key (name) WHERE revoked IS NULL;
+CREATE INDEX IF NOT EXISTS hub_key_number ON hub_key (number);
+CREATE TABLE IF NOT EXISTS hub_job (
+  hub text NOT NULL, address text NOT NULL, job text NOT NULL, running boolean NOT NULL, state bytea NOT NULL,
+  told timestamptz NOT NULL, cancel boolean NOT NULL DEFAULT false, PRIMARY KEY (hub, job));
+CREATE TABLE IF NOT EXISTS hub_tool_use (
+  hub text NOT NULL, holder text NOT NULL, tool text NOT NULL, weight float8 NOT NULL,
+  PRIMARY KEY (hub, holder, tool));
+CREATE TABLE IF NOT EXISTS hub_usage (
+  hub text NOT NULL, day text NOT NULL, key text NOT NULL, client text NOT NULL, server text NOT NULL,
+  tool text NOT NULL, label text NOT NULL, calls bigint NOT NULL, ok bigint NOT NULL, failed bigint NOT NULL,
+  refused bigint NOT NULL, limited bigint NOT NULL, cancelled bigint NOT NULL, timed bigint NOT NULL,
+  ms float8 NOT NULL, bytes bigint NOT NULL, saved bigint NOT NULL, buckets integer[] NOT NULL,
+  counts bigint[] NOT NULL, PRIMARY KEY (hub, day, key, client, server, tool));
+CREATE INDEX IF NOT EXISTS hub_usage_day ON hub_usage (day);
+CREATE TABLE IF NOT EXISTS hub_profile (name text PRIMARY KEY, change bytea NOT NULL, number bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS hub_approval (
+  id text PRIMARY KEY, number bigint GENERATED ALWAYS AS IDENTITY, approval bytea NOT NULL);
+CREATE TABLE IF NOT EXISTS hub_audit_log (
+  hub text PRIMARY KEY, address text NOT NULL, first bigint NOT NULL, identity bytea NOT NULL,
+  bytes bigint NOT NULL, oldest bigint NOT NULL, moved timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS hub_audit (
+  hub text NOT NULL, seq bigint NOT NULL, number bigint GENERATED ALWAYS AS IDENTITY, time bigint NOT NULL,
+  type text NOT NULL, key text NOT NULL, label text NOT NULL, client text NOT NULL, face text NOT NULL,
+  server text NOT NULL, name text NOT NULL, outcome text NOT NULL, line text NOT NULL,
+  PRIMARY KEY (hub, seq));
+CREATE UNIQUE INDEX IF NOT EXISTS hub_audit_number ON hub_audit (number);
+CREATE INDEX IF NOT EXISTS hub_audit_time ON hub_audit (time DESC, number DESC);
+"""
 
 T = TypeVar("T")
 
@@ -175,3 +223,80 @@ def _row(me: GroupMember) -> tuple[str, ...]:
 
 def _none(_: object) -> None:
     return
+
+
+def like(pattern: str) -> str:
+    """Return a pattern for LIKE with the escape character ``\\``."""
+    for special in ("\\", "%", "_"):
+        pattern = pattern.replace(special, f"\\{special}")
+    return storable(pattern.replace("*", "%"))
+
+
+def storable(text: str) -> str:
+    """Return a text as PostgreSQL can store it: without NUL and lone surrogates."""
+    if "\0" not in text and text.isascii():
+        return text
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+_TELL = """
+INSERT INTO hub_job (hub, address, job, running, state, told)
+VALUES (%(hub)s, %(address)s, %(job)s, %(running)s, %(state)s, clock_timestamp())
+ON CONFLICT (hub, job) DO UPDATE SET running = EXCLUDED.running, state = EXCLUDED.state, told = EXCLUDED.told
+"""
+_WANTED = "SELECT job FROM hub_job WHERE hub = %s AND running AND cancel"
+_JOBS = f"""
+SELECT job.hub, job.address, job.job, job.running, job.state,
+  coalesce(member.heartbeat > clock_timestamp() - interval '{GONE_AFTER} seconds', false),
+  extract(epoch FROM job.told)::float8
+FROM hub_job AS job LEFT JOIN hub_member AS member ON member.id = job.hub WHERE job.hub <> %s
+"""
+_MOST = f" ORDER BY job.told DESC LIMIT {8 * MOST_ENDED}"
+_CANCEL = "UPDATE hub_job SET cancel = true WHERE hub = %s AND job = %s AND running"
+_FORGET_JOBS = f"""
+DELETE FROM hub_job WHERE told < clock_timestamp() - interval '{JOBS_FORGOTTEN_AFTER} seconds'
+AND (NOT running OR hub NOT IN (
+  SELECT id FROM hub_member WHERE heartbeat > clock_timestamp() - interval '{GONE_AFTER} seconds'))
+"""
+_FORGET_OLDEST = f"""
+DELETE FROM hub_job WHERE (hub, job) IN (
+  SELECT hub, job FROM hub_job WHERE NOT running ORDER BY told DESC OFFSET {MOST_ENDED})
+"""
+
+
+class PostgresJobs:
+    """The jobs of a group."""
+
+    def __init__(self, tables: GroupTables) -> None:
+        self._tables = tables
+
+    async def tell(self, hub: str, jobs: list[SharedJob]) -> list[str]:
+        def telling(connection: psycopg.Connection) -> list[str]:
+            for job in jobs:
+                row = {"hub": hub, "address": job.address, "job": job.key}
+                connection.execute(_TELL, {**row, "running": job.running, "state": job.state})
+            if not all(job.running for job in jobs):
+                connection.execute(_FORGET_JOBS)
+                connection.execute(_FORGET_OLDEST)
+            return [key for (key,) in connection.execute(_WANTED, (hub,))]
+
+        return await self._tables.write(telling)
+
+    async def others(self, hub: str) -> list[SharedJob]:
+        def reading(connection: psycopg.Connection) -> list[SharedJob]:
+            return [SharedJob(*row) for row in connection.execute(_JOBS + _MOST, (hub,))]
+
+        return await self._tables.read(reading)
+
+    async def find(self, hub: str, key: str) -> SharedJob | None:
+        def finding(connection: psycopg.Connection) -> SharedJob | None:
+            found = connection.execute(_JOBS + " AND job.job = %s" + _MOST, (hub, key)).fetchone()
+            return SharedJob(*found) if found else None
+
+        return await self._tables.read(finding)
+
+    async def cancel(self, job: SharedJob) -> None:
+        def cancelling(connection: psycopg.Connection) -> None:
+            connection.execute(_CANCEL, (job.hub, job.key))
+
+        await self._tables.write(cancelling)

@@ -1,24 +1,308 @@
 """The cage of one server: which files, which network and which limits, and by what they are enforced.
 
-:func:`plan` is pure apart from looking at which paths exist, and blocks for that.
+:func:`find_mechanisms` finds what this system offers. :func:`caged` builds the command: of bubblewrap, which
+gives a process its own view of the files and hides other processes (later mounts cover earlier ones, so
+parents come first), of sandbox-exec on macOS (the last rule that matches decides; untested, because no
+machine with macOS was at hand), or with Landlock alone. Credentials, keys and profiles of browsers are in no
+cage unless the user lists them. Everything else is pure, apart from looking at which paths exist, and blocks
+for that.
 """
 
 from __future__ import annotations
 
 import os
+import platform
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from shutil import which
+from typing import Any, Literal
 
 from tabane.errors import UpstreamUnavailable
-from tabane.guard.cages import bubblewrap, landlock, sandbox_exec, seccomp
-from tabane.guard.cages.bubblewrap import Mount
+from tabane.guard.cages import landlock, seccomp
+from tabane.guard.cages.entering import FILTER
 from tabane.guard.cages.limits import Limit
-from tabane.guard.cages.mechanisms import CageMechanisms
-from tabane.guard.cages.protected_paths import DEVICES, KERNEL, SYSTEM
+from tabane.guard.cages.seccomp import MACHINES
 from tabane.messages import Message, say
-from tabane.servers.sandbox_keys import SandboxProfile
+from tabane.servers.server_keys import SandboxProfile
+
+_KEYS = (
+    *(".ssh", ".gnupg", ".password-store", ".local/share/keyrings", ".config/age", ".config/sops"),
+    *(".pki", "Library/Keychains"),
+)
+_CLOUDS = (
+    *(".aws", ".azure", ".config/gcloud", ".kube", ".docker", ".config/containers", ".terraform.d"),
+    *(".config/doctl", ".config/hcloud", ".config/rclone", ".fly", ".vault-token"),
+)
+_TOKENS = (
+    *(".netrc", ".git-credentials", ".config/git/credentials", ".config/gh", ".config/glab-cli"),
+    *(".pypirc", ".cargo/credentials", ".cargo/credentials.toml", ".npmrc", ".yarnrc.yml", ".pgpass"),
+    *(".my.cnf", ".config/op", ".config/Bitwarden CLI"),
+)
+_BROWSERS = (
+    *(".mozilla", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware"),
+    *(".config/microsoft-edge", ".config/vivaldi", ".config/opera", ".thunderbird"),
+    *("snap/firefox", "snap/chromium", ".var/app/org.mozilla.firefox", ".var/app/com.google.Chrome"),
+    *("Library/Application Support/Google/Chrome", "Library/Application Support/Firefox"),
+    *("Library/Application Support/BraveSoftware", "Library/Safari", "Library/Cookies"),
+)
+_ASSISTANTS = (
+    *(".claude.json", ".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json"),
+    *(".config/github-copilot", ".cursor/mcp.json", ".codeium"),
+)
+_HISTORIES = (
+    *(".bash_history", ".zsh_history", ".local/share/fish/fish_history", ".python_history"),
+    *(".node_repl_history", ".psql_history", ".mysql_history", ".sqlite_history"),
+)
+
+PROTECTED = (*_KEYS, *_CLOUDS, *_TOKENS, *_BROWSERS, *_ASSISTANTS, *_HISTORIES)
+
+
+def protected_paths(home: str) -> list[str]:
+    """Return the absolute paths that are protected for the user whose home folder that is."""
+    return [os.path.join(home, name) for name in PROTECTED]
+
+
+SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix/store", "/gnu/store"),
+    *("/sys", "/run/systemd/resolve", "/run/current-system", "/snap", "/home/linuxbrew", "/var/lib/flatpak"),
+)
+"""Folders of the system that every program may read, also if its reads are limited."""
+
+DEVICES = (*("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"),)
+"""Devices that hold nothing of anybody. Terminals do: other programs of the user have them open."""
+
+KERNEL = (
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+    "/proc/irq",
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/acpi",
+    "/proc/mtrr",
+)
+"""Settings of the kernel in /proc, which root owns."""
+
+
+def command_sockets(user: int) -> list[str]:
+    """Return sockets whose programs run any command for everybody who connects."""
+    system = ("docker.sock", "containerd", "podman", "crio", "dbus", "systemd/private", "snapd.socket", "lxd")
+    own = ("bus", "systemd", "docker.sock", "podman", "containerd-rootless", "i3", "sway-ipc.sock")
+    return [
+        *(os.path.join("/run", name) for name in system),
+        *(os.path.join(f"/run/user/{user}", name) for name in own),
+        *("/run/libvirt", "/run/incus", "/var/lib/lxd/unix.socket", "/var/lib/incus/unix.socket"),
+        "/tmp/.X11-unix",
+    ]
+
+
+def tool_folders(home: str) -> list[str]:
+    """Return the folders in a user's home that hold runtimes and tools, which limited reads include."""
+    names = (
+        *(".nvm", ".fnm", ".local/share/fnm", ".volta", ".nodenv", ".bun", ".deno", ".pyenv", ".rbenv"),
+        *(".asdf", ".local/share/mise", ".local/share/uv/python", ".local/share/uv/tools", ".local/bin"),
+        *(
+            ".local/lib",
+            ".local/pipx/venvs",
+            ".local/share/pipx",
+            ".cargo/bin",
+            ".rustup",
+            "go/bin",
+            "miniconda3",
+        ),
+        *(
+            ".sdkman/candidates",
+            ".dotnet",
+            ".npm-global",
+            ".local/share/pnpm",
+            ".local/state/fnm_multishells",
+        ),
+    )
+    return [os.path.join(home, name) for name in names]
+
+
+Kind = Literal["read", "write", "empty folder", "empty file", "devices", "processes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A mount at a path: the same files to read or to write, nothing, or new files of its own.
+
+    ``source`` is the argument for a descriptor of the files; empty if the path names them.
+    """
+
+    path: str
+    kind: Kind
+    source: str = ""
+
+
+_OPTIONS = {
+    "read": ("--ro-bind", 2),
+    "write": ("--bind", 2),
+    "empty folder": ("--tmpfs", 1),
+    "devices": ("--dev", 1),
+    "processes": ("--proc", 1),
+}
+"""Options by kind, and how often the path follows."""
+
+
+def bubblewrap_command(
+    program: str, mounts: Iterable[Mount], argv: Sequence[str], *, network: bool, filtered: bool
+) -> list[str]:
+    """Return the command that runs ``argv`` among these mounts.
+
+    Without ``network`` it has an empty one. ``filtered``: it loads a filter of system calls.
+    """
+    options = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL"]
+    if not network:
+        options.append("--unshare-net")
+    for mount in in_order(mounts):
+        options += _option(mount)
+    if filtered:
+        options += ["--seccomp", FILTER.decode()]
+    return [program, *options, "--", *argv]
+
+
+def in_order(mounts: Iterable[Mount]) -> list[Mount]:
+    """Return mounts so that what is inside another one comes after it.
+
+    At the same path, the last one given counts.
+    """
+    by_path = {mount.path: mount for mount in mounts}
+    return sorted(by_path.values(), key=lambda mount: mount.path.rstrip("/").split("/"))
+
+
+def _option(mount: Mount) -> list[str]:
+    if mount.kind == "empty file":
+        return ["--ro-bind", "/dev/null", mount.path]
+    name, paths = _OPTIONS[mount.kind]
+    if mount.source:
+        return [f"{name}-fd", mount.source, mount.path]
+    return [name, *[mount.path] * paths]
+
+
+_WRITABLE = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/dtracehelper")
+
+
+def sandbox_exec_command(program: str, profile: str, argv: Sequence[str]) -> list[str]:
+    """Return the command that runs ``argv`` under a profile."""
+    return [program, "-p", profile, *argv]
+
+
+def sandbox_exec_profile(
+    writes: Iterable[str], reads: Iterable[str] | None, hidden: Iterable[str], *, network: bool
+) -> str:
+    """Return the profile; if ``reads`` is None, everything but ``hidden`` may be read."""
+    writes, hidden = list(writes), list(hidden)
+    rules = ["(version 1)", "(allow default)", "(deny file-write*)"]
+    rules += _rules("allow", "file-write*", writes)
+    rules += [f'(allow file-write* (literal "{path}"))' for path in _WRITABLE]
+    if reads is not None:
+        rules += ["(deny file-read-data)", *_rules("allow", "file-read-data", [*reads, *writes])]
+        rules.append('(allow file-read-data (literal "/") (subpath "/System") (subpath "/Library"))')
+    rules += _rules("deny", "file-read* file-write*", hidden)
+    inside = [path for path in writes if any(path.startswith(f"{each}/") for each in hidden)]
+    rules += _rules("allow", "file-read* file-write*", inside)
+    rules += [
+        "(deny process-info* (target others))",
+        "(deny signal (target others))",
+        "(allow signal (target self) (target children))",
+    ]
+    if not network:
+        rules.append("(deny network*)")
+    return "\n".join(rules)
+
+
+def _rules(verdict: str, what: str, paths: Iterable[str]) -> list[str]:
+    return [f"({verdict} {what} (subpath {_quoted(path)}))" for path in paths]
+
+
+def _quoted(path: str) -> str:
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+PATIENCE = 10.0
+"""Seconds for a trial of bubblewrap, which takes some milliseconds."""
+
+SANDBOX_EXEC = "/usr/bin/sandbox-exec"
+
+
+@dataclass(frozen=True, slots=True)
+class CageMechanisms:
+    """Mechanisms of a system. ``landlock`` is its version, 0 for none.
+
+    ``bubblewrap`` is the path of a bubblewrap that works, and ``no_bubblewrap`` why there is none.
+    ``descriptors``: it mounts what a descriptor is open for (0.8 with fixes, 0.10 and later).
+    ``machine`` is the processor's name for which system calls can be filtered; empty if there is no filter.
+    ``sandbox_exec`` is the path of that program of macOS. ``root``: the hub runs as root.
+    """
+
+    landlock: int = 0
+    bubblewrap: str = ""
+    descriptors: bool = False
+    no_bubblewrap: Message | None = None
+    machine: str = ""
+    sandbox_exec: str = ""
+    root: bool = False
+
+    @property
+    def suffice(self) -> bool:
+        """Return whether a cage can be built with them at all."""
+        if self.sandbox_exec:
+            return True
+        return bool(self.machine) and (bool(self.bubblewrap) or self.landlock >= landlock.LEAST_ABI)
+
+
+def find_mechanisms(environment: Mapping[str, str]) -> CageMechanisms:
+    """Try what the system offers. ``environment`` is the hub's, whose PATH is searched. Blocks."""
+    if sys.platform == "darwin":
+        return CageMechanisms(sandbox_exec=SANDBOX_EXEC if os.access(SANDBOX_EXEC, os.X_OK) else "")
+    if sys.platform != "linux":
+        return CageMechanisms()
+    program, why = find_bubblewrap(environment)
+    machine = platform.machine()
+    return CageMechanisms(
+        landlock=_landlock(),
+        bubblewrap=program,
+        descriptors=bool(program) and _takes_descriptors(program),
+        no_bubblewrap=why,
+        machine=machine if machine in MACHINES else "",
+        root=os.geteuid() == 0,
+    )
+
+
+def _landlock() -> int:
+    import ctypes  # a hub without cages does not need it
+
+    return landlock.abi(ctypes.CDLL(None, use_errno=True).syscall)
+
+
+def _takes_descriptors(program: str) -> bool:
+    try:
+        done = subprocess.run([program, "--help"], capture_output=True, timeout=PATIENCE, env={}, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return b"--ro-bind-fd" in done.stdout + done.stderr
+
+
+def find_bubblewrap(environment: Mapping[str, str]) -> tuple[str, Message | None]:
+    """Return the path of a bubblewrap that works, or why there is none. Blocks."""
+    program = which("bwrap", path=environment.get("PATH"))
+    if program is None:
+        return "", say("bubblewrap (bwrap) is not installed")
+    mounts = [Mount("/", "read"), Mount("/dev", "devices"), Mount("/proc", "processes")]
+    trial = bubblewrap_command(program, mounts, [which("true") or "/bin/true"], network=False, filtered=False)
+    try:
+        done = subprocess.run(trial, capture_output=True, timeout=PATIENCE, env={}, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return "", say("bubblewrap cannot be started ({detail})", detail=error)
+    if done.returncode == 0:
+        return program, None
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    return "", say("bubblewrap does not work here ({detail})", detail=said[-1][:200] if said else "–")
+
 
 PROXY_PORT = 3128
 """Where a server finds the proxy to its hosts. Its network is empty, so the port is free."""
@@ -210,8 +494,8 @@ def caged(
         "pinned": [],
     }
     if mechanisms.sandbox_exec:
-        rules = sandbox_exec.profile(files.writes, files.reads, files.hidden, network=profile.network == "on")
-        return sandbox_exec.command(mechanisms.sandbox_exec, rules, argv), orders
+        rules = sandbox_exec_profile(files.writes, files.reads, files.hidden, network=profile.network == "on")
+        return sandbox_exec_command(mechanisms.sandbox_exec, rules, argv), orders
     if profile.network == "hosts":
         orders |= {"proxy": [os.fsencode(part) for part in proxy], "port": PROXY_PORT}
     wrapped = bool(mechanisms.bubblewrap)
@@ -232,7 +516,7 @@ def caged(
     orders["pinned"] = [os.fsencode(path) for path in pinned]
     places = {path: f"{{path {index}}}" for index, path in enumerate(pinned)}
     found = mounts(files, places if mechanisms.descriptors else {}, root=mechanisms.root)
-    command = bubblewrap.command(mechanisms.bubblewrap, found, argv, network=shared, filtered=True)
+    command = bubblewrap_command(mechanisms.bubblewrap, found, argv, network=shared, filtered=True)
     return command, orders
 
 
@@ -240,15 +524,15 @@ def _landlock_orders(files: CageFiles, *, restricts: bool) -> dict[str, Any]:
     return {
         "files": restricts,
         "hidden": [os.fsencode(path) for path in files.hidden] + [b"/dev"],
-        "reads": [os.fsencode(path) for path in _real_paths(files.reads or ("/",))] + [b"/proc"],
+        "reads": [
+            os.fsencode(path)
+            for path in dict.fromkeys(os.path.realpath(path) for path in files.reads or ("/",))
+        ]
+        + [b"/proc"],
         "writes": [os.fsencode(path) for path in files.writes],
         "devices": [os.fsencode(path) for path in DEVICES],
         "listing": files.reads is None,
     }
-
-
-def _real_paths(paths: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(os.path.realpath(path) for path in paths))
 
 
 def mounts(files: CageFiles, places: Mapping[str, str], *, root: bool) -> list[Mount]:

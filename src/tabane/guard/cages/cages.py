@@ -1,9 +1,19 @@
-"""The cages of a hub: built for each start of a server that has one, and described for people."""
+"""The cages of a hub: built for each start of a server that has one, and described for people.
+
+A server may put a link where one of its paths is: in a folder that it, or another server, can change. So a
+hub records where each path leads when it first reads it from the servers file, and a server whose path leads
+elsewhere later is not started. The record of a server is a JSON object of paths as written and real ones.
+
+A server in a container is run by docker or podman, with the same limits.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import logging
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,21 +29,146 @@ from msgspec import structs
 from tabane.guard.cages.cage import (
     PROXY_PORT,
     CageFiles,
+    CageMechanisms,
     CagePaths,
     CageUnavailable,
     cage_files,
     caged,
+    command_sockets,
+    find_mechanisms,
+    protected_paths,
     require,
+    tool_folders,
     uncovered,
 )
-from tabane.guard.cages.containers import PROGRAMS, container_arguments, find_engine
 from tabane.guard.cages.limits import ControlGroups, GroupFiles, process_limits, running_processes
-from tabane.guard.cages.mechanisms import CageMechanisms, find_mechanisms
-from tabane.guard.cages.pinned_paths import PinnedPaths
-from tabane.guard.cages.protected_paths import command_sockets, protected_paths, tool_folders
 from tabane.messages import Message, say
-from tabane.servers.sandbox_keys import SandboxProfile
 from tabane.servers.server import Server
+from tabane.servers.server_keys import SandboxProfile
+from tabane.settings.files import write_private
+
+log = logging.getLogger(__name__)
+
+MOST = 2_000
+"""Paths of one server. A server that runs in the folders of its clients has some for each folder."""
+
+
+class PinnedPaths:
+    """The records of a hub's servers, a file each. Everything here blocks, and may be used by threads."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, dict[str, str]] = {}
+        self._lock = threading.Lock()
+
+    def pin(self, file: Path, paths: Iterable[str]) -> None:
+        """Record where new paths of a server lead. The oldest are forgotten if there are too many."""
+        with self._lock:
+            before = self._read(file)
+            after = before | {path: os.path.realpath(path) for path in paths if path not in before}
+            after = dict(list(after.items())[-MOST:])
+            self._known[file] = after
+            if after == before:
+                return
+            try:
+                file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_private(file, json.dumps(after).encode())
+            except OSError as error:
+                log.warning("%s: where the paths of a sandbox lead cannot be recorded: %s", file, error)
+
+    def problem(self, name: str, file: Path, paths: Iterable[str]) -> Message | None:
+        """Return the sentence about a path that leads elsewhere than recorded; None if there is none."""
+        with self._lock:
+            pinned = self._read(file)
+        for path in paths:
+            before, now = pinned.get(path), os.path.realpath(path)
+            if before is not None and before != now:
+                return say(
+                    "In the sandbox of {name!n}, {path} led to {before} when you wrote it, and now leads to "
+                    "{now}: a link was put there. The server is not started. If you did that, run: "
+                    "tabane servers sandbox {name!c} --accept-links",
+                    name=name,
+                    path=path,
+                    before=before,
+                    now=now,
+                )
+        return None
+
+    def require(self, name: str, file: Path, paths: Iterable[str]) -> None:
+        """Record new paths. Raises CageUnavailable if a path leads elsewhere than recorded."""
+        paths = list(paths)
+        self.pin(file, paths)
+        if (problem := self.problem(name, file, paths)) is not None:
+            raise CageUnavailable(problem)
+
+    def _read(self, file: Path) -> dict[str, str]:
+        """Return the record: the file's, because a person may have removed it to accept links."""
+        try:
+            found = json.loads(file.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError):
+            return self._known.get(file, {})
+        return {str(path): str(real) for path, real in found.items()} if isinstance(found, dict) else {}
+
+
+PROGRAMS = ("docker", "podman")
+"""In the order in which they are looked for."""
+
+_ALWAYS = ("--rm", "--interactive", "--init", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
+_UNBOUNDED = 1_024
+
+
+def find_engine(environment: Mapping[str, str]) -> str:
+    """Return the program that runs containers. Raises CageUnavailable if there is none on PATH."""
+    for name in PROGRAMS:
+        if which(name, path=environment.get("PATH")):
+            return name
+    raise CageUnavailable(
+        say(
+            'This server has an "image", and neither docker nor podman was found on PATH. '
+            "Install one of them."
+        )
+    )
+
+
+def container_arguments(
+    image: str, command: Iterable[str], names: Iterable[str], cwd: str | None, profile: SandboxProfile | None
+) -> list[str]:
+    """Return the arguments with which docker or podman runs an image, with ``command`` in place of its own.
+
+    ``names`` are the variables that it gets; their values are not among the arguments. ``cwd`` is its working
+    directory, inside the container. Raises CageUnavailable if a container cannot enforce the profile.
+    """
+    options = [*_ALWAYS]
+    for name in names:
+        options += ["--env", name]
+    if cwd is not None:
+        options += ["--workdir", cwd]
+    if profile is not None:
+        options += _limits(profile)
+    return ["run", *options, image, *command]
+
+
+def _limits(profile: SandboxProfile) -> list[str]:
+    if profile.network == "hosts":
+        raise CageUnavailable(
+            say("In a container, the network cannot be limited to hosts. Set network to true or false.")
+        )
+    if profile.hides:
+        raise CageUnavailable(say('In a container, "hide" has no meaning: it sees only what is listed.'))
+    options = ["--read-only", "--tmpfs", "/tmp", "--pids-limit", str(profile.processes or _UNBOUNDED)]
+    if profile.network == "off":
+        options += ["--network", "none"]
+    if profile.memory:
+        options += ["--memory", str(profile.memory)]
+    if profile.cpu:
+        options += ["--ulimit", f"cpu={profile.cpu}"]
+    for path in profile.reads or ():
+        options += ["--volume", f"{os.path.realpath(path)}:{path}:ro"]
+    for path in profile.writes:
+        options += ["--volume", f"{os.path.realpath(path)}:{path}"]
+    return options
+
 
 _LONGEST_NAME = 100
 
@@ -186,7 +321,13 @@ class Cages:
         argv = [server.command, *server.args]
         if self.mechanisms.bubblewrap:
             argv[0] = which(argv[0], path=env.get("PATH")) or argv[0] if "/" not in argv[0] else argv[0]
-        limits = process_limits(profile, grouped=groups is not None, running=self._running(profile, groups))
+        limits = process_limits(
+            profile,
+            grouped=groups is not None,
+            running=(
+                running_processes() if profile.processes and groups is None and os.path.isdir("/proc") else 0
+            ),
+        )
         members = [group.members for group in groups or ()]
         proxy = [*self._proxy, *profile.hosts]
         command, orders = caged(
@@ -305,9 +446,6 @@ class Cages:
                 )
             )
         return groups
-
-    def _running(self, profile: SandboxProfile, groups: list[GroupFiles] | None) -> int:
-        return running_processes() if profile.processes and groups is None and os.path.isdir("/proc") else 0
 
     def _with_proxy(self, profile: SandboxProfile, env: Mapping[str, str]) -> dict[str, str]:
         if profile.network != "hosts":

@@ -25,7 +25,7 @@ import ctypes
 import os
 
 from tabane.guard.cages import landlock
-from tabane.guard.cages.system_errors import failed
+from tabane.guard.cages.landlock import system_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,11 +96,11 @@ def _give_up_privileges(library: ctypes.CDLL, builds: bool) -> None:
     for capability in range(0 if builds else _MOST_CAPABILITIES):
         library.prctl(_DROP_BOUND, capability, 0, 0, 0)  # refused without capabilities: there are none then
     if library.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
-        raise failed()
+        raise system_error()
 
 
 def _restrict_files(library: ctypes.CDLL, cage: dict[str, Any]) -> None:
-    rules = landlock.Ruleset(library.syscall, failed, cage["landlock"])
+    rules = landlock.Ruleset(library.syscall, cage["landlock"])
     rules.create(cage["files"])
     if cage["files"]:
         hidden = frozenset(cage["hidden"])
@@ -120,7 +120,7 @@ def _restrict_files(library: ctypes.CDLL, cage: dict[str, Any]) -> None:
 def _open_pinned(library: ctypes.CDLL, paths: Sequence[bytes], argv: list[bytes]) -> list[bytes]:
     """Return the command with descriptors of what is at these paths now. One that is not used is closed."""
     for index, path in enumerate(paths):
-        opened = landlock.open_real(library.syscall, failed, path, 0)
+        opened = landlock.open_real(library.syscall, path, 0)
         place = b"{path %d}" % index
         if place in argv:
             argv = [b"%d" % opened if part == place else part for part in argv]
@@ -138,7 +138,7 @@ class _Program(ctypes.Structure):
 def _filter_calls(library: ctypes.CDLL, steps: bytes) -> None:
     program = _Program(len(steps) // 8, steps)
     if library.prctl(_SET_SECCOMP, _FILTER_MODE, ctypes.byref(program), 0, 0) != 0:
-        raise failed()
+        raise system_error()
 
 
 def _hand_over(steps: bytes, argv: list[bytes]) -> list[bytes]:

@@ -8,6 +8,7 @@ Numbers: Linux, include/uapi/linux/landlock.h.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import stat
@@ -75,21 +76,26 @@ def around(folder: bytes, hidden: Collection[bytes]) -> Iterator[bytes]:
             yield from around(path, hidden)
 
 
-def open_real(syscall: Callable[..., int], failed: Callable[[], OSError], path: bytes, flags: int) -> int:
+def system_error() -> OSError:
+    """Return the error of the last system call through ctypes."""
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number))
+
+
+def open_real(syscall: Callable[..., int], path: bytes, flags: int) -> int:
     """Return a descriptor of what is at a path (openat2). Raises OSError, ELOOP if a link is in the path."""
     how = b"".join(field.to_bytes(8, "little") for field in (os.O_PATH | flags, 0, _NO_LINKS))
     opened = syscall(_OPEN, _HERE, path, how, len(how))
     if opened < 0:
-        raise failed()
+        raise system_error()
     return opened
 
 
 class Ruleset:
     """A ruleset that is being made. Raises OSError where the kernel refuses."""
 
-    def __init__(self, syscall: Callable[..., int], failed: Callable[[], OSError], version: int) -> None:
-        self._syscall, self._failed = syscall, failed
-        self._version = version
+    def __init__(self, syscall: Callable[..., int], version: int) -> None:
+        self._syscall, self._version = syscall, version
         self._count = 0
         self._fd = -1
 
@@ -103,7 +109,7 @@ class Ruleset:
         data = b"".join(field.to_bytes(8, "little") for field in fields)
         self._fd = self._syscall(CREATE_RULESET, data, len(data), 0)
         if self._fd < 0:
-            raise self._failed()
+            raise system_error()
 
     def allow(self, path: bytes, rights: int) -> None:
         """Grant rights at a path and below. One that does not exist or may not be opened is left out.
@@ -114,7 +120,7 @@ class Ruleset:
         if self._count > MOST_RULES:
             raise OSError(7, "", "rules")
         try:
-            opened = open_real(self._syscall, self._failed, path, os.O_CLOEXEC)
+            opened = open_real(self._syscall, path, os.O_CLOEXEC)
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise
@@ -125,12 +131,12 @@ class Ruleset:
                 rights &= OF_FILES
             data = rights.to_bytes(8, "little") + opened.to_bytes(4, "little")
             if rights and self._syscall(ADD_RULE, self._fd, _PATH_BENEATH, data, 0) != 0:
-                raise self._failed()
+                raise system_error()
         finally:
             os.close(opened)
 
     def restrict(self) -> None:
         """Put it in force for this process and its descendants, for good."""
         if self._syscall(RESTRICT_SELF, self._fd, 0) != 0:
-            raise self._failed()
+            raise system_error()
         os.close(self._fd)

@@ -14,7 +14,7 @@ from shutil import which
 
 from tabane.errors import UpstreamUnavailable
 from tabane.messages import Message, say
-from tabane.servers.sandbox_keys import SandboxProfile
+from tabane.servers.server_keys import SandboxProfile
 
 PATIENCE = 10.0
 """Seconds for a trial of the tracer, which takes some milliseconds."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tabane.servers.sandbox_keys import SandboxProfile
+from tabane.servers.server_keys import SandboxProfile
 
 Limit = tuple[int, int, int]
 """A resource, its soft and its hard limit."""

@@ -10,7 +10,7 @@ import _socket
 import fcntl
 import os
 
-from tabane.guard.cages.system_errors import failed
+from tabane.guard.cages.landlock import system_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def isolate(library: ctypes.CDLL) -> None:
     """Create a user namespace with the same user, and in it an empty network. Raises OSError."""
     user, group = os.getuid(), os.getgid()
     if library.unshare(NEW_USER | NEW_NET) != 0:
-        raise failed()
+        raise system_error()
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{user} {user} 1")
     _write("/proc/self/gid_map", f"{group} {group} 1")

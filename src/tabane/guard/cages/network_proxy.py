@@ -1,4 +1,4 @@
-"""A proxy to a list of hosts, for a server whose own network is empty.
+"""A proxy to a list of hosts, for a server whose own network is empty, and the rules for these hosts.
 
 It speaks HTTP: CONNECT, and requests for plain http:// addresses. Names are resolved here, outside of the
 cage, and a name that leads to an address that is not public is refused. What is refused is written to
@@ -12,8 +12,9 @@ import select
 import socket
 import sys
 import threading
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 CONNECTIONS = 64
@@ -34,18 +35,64 @@ IDLE = 600.0
 _CHUNK = 1 << 16
 
 
-class HostPolicy(Protocol):
-    """Says which hosts may be reached."""
+@dataclass(frozen=True, slots=True)
+class HostRule:
+    """One entry of the list of hosts: a name, an address, or all names below one; 0 for any port."""
+
+    name: str
+    below: bool
+    port: int
 
     def allows(self, host: str, port: int) -> bool:
-        """Return whether a host may be reached at a port."""
-        ...
+        if self.port and port != self.port:
+            return False
+        return host.endswith("." + self.name) if self.below else host == self.name
+
+
+class HostRules:
+    """The list of hosts of one server, as it is written in the servers file."""
+
+    def __init__(self, hosts: Iterable[str]) -> None:
+        self._rules = [_rule(host) for host in hosts]
+
+    def allows(self, host: str, port: int) -> bool:
+        """Return whether the server may connect to a host, by name or address, at that port."""
+        name = normal(host)
+        return any(rule.allows(name, port) for rule in self._rules)
 
     def refusal(
         self, host: str, address: str, port: int, not_public: Callable[[str], str | None]
     ) -> str | None:
-        """Return why a name may not lead to an address; None if it may."""
-        ...
+        """Return why a name may not be resolved to that address; None if it may.
+
+        An address that is not public is allowed only if it is listed itself, or if the name is that of this
+        computer: otherwise a name could be made to point into the user's own network.
+        """
+        why = not_public(address)
+        if why is None or self.allows(address, port):
+            return None
+        if normal(host) == "localhost" and ip_address(address.partition("%")[0]).is_loopback:
+            return None
+        return why
+
+
+def normal(host: str) -> str:
+    """Return a host in the form in which it is compared: lower case, without brackets and final dot."""
+    name = host.strip().lower().strip("[]").rstrip(".")
+    try:
+        return str(ip_address(name))
+    except ValueError:
+        return name
+
+
+def _rule(text: str) -> HostRule:
+    name, port = text, 0
+    head, colon, tail = text.rpartition(":")
+    # The colons of an address without brackets are its own.
+    if colon and tail.isdigit() and (":" not in head or head.endswith("]")):
+        name, port = head, int(tail)
+    below = name.startswith("*.")
+    return HostRule(normal(name[2:] if below else name), below, port)
 
 
 class _ProxyRefusal(Exception):
@@ -59,7 +106,7 @@ class _ProxyRefusal(Exception):
 class NetworkProxy:
     """Serves connections. ``not_public`` returns why an address is not one of the public internet."""
 
-    def __init__(self, policy: HostPolicy, not_public: Callable[[str], str | None]) -> None:
+    def __init__(self, policy: HostRules, not_public: Callable[[str], str | None]) -> None:
         self._policy, self._not_public = policy, not_public
         self._places = threading.Semaphore(CONNECTIONS)
 
@@ -203,7 +250,7 @@ def _pump(client: socket.socket, upstream: socket.socket) -> None:
             other[side].shutdown(socket.SHUT_WR)
 
 
-def serve(policy: HostPolicy, not_public: Callable[[str], str | None]) -> None:
+def serve(policy: HostRules, not_public: Callable[[str], str | None]) -> None:
     """Serve the listening socket that comes over descriptor 0."""
     with socket.socket(fileno=0) as channel:
         size = array.array("i").itemsize

@@ -1,4 +1,4 @@
-"""Scan of all that a server lists, for a trial: nothing is pinned."""
+"""Scan of all that a server lists, for a trial: nothing is pinned. It is imported with the first trial."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 
 from msgspec import Raw
 
-from tabane.guard.definitions.definition import KINDS, read_definitions
-from tabane.guard.definitions.definition_scans import DefinitionScans
-from tabane.guard.definitions.findings import kept_findings
+from tabane.guard.definitions.definition import KINDS, kept_findings, read_definitions
+from tabane.guard.definitions.review import DefinitionScans
 from tabane.guard.scanner.findings import ScannedText, unfinished
 from tabane.messages import Lang
 

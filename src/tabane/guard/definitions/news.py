@@ -1,4 +1,7 @@
-"""What a list changed, as it is told: in the log, in the audit log and to open pages."""
+"""What a list changed, as it is told: in the log, in the audit log and to open pages.
+
+It is imported with the first change.
+"""
 
 from __future__ import annotations
 

@@ -1,50 +1,279 @@
-"""Review of definitions: each list is compared with the pins, and what may not be offered is held back."""
+"""Review of definitions: each list is compared with the pins, and what may not be offered is held back.
+
+Short definitions are scanned in a thread, long ones in processes of their own. A list that is read again
+costs a hash of its bytes.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
-from tabane.errors import Conflict, UnknownName
-from tabane.guard.definitions.definition import KINDS, ChosenDefinition, DefinitionKey, Kind, SeenDefinition
-from tabane.guard.definitions.definition_scans import DefinitionScans
-from tabane.guard.definitions.digest_cache import DigestCache
-from tabane.guard.definitions.findings import KeptFinding, kept_findings
-from tabane.guard.definitions.pin_file import PINS_FILE, PinFile, PinWrites
+from tabane.errors import Conflict, Forbidden, UnknownName
+from tabane.guard.definitions.definition import (
+    KINDS,
+    ChosenDefinition,
+    DefinitionFinding,
+    DefinitionKey,
+    Judges,
+    KeptFinding,
+    Kind,
+    SeenDefinition,
+    definition_digest,
+    kept_findings,
+    read_definitions,
+)
 from tabane.guard.definitions.pins import (
     MOST_KNOWN,
+    PINS_FILE,
     HoldPolicy,
     Pin,
     PinChange,
+    PinFile,
     PinnedDefinition,
     PinState,
+    PinWrites,
     ServerPins,
     begins,
     compared,
     decided,
     scanned,
 )
-from tabane.guard.definitions.shown import ListingSource, ShownDefinitions
-from tabane.messages import say
+from tabane.guard.scanner.findings import ScannedText
+from tabane.messages import Lang, Message, say
 
 if TYPE_CHECKING:
-    from tabane.guard.definitions.changes import DefinitionChange, DefinitionHeld
     from tabane.guard.definitions.news import DefinitionNews
 
 
 log = logging.getLogger(__name__)
 
+LONG = 8_192
+"""Bytes of a definition from which it is long. A rule may hold the interpreter while it reads a text."""
+
+SLICE, REST = 0.004, 0.001
+"""Seconds for which a thread scans, and for which it rests then, so that the event loop gets its turn."""
+
+
+ScanResult = Sequence[DefinitionFinding] | None
+"""Findings in a definition; None if it could not be scanned now, and is scanned again later."""
+
+
+class LongScans(Protocol):
+    """Scans long definitions where they hold nobody up."""
+
+    async def scan(
+        self, server: str, definitions: Sequence[ScannedText], others: Collection[str]
+    ) -> Sequence[ScanResult]:
+        """Return the result of each definition."""
+        ...
+
+    async def close(self) -> None:
+        """Give up what is scanned now."""
+        ...
+
+
+class DefinitionScans:
+    """Scans definitions. ``judges`` has the scanner; ``long`` scans what is too long for a thread.
+
+    Without ``long``, all definitions are scanned in a thread.
+    """
+
+    def __init__(self, judges: Judges, long: LongScans | None = None) -> None:
+        self._judges, self._long = judges, long
+
+    async def scan(
+        self, server: str, definitions: Sequence[ScannedText], others: Collection[str]
+    ) -> list[ScanResult]:
+        """Return the result of each definition. ``others`` are the tools of the other servers."""
+        elsewhere = self._long
+        if elsewhere is None:
+            return await asyncio.to_thread(self._scan_here, server, definitions, others)
+        long = [len(one.body) > LONG for one in definitions]
+        short = [one for one, is_long in zip(definitions, long, strict=True) if not is_long]
+        here = iter(await asyncio.to_thread(self._scan_here, server, short, others) if short else ())
+        rest = [one for one, is_long in zip(definitions, long, strict=True) if is_long]
+        there = iter(await elsewhere.scan(server, rest, others) if rest else ())
+        return [next(there if is_long else here) for is_long in long]
+
+    async def close(self) -> None:
+        """Give up what is scanned now, and end what scans long definitions."""
+        if self._long is not None:
+            await self._long.close()
+
+    def _scan_here(
+        self, server: str, definitions: Iterable[ScannedText], others: Collection[str]
+    ) -> list[ScanResult]:
+        """Scan in this thread, and rest now and then."""
+        judge, found = self._judges(), list[ScanResult]()
+        until = time.perf_counter() + SLICE
+        for one in definitions:
+            try:
+                found.append(judge.scan(server, one.kind, one.name, bytes(one.body), others))
+            except Exception:
+                log.exception("%s: the definition of %s could not be scanned", server, one.name)
+                found.append(None)
+            if time.perf_counter() > until:
+                time.sleep(REST)
+                until = time.perf_counter() + SLICE
+        return found
+
+
+class ListingSource(Protocol):
+    """An instance that lists. One that is closed no longer counts."""
+
+    @property
+    def closed(self) -> bool: ...
+
+
+class ShownDefinitions:
+    """Digests by server, instance and kind. A list from disk counts until an instance has listed."""
+
+    def __init__(self) -> None:
+        self._lists: dict[str, dict[tuple[ListingSource | None, Kind], Mapping[str, bytes]]] = {}
+
+    def put(
+        self, server: str, source: ListingSource | None, kind: Kind, digests: Mapping[str, bytes]
+    ) -> Mapping[str, bytes]:
+        """Take a list; return the list of that kind before, whichever instance gave it."""
+        lists = self._lists.setdefault(server, {})
+        for key in [key for key in lists if key[0] is not None and key[0].closed]:
+            del lists[key]
+        before = next((found for (_, listed), found in reversed(lists.items()) if listed == kind), {})
+        if source is None and any(listed == kind and by is not None for by, listed in lists):
+            return before
+        if source is not None:
+            lists.pop((None, kind), None)
+        lists.pop((source, kind), None)
+        lists[source, kind] = digests
+        return before
+
+    def remove(self, server: str) -> None:
+        self._lists.pop(server, None)
+
+    def of_kind(self, server: str, kind: Kind) -> Iterator[tuple[str, bytes]]:
+        """Yield names and digests of all lists of a kind."""
+        for (_, listed), digests in self._lists.get(server, {}).items():
+            if listed == kind:
+                yield from digests.items()
+
+    def of_key(self, server: str, key: DefinitionKey) -> set[bytes]:
+        """Return the digests that instances show of one definition."""
+        lists = self._lists.get(server, {}).items()
+        return {digests[key.name] for (_, kind), digests in lists if kind == key.kind and key.name in digests}
+
+
+class DigestCache:
+    """Digests by the hash of the bytes. Of each list of a server, those of its last reading are kept."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, Kind], dict[bytes, bytes]] = {}
+
+    def read(self, server: str, kind: Kind, items: Iterable[Raw]) -> tuple[SeenDefinition, ...]:
+        """Return the definitions of a list with their digests. May run in a thread."""
+        known = self._known.get((server, kind), {})
+        found: dict[bytes, bytes] = {}
+
+        def digest(kind: Kind, item: Raw) -> bytes:
+            exact = hashlib.sha256(item).digest()
+            return found.setdefault(exact, known.get(exact) or definition_digest(kind, item))
+
+        seen = read_definitions(kind, items, digest)
+        self._known[server, kind] = found
+        return seen
+
+    def forget(self, server: str) -> None:
+        for key in [key for key in self._known if key[0] == server]:
+            self._known.pop(key, None)
+
+
 Found = TypeVar("Found")
 
 Scans = Mapping[DefinitionKey, tuple[KeptFinding, ...]]
 """What the scanner found in definitions that were not scanned before."""
+
+
+KIND_NAMES = {
+    "tool": say("tool"),
+    "prompt": say("prompt"),
+    "resource": say("resource"),
+    "template": say("resource template"),
+    "skill": say("skill"),
+    "instructions": say("instructions"),
+}
+
+
+class DefinitionChange(Struct, frozen=True):
+    """A definition that was not accepted. ``held``: it is not offered. ``current``: the server lists it now.
+
+    ``before`` is the digest that is trusted; None for a new definition.
+    """
+
+    server: str
+    key: DefinitionKey
+    pin: Pin
+    held: bool
+    current: bool
+    before: bytes | None
+
+    @property
+    def why(self) -> str:
+        """Return the reason in one word: added, changed, suspicious or rejected."""
+        if self.pin.state is PinState.REJECTED:
+            return "rejected"
+        return "suspicious" if self.pin.is_trusted else self.pin.why
+
+    def row(self, lang: Lang) -> dict[str, Any]:
+        """Return it for people and programs."""
+        return {
+            "server": self.server,
+            "kind": self.key.kind,
+            "name": self.key.name,
+            "change": self.why,
+            "digest": self.pin.digest.hex(),
+            "accepted_digest": self.before.hex() if self.before else None,
+            "held": self.held,
+            "current": self.current,
+            "seen": datetime.fromtimestamp(self.pin.seen, UTC).isoformat(timespec="seconds"),
+            "findings": [finding.row(lang) for finding in self.pin.findings or ()],
+        }
+
+
+class DefinitionHeld(Forbidden):
+    """A definition is held back until a person accepts it."""
+
+    def __init__(self, server: str, kind: Kind, name: str, why: str) -> None:
+        super().__init__(_held(server, kind, name, why))
+        self.server = server
+
+
+_REASONS: Mapping[str, Message] = {
+    "added": say("it is new, and nobody has accepted it yet."),
+    "changed": say("its definition has changed, and nobody has accepted the change yet."),
+    "suspicious": say("its definition looks like an attack."),
+    "rejected": say("its definition was rejected."),
+}
+
+
+def _held(server: str, kind: Kind, name: str, why: str) -> Message:
+    return say(
+        "The {kind} {name} of {server!n} is held back: {why} The user can look at it with: tabane servers "
+        "diff {server!c} {name!c}. To use it: tabane servers accept {server!c} {name!c}",
+        kind=KIND_NAMES[kind],
+        name=name,
+        server=server,
+        why=_REASONS[why],
+    )
+
 
 PART = 100
 """Definitions that are compared at once."""
@@ -133,7 +362,6 @@ class DefinitionReview:
 
     async def scan(self, server: str, seen: Sequence[SeenDefinition], others: Collection[str]) -> Scans:
         """Scan definitions. One whose scan fails is not among the results."""
-        from tabane.guard.scanner.findings import ScannedText
 
         if self.scans is None:
             return {}
@@ -238,8 +466,6 @@ class DefinitionReview:
         for digest in self._shown.of_key(server, key):
             pin = pins.get(key, digest)
             if pin is not None and policy.holds(pin):
-                from tabane.guard.definitions.changes import DefinitionHeld
-
                 return DefinitionHeld(server, kind, name, self._change(server, key, pin).why)
         return None
 
@@ -393,7 +619,6 @@ class DefinitionReview:
         self.watch.changed(server)
 
     def _change(self, server: str, key: DefinitionKey, pin: Pin) -> DefinitionChange:
-        from tabane.guard.definitions.changes import DefinitionChange
 
         current = pin.digest in self._shown.of_key(server, key)
         trusted = self.trusted(server, key)

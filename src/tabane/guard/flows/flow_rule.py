@@ -1,19 +1,277 @@
-"""The rule that judges calls by what their caller has read before, and learns from their results."""
+"""The rule that judges calls by what their caller has read before, and learns from their results.
+
+A policy says what may not follow what was read, and a person may let a call pass. A call that reads the page
+at an address gives nothing else away than that address.
+
+Tabane's own operations have labels by name. Posts and documents are the user's own. Pages are written by
+strangers, and the address of a page can carry data out. Operations that save documents are no sinks: a
+document keeps the labels of what its writer had read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from tabane.guard.flows.addresses import LONGEST_TEXT, plain_address, unescaped
-from tabane.guard.flows.fetches import Fetch, fetch_of
-from tabane.guard.flows.flow_reasons import flow_reason
-from tabane.guard.flows.rules import FlowFinding, FlowPolicy, find_flow, labels_read
 from tabane.guard.flows.trails import LONGEST_KEY, OTHERS, Trail, TrailKey, Trails
-from tabane.operations import Caller, CallTarget, Face
-from tabane.operations.guarding import CallVerdict
-from tabane.servers.labels import EXTERNAL, PRIVATE, READ_LABELS, SINK_LABELS, UNTRUSTED, CallLabels
+from tabane.messages import Message, say
+from tabane.messages.quoting import command_word
+from tabane.operations import LOCAL, Caller, CallTarget, Face
+from tabane.operations.door import CallVerdict
+from tabane.servers.labels import (
+    DESTRUCTIVE,
+    EXTERNAL,
+    NO_LABELS,
+    PRIVATE,
+    READ_LABELS,
+    SINK_LABELS,
+    UNTRUSTED,
+    CallLabels,
+)
+
+FlowPolicy = Literal["off", "ask", "strict"]
+
+BrokenRule = Literal["private-leaves", "untrusted-acts", "untrusted-leaves"]
+"""``private-leaves``: something private and something untrusted were read, and the call is external.
+``untrusted-acts``: something untrusted was read, and the call is destructive. ``untrusted-leaves``: only
+something untrusted was read, and the call is external; a rule of the policy ``strict`` alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFinding:
+    """Why a call may not simply begin.
+
+    ``sources`` are the untrusted sources in question, each with the tool that was read there, and
+    ``private`` is one private source. ``pairs`` are what a person has to allow: ``source>server``.
+    """
+
+    action: Literal["ask", "refuse"]
+    rule: BrokenRule
+    sources: tuple[tuple[str, str], ...]
+    private: tuple[str, str]
+    pairs: tuple[str, ...]
+
+
+def broken_rule(policy: FlowPolicy, read: int, call: int) -> BrokenRule | None:
+    """Return the rule that a call with the labels ``call`` breaks after ``read``; None if it breaks none."""
+    if policy == "off" or not read & UNTRUSTED:
+        return None
+    if call & EXTERNAL and read & PRIVATE:
+        return "private-leaves"
+    if call & DESTRUCTIVE:
+        return "untrusted-acts"
+    return "untrusted-leaves" if policy == "strict" and call & EXTERNAL else None
+
+
+def find_flow(
+    policy: FlowPolicy, trails: Sequence[Trail], call: int, sink: str, allowed: Collection[str]
+) -> FlowFinding | None:
+    """Return why a call of the server ``sink`` may not begin; None if it may.
+
+    ``trails`` are what counts for the caller. Each source of untrusted content makes a pair with the server,
+    and each pair has to be allowed, for always or in this trail.
+    """
+    rule = broken_rule(policy, labels_read(trails), call)
+    if rule is None:
+        return None
+    open_sources = tuple(
+        (source, tool)
+        for trail in trails
+        for source, tool in trail.untrusted.items()
+        if not _is_allowed(pair_of(source, sink), trails, allowed)
+    )
+    if not open_sources:
+        return None
+    return FlowFinding(
+        "refuse" if policy == "strict" and rule != "untrusted-leaves" else "ask",
+        rule,
+        open_sources,
+        next((each for trail in trails for each in trail.private.items()), ("", "")),
+        tuple(pair_of(source, sink) for source, _ in open_sources),
+    )
+
+
+def labels_read(trails: Iterable[Trail]) -> int:
+    """Return the labels of all that counts for a caller."""
+    read = 0
+    for trail in trails:
+        read |= trail.labels
+    return read
+
+
+def pair_of(source: str, sink: str) -> str:
+    """Return the name of a pair, such as ``web>mail``."""
+    return f"{source}>{sink}"
+
+
+def _is_allowed(pair: str, trails: Sequence[Trail], allowed: Collection[str]) -> bool:
+    return pair in allowed or any(pair in trail.passed for trail in trails)
+
+
+MOST_NAMED = 3
+"""Sources that a reason names."""
+
+
+def flow_reason(finding: FlowFinding, tool: str, holder: str, *, fetches: bool = False) -> Message:
+    """Return why a call is held back: what was read, what the call would do, and how it is allowed.
+
+    ``fetches``: it reads the page at an address, and gives nothing else away. Pairs are allowed for one
+    ``holder``. The command names it unless it is the user of this machine.
+    """
+    whose = "" if holder == LOCAL.holder else f" --holder {command_word(holder)}"
+    read = ", ".join(name for _, name in finding.sources[:MOST_NAMED])
+    pair = finding.pairs[0]
+    if finding.rule == "private-leaves" and fetches:
+        return say(
+            "The address that {tool} would read may carry data out of this machine: it is long, looks "
+            "encoded, holds something private, or is one of too many. Before it, this client read content "
+            "that strangers can write ({read}) and private data ({private}). A person who wants such calls "
+            "from now on runs: tabane policy allow {pair!c}{whose}.",
+            tool=tool,
+            read=read,
+            private=finding.private[1],
+            pair=pair,
+            whose=whose,
+        )
+    if finding.rule == "private-leaves":
+        return say(
+            "{tool} sends data out of this machine. Before it, this client read content that strangers can "
+            "write ({read}) and private data ({private}), so that content may be what asks for it. A person "
+            "who wants such calls from now on runs: tabane policy allow {pair!c}{whose}.",
+            tool=tool,
+            read=read,
+            private=finding.private[1],
+            pair=pair,
+            whose=whose,
+        )
+    if finding.rule == "untrusted-acts":
+        return say(
+            "{tool} does something that cannot be undone. Before it, this client read content that strangers "
+            "can write ({read}), so that content may be what asks for it. A person who wants such calls from "
+            "now on runs: tabane policy allow {pair!c}{whose}.",
+            tool=tool,
+            read=read,
+            pair=pair,
+            whose=whose,
+        )
+    return say(
+        "{tool} sends data out of this machine. Before it, this client read content that strangers can write "
+        "({read}). A person who wants such calls from now on runs: tabane policy allow {pair!c}{whose}.",
+        tool=tool,
+        read=read,
+        pair=pair,
+        whose=whose,
+    )
+
+
+_PRIVATE = (
+    "search_similar", "search_posts_by_text", "get_user_stats", "get_status", "get_post", "get_user_list",
+    "get_related_posts", "get_timeline", "get_post_facets", "vector_search", "export_posts", "find_posts",
+    "list_posts", "list_post_users", "list_post_tags", "suggest_users",
+    "search_documents", "get_document", "get_documents_by_prefix", "list_documents", "list_document_folders",
+    "search_everything", "query_audit_logs", "list_live_calls", "show_live_call", "server_logs", "put_file",
+)  # fmt: skip
+FETCHING = ("read_url_content", "remember_url")
+"""Operations that read the page at ``url``."""
+
+_PAGES = ("list_pages",)
+_DESTRUCTIVE = (
+    "delete_document", "remove_server", "add_server", "change_server", "enable_server", "keep_server",
+    "try_server", "set_tool_visibility", "logout_server", "change_setting", "save_profile", "remove_profile",
+    "apply_fix",
+    "keys_create", "keys_update", "keys_revoke", "sign_in_link", "unwatch_documents", "stop_server",
+    "watch_documents", "add_documents",
+)  # fmt: skip
+
+OWN_LABELS = {
+    **dict.fromkeys(_PRIVATE, PRIVATE),
+    **dict.fromkeys(FETCHING, UNTRUSTED | EXTERNAL),
+    **dict.fromkeys(_PAGES, UNTRUSTED),
+    **dict.fromkeys(_DESTRUCTIVE, DESTRUCTIVE),
+}
+
+
+def labels_of_operation(target: CallTarget) -> CallLabels:
+    """Return the labels of an operation. Pages and labeled documents in a result add theirs when read."""
+    return NO_LABELS.with_labels(OWN_LABELS.get(target.name, 0), "built-in")
+
+
+LONGEST = 1 << 14
+"""Bytes of arguments with addresses. Longer ones are taken for something else."""
+
+MOST_ADDRESSES = 5
+MOST_OPTIONS = 4
+
+_OPTION = re.compile(r"[A-Za-z][a-z_-]{0,11}")
+_SENDING = re.compile(
+    r"post|put|patch|delete|fill|type|upload|submit|evaluate|run_code|execute|\bact\b|agent", re.IGNORECASE
+)
+
+
+class Fetch(NamedTuple):
+    """``addresses`` are those that are read; none if what is given is no address, so that nothing is read.
+
+    ``again``: the call goes on with a page that was read. ``fresh``: no copy of a page will do, so that each
+    call is a request to the site.
+    """
+
+    addresses: tuple[str, ...]
+    again: bool = False
+    fresh: bool = True
+
+
+def fetch_of(target: CallTarget, labels: int, arguments: bytes, sent: Callable[[str], str]) -> Fetch | None:
+    """Return what a call fetches; None if it does something else, or gives more away than addresses.
+
+    ``sent`` returns an address as Tabane's own reader sends it; empty if it reads no such address.
+    """
+    own = not target.server and target.name in FETCHING
+    fetching = target.kind == "tool" and labels & UNTRUSTED and labels & EXTERNAL and not labels & DESTRUCTIVE
+    if not (own or (target.server and fetching)) or len(arguments) > LONGEST:
+        return None
+    try:
+        given = msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
+    if not isinstance(given, dict):
+        return None
+    if own:
+        address = given.get("url")
+        found = sent(address) if isinstance(address, str) else ""
+        fresh = bool(given.get("refresh"))
+        return Fetch((found,) if found else (), bool(given.get("cursor")) and not fresh, fresh)
+    if _SENDING.search(target.name.removeprefix(f"{target.server}__")):
+        return None
+    addresses = _only_addresses(given)
+    return Fetch(addresses) if addresses else None
+
+
+def _only_addresses(given: dict[str, object]) -> tuple[str, ...]:
+    """Return the addresses among arguments; none if there are other texts than a few short options."""
+    values = [
+        each for value in given.values() for each in (value if isinstance(value, list) else [value])
+    ]  # fmt: skip
+    addresses: list[str] = []
+    options = 0
+    for value in values:
+        if isinstance(value, str):
+            if address := plain_address(value.strip()):
+                addresses.append(address)
+                continue
+            if not _OPTION.fullmatch(value):
+                return ()  # also a path of this machine: servers upload some
+        elif isinstance(value, bool) or value is None:
+            continue
+        elif not isinstance(value, int | float) or abs(value) >= 10**6:
+            return ()
+        options += 1
+    return tuple(addresses) if len(addresses) <= MOST_ADDRESSES and options <= MOST_OPTIONS else ()
+
 
 RULE = "flow"
 REPEAT = 1.0

@@ -1,4 +1,4 @@
-"""What a scan of a definition finds."""
+"""What a scan of a definition finds. The hub and the process that scans share these values."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ import msgspec
 
 from tabane.errors import WorkerBusy, WorkerEnded, WorkerError, WorkerSpent
 from tabane.guard.scanner.findings import Finding, ScannedText, unfinished
-from tabane.workers.pool import Budget, Pool
-from tabane.workers.turns import Capacity
+from tabane.workers.pool import Budget, Capacity, Pool
 from tabane.workers.worker import Program, environment, module
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Requests to the process that scans definitions, and its answers."""
+"""Requests to the process that scans definitions, and its answers. The hub imports them with the first."""
 
 from __future__ import annotations
 

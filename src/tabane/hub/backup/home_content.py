@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tabane.audit.entry import USAGE, audit_files
-from tabane.guard.definitions.pin_file import PINS_FILE
+from tabane.guard.definitions.pins import PINS_FILE
 from tabane.hub.people.flows import TRAIL_FILE as TRAILS
-from tabane.hub.people.flows.pair_file import FILE as PAIRS
+from tabane.hub.people.flows.flow_files import PAIR_FILE as PAIRS
 from tabane.hub.servers.result_types import TYPE_FILE as TYPES
-from tabane.hub.stores.replicas import FOLDER as REPLICAS
-from tabane.hub.stores.stores import DERIVED
-from tabane.hub.stores.stores import FOLDER as STORE
+from tabane.hub.stores.domain_stores import DERIVED
+from tabane.hub.stores.domain_stores import FOLDER as STORE
+from tabane.hub.stores.postgres_engine import FOLDER as REPLICAS
 from tabane.reader.cookies.cookie_folder import FOLDER as COOKIES
-from tabane.upstreams.logins.login_file import LOGINS_FILE
+from tabane.upstreams.logins.login_book import LOGINS_FILE
 
 AUDIT, AUDIT_HEAD, AUDIT_KEY = "audit", "audit.head", "audit.key"
 SECRETS, TOKEN = "secrets.env", "token"

@@ -21,8 +21,17 @@ from typing import BinaryIO
 
 from tabane.engine.embedded.snapshot import Source, copy, frozen
 from tabane.errors import CallerError, ConfigurationError, StoreFull
-from tabane.hub.backup import manifest as manifests
-from tabane.hub.backup.archive_format import PIECE, ArchiveWriter, checksum
+from tabane.hub.backup import archive_format as manifests
+from tabane.hub.backup.archive_format import (
+    HOME,
+    PIECE,
+    SERVERS,
+    SETTINGS,
+    ArchiveWriter,
+    BackupManifest,
+    BackupMember,
+    checksum,
+)
 from tabane.hub.backup.home_content import (
     SECRET_FILES,
     SECRETS,
@@ -33,16 +42,15 @@ from tabane.hub.backup.home_content import (
     store_databases,
     unknown_entries,
 )
-from tabane.hub.backup.manifest import HOME, SERVERS, SETTINGS, BackupManifest, BackupMember
 from tabane.hub.backup.secret_references import servers_without_secrets, settings_without_secrets
 from tabane.messages import say
 from tabane.servers.commented_json import JsonSyntaxError
 from tabane.servers.configuration import open_document
 from tabane.servers.redaction import Redactor
 from tabane.servers.secret_store import SecretStore
-from tabane.servers.secrets_file import decoded_secrets, parse_secrets, with_secret
+from tabane.servers.variables import decoded_secrets, parse_secrets, with_secret
 from tabane.settings.files import LIMIT, read_private, read_trusted
-from tabane.upstreams.logins.login_file import LOGINS_FILE, file_of_backup
+from tabane.upstreams.logins.login_book import LOGINS_FILE, file_of_backup
 
 _STAGING = ".backup-"  # beginning of the name of a folder with copies, in the home
 _RESERVE = 64 << 20  # bytes of the disk that are left to the hub

@@ -1,4 +1,7 @@
-"""Restoring of backups: the archive is verified while it is unpacked, then its files are put in place."""
+"""Restoring of backups: the archive is verified while it is unpacked, then its files are put in place.
+
+What the restored hub lacks on this machine is reported: secrets, programs, folders and files.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,22 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from tabane.errors import CallerError, StoreFull
-from tabane.hub.backup import manifest as manifests
-from tabane.hub.backup.archive_format import ArchivedFile, BrokenArchive, read_archive
+from tabane.hub.backup import archive_format as manifests
+from tabane.hub.backup.archive_format import (
+    HOME,
+    SERVERS,
+    SETTINGS,
+    ArchivedFile,
+    BackupManifest,
+    BrokenArchive,
+    read_archive,
+)
 from tabane.hub.backup.home_content import (
     AUDIT,
     AUDIT_HEAD,
@@ -23,10 +34,12 @@ from tabane.hub.backup.home_content import (
     has_content,
     key_fingerprint,
 )
-from tabane.hub.backup.manifest import HOME, SERVERS, SETTINGS, BackupManifest
 from tabane.hub.backup.restore_journal import JOURNAL, STAGED, FileExchange, Reached, exchange_all
-from tabane.messages import say
-from tabane.settings import load_settings
+from tabane.messages import Message, say
+from tabane.servers.configuration import ServersConfiguration
+from tabane.servers.server import Server
+from tabane.servers.variables import Variables, names_in, names_needed
+from tabane.settings import OPTIONS, Settings, load_settings
 from tabane.settings.files import private_folder
 
 _RESERVE = 64 << 20  # bytes of the disk that stay free
@@ -272,3 +285,83 @@ def _broken(name: str) -> Iterator[None]:
         yield
     except BrokenArchive:
         raise manifests.damaged(name, say("it is cut off or was changed")) from None
+
+
+def missing_secrets(
+    definitions: Mapping[str, object], settings: Settings, variables: Variables, earlier: Iterable[str]
+) -> dict[str, tuple[str, ...]]:
+    """Return the variables that nobody sets here, with their users: servers, or ``tabane.toml``.
+
+    ``earlier`` are names of secrets that the hub of the backup had, also without a user.
+    """
+    users: dict[str, list[str]] = {name: [] for name in earlier}
+    for server, definition in definitions.items():
+        needed = set(names_needed(definition))
+        for name in dict.fromkeys(_required(definition)):
+            if name in needed:
+                users.setdefault(name, []).append(server)
+    for value in (settings.oauth_client_secret, settings.model_key):
+        for name in names_in(value):
+            users.setdefault(name, []).append("tabane.toml")
+    return {name: tuple(by) for name, by in users.items() if variables.get(name) is None}
+
+
+def server_problems(configuration: ServersConfiguration, environ: Mapping[str, str]) -> Iterator[Message]:
+    """Yield what a server needs and this machine does not have, and what to do."""
+    for server in configuration.servers:
+        if not server.switched_off and server.transport == "stdio" and server.command:
+            yield from _of_server(server, str(configuration.path), environ)
+
+
+def setting_problems(settings: Settings) -> Iterator[Message]:
+    """Yield the paths in tabane.toml that do not exist here."""
+    for option in OPTIONS:
+        value, source = getattr(settings, option.name), settings.sources.get(option.name)
+        if source is None or source.kind != "file" or option.name == "servers":
+            continue
+        for path in value if isinstance(value, tuple) else (value,):
+            if isinstance(path, Path) and not path.exists():
+                yield say(
+                    "The setting {name} is {path}, which does not exist here. Change it with: tabane "
+                    "settings set {name} PATH",
+                    name=option.name,
+                    path=path,
+                )
+
+
+def _of_server(server: Server, file: str, environ: Mapping[str, str]) -> Iterator[Message]:
+    path = server.env.get("PATH") or environ.get("PATH")
+    if shutil.which(server.command, path=path) is None:
+        yield say(
+            "The server {server!n} runs {command}, which is not on this machine. Install it, or change the "
+            "server in {file}",
+            server=server.name,
+            command=server.command,
+            file=file,
+        )
+    places = [("cwd", server.cwd)] if server.cwd and not server.needs_folder else []
+    places += [("args", argument) for argument in server.args if _is_place(argument)]
+    for key, place in places:
+        if place and not os.path.exists(place):
+            yield say(
+                "The server {server!n} uses {path} ({key}), which does not exist here. Create it, or change "
+                "the server in {file}",
+                server=server.name,
+                file=file,
+                path=place,
+                key=key,
+            )
+
+
+def _is_place(argument: str) -> bool:
+    """Return whether an argument is a path on the machine of the backup, and no option or URL path."""
+    return os.path.isabs(argument) and argument.count("/") > 1 and "\n" not in argument
+
+
+def _required(value: object) -> Iterator[str]:
+    """Yield the variables without a default."""
+    if isinstance(value, str):
+        yield from (name for name in names_in(value) if f"{name}:-" not in value)
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _required(part)

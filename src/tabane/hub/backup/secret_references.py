@@ -13,11 +13,9 @@ from tabane.servers.configuration import TABLES
 from tabane.servers.json_edits import NotAnObject, UnsafeJsonEdit, has_comments, with_member
 from tabane.servers.masking import masked_text
 from tabane.servers.redaction import Redactor, is_secret_name
-from tabane.servers.secrets_file import NAME
-from tabane.servers.variables import names_in
+from tabane.servers.variables import NAME, names_in
 from tabane.settings.editing import UnsafeTomlEdit, without_value
-from tabane.text.secret_names import SecretNames
-from tabane.text.secret_patterns import HIDDEN, hide_secrets
+from tabane.text.secret_values import HIDDEN, SecretNames, hide_secrets
 
 _REFERENCE = re.compile(r"(\$\{[^{}]*\})")
 _SCHEME = re.compile(r"(?i)\s*(?:(?:bearer|basic|token)\s+)?")

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple, NoReturn
 
 from tabane.build import this_build
 from tabane.errors import TabaneError
-from tabane.hub.bridge.message_heads import canonical
+from tabane.hub.bridge.ledger import canonical
 from tabane.hub.bridge.websocket_peer import WebSocketPeer
 from tabane.messages import Lang, Message, say
 from tabane.operations import Operation
 from tabane.operations.door import decode_params
 from tabane.operations.operation import input_schema
+from tabane.posts.operations import posts_table
 from tabane.posts.rendered_text import PostRows
-from tabane.posts.table import posts_table
 from tabane.wire import era as eras
 from tabane.wire import websocket
 

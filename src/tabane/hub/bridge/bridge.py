@@ -13,16 +13,54 @@ import os
 import select
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from tabane.hub.bridge import debugging, message_heads
-from tabane.hub.bridge.connections import BridgeConnector, LinePeer
-from tabane.hub.bridge.debugging import Debug
-from tabane.hub.bridge.ledger import Ledger
-from tabane.hub.bridge.signals import BridgeStopped, Signals
+from tabane.hub.bridge.connections import BridgeConnector, BridgeStopped, LinePeer, Signals
+from tabane.hub.bridge.ledger import Ledger, client_heads, hub_heads, id_at_head
 from tabane.hub.local.connector import HubConnection, HubUnreachable
 from tabane.hub.local.handshake import lang_of, say
 from tabane.hub.local.stdio import waits
+
+STDERR = 2
+_LONGEST = 500  # characters: such a line is written as a whole or not at all
+
+Debug = Callable[[str], None]
+
+
+def debug_of(environ: Mapping[str, str]) -> Debug | None:
+    """Return a function that writes a line; None if debugging is off."""
+    level = environ.get("TABANE_LOG_LEVEL") or environ.get("LOG_LEVEL") or ""
+    return _write if level.lower() in ("debug", "trace") else None
+
+
+def _client_line(line: bytes) -> str:
+    """Describe a client's line without its content: method and id."""
+    return ", ".join(
+        f"{head.method or 'answer'}{'' if head.id is None else ' ' + head.id.decode()}"
+        for head in client_heads(line)
+    )
+
+
+def _hub_line(line: bytes) -> str:
+    """Describe a hub's line without its content: the request that it answers, and its size."""
+    answers = [
+        f"{'error for' if each.failed else 'answer to'} {each.id.decode()}" for each in hub_heads(line)
+    ]
+    return f"{', '.join(answers) or 'notification'} ({len(line)} bytes)"
+
+
+def _write(text: str) -> None:
+    """Write a line to standard error. It may be a pipe that nobody reads: then the line is dropped."""
+    poll = select.poll()
+    poll.register(STDERR, select.POLLOUT)
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+    line = f"{stamp} DEBUG tabane.mcp: {text[:_LONGEST]}\n".encode(errors="backslashreplace")
+    if any(event & select.POLLOUT for _, event in poll.poll(0)):
+        try:
+            os.write(STDERR, line)
+        except OSError:
+            return
+
 
 FULL = 1 << 20
 """Bytes that may wait for one side. Above it, the other side is not read."""
@@ -195,7 +233,7 @@ class Bridge:
         ledger, hub = self._ledger, self._hub
         for line in lines:
             if self._debug is not None and line:
-                self._debug(f"from the client: {debugging.of_client(line) or 'no JSON-RPC'}")
+                self._debug(f"from the client: {_client_line(line) or 'no JSON-RPC'}")
             passed = ledger.from_client(line) if line else None
             if passed is not None and hub is not None:
                 hub.send(passed)
@@ -206,7 +244,7 @@ class Bridge:
 
     def _refuse_oversized(self) -> None:
         for head in self._client.oversized:
-            found = message_heads.of_client_head(head)
+            found = id_at_head(head)
             self._fail([found or b"null"], say("The message is too long."), code=-32600)
         self._client.oversized.clear()
 
@@ -242,7 +280,7 @@ class Bridge:
         ledger, client = self._ledger, self._client
         for line in lines:
             if self._debug is not None:
-                self._debug(f"from the hub: {debugging.of_hub(line)}")
+                self._debug(f"from the hub: {_hub_line(line)}")
             passed = ledger.from_hub(line)
             if passed is not None:
                 client.send(passed)
@@ -252,7 +290,7 @@ class Bridge:
     def _replace_oversized(self, hub: LinePeer) -> None:
         ledger = self._ledger
         for head in hub.oversized:
-            ids = [answer.id for answer in message_heads.of_hub(head) if ledger.from_hub(head)]
+            ids = [answer.id for answer in hub_heads(head) if ledger.from_hub(head)]
             self._fail(ids, say("The response is too long to be sent."))
         hub.oversized.clear()
 

@@ -1,14 +1,16 @@
-"""Connections of a bridge: lines over non-blocking descriptors, and connectors to a hub."""
+"""Connections of a bridge: lines over non-blocking descriptors, signals, and connectors to a hub."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
+import signal
 from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
-from tabane.hub.local import hang_dumps
+from tabane.hub.local import endpoint
 from tabane.hub.local.connector import HubConnection, HubConnector
 from tabane.wire.channel import LineSplitter
 
@@ -140,4 +142,28 @@ class LocalBridgeConnector(HubConnector):
 
     def stacks(self, pid: int) -> str | None:
         logs = self.endpoint.logs
-        return hang_dumps.file_of(logs, pid) if hang_dumps.was_stuck(logs, pid) else None
+        return endpoint.file_of(logs, pid) if endpoint.was_stuck(logs, pid) else None
+
+
+class BridgeStopped(Exception):
+    """The bridge has to end now: the client is gone, or a second signal came."""
+
+
+class Signals:
+    """SIGTERM, SIGINT and SIGHUP as something to poll for: ``fd`` can be read once one has come."""
+
+    def __init__(self) -> None:
+        self.fd, self._waker = os.pipe()
+        os.set_blocking(self._waker, False)
+        signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: None)
+
+    def pause(self, seconds: float, fd: int = -1) -> None:
+        """Wait for ``seconds``, or until ``fd`` can be read. Raises :class:`BridgeStopped` at a signal."""
+        poll = select.poll()
+        poll.register(self.fd, select.POLLIN)
+        if fd >= 0:
+            poll.register(fd, select.POLLIN)
+        if any(found == self.fd for found, _ in poll.poll(seconds * 1000)):
+            raise BridgeStopped

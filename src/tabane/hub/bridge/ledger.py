@@ -4,17 +4,166 @@ A request *waits* until it is sent to a hub, and is *in flight* until it is answ
 lost, waiting requests go to the next one, and each request in flight is owed an error. A request that the hub
 *holds* until a person approves it was sent nowhere, so it goes to the next hub too. The bridge repeats the
 client's session state (handshake, log level, subscriptions) to the next hub.
+
+Of a message, the ledger reads only the head: id, method and kind.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections import deque
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tabane.hub.bridge import message_heads
 from tabane.hub.local.handshake import BEGUN, DRAIN, DRAINING, HELD
+
+LARGE = 64 << 10
+"""Bytes above which a client's line is not decoded as a whole, if its two ends are enough."""
+
+_PLAIN = re.compile(
+    rb'\{"jsonrpc": ?"2\.0", ?"id": ?(0|[1-9][0-9]{0,17}), ?"method": ?"([A-Za-z0-9_/]+)"[,}]'
+).match
+_ID_LAST = re.compile(rb'[,{]\s*"id"\s*:\s*(-?[0-9]{1,18}|"(?:[^"\\]|\\.){0,512}")\s*\}\s*$')
+_METHOD_FIRST = re.compile(
+    rb'\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"method"\s*:\s*("(?:[^"\\]|\\.){0,512}")\s*,'
+)
+_ID_FIRST = re.compile(
+    rb'\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(-?[0-9]{1,18}|"(?:[^"\\]|\\.){0,512}")\s*,'
+)
+_ANSWER = b'{"jsonrpc":"2.0","id":'
+_AFTER = len(_ANSWER)
+
+
+class ClientMessageHead(NamedTuple):
+    """``id`` is canonical, None in a notification; ``method`` is None in an answer."""
+
+    id: bytes | None
+    method: str | None
+
+
+class HubMessageHead(NamedTuple):
+    """A message of the hub with an id: an answer, which may be an error, or a request of its own."""
+
+    id: bytes
+    asks: bool
+    failed: bool
+
+
+def canonical(value: object) -> bytes:
+    """Return an id in the one spelling that ids are compared in, which is JSON itself."""
+    return json.dumps(value).encode()
+
+
+def plain_request(line: bytes) -> re.Match[bytes] | None:
+    """Return id and method of a request in the form that nearly all have; None for any other line."""
+    plain = _PLAIN(line)
+    return plain if plain is not None and line.endswith(b"}") else None
+
+
+def plain_result(line: bytes) -> bytes | None:
+    """Return the id of an answer with a result, if that is a number; None for any other line."""
+    if not line.startswith(_ANSWER):
+        return None
+    end = line.find(b",", _AFTER)
+    name = line[_AFTER:end]
+    return name if name.isdigit() and line.startswith(b',"result":', end) else None
+
+
+def client_heads(line: bytes) -> list[ClientMessageHead]:
+    """Return the messages in a client's line: one, or those of a batch; none if it is not JSON-RPC."""
+    plain = plain_request(line)
+    if plain is not None:
+        return [ClientMessageHead(plain[1], plain[2].decode())]
+    if len(line) > LARGE and line[:1] != b"[":
+        ends = _of_ends(line)
+        if ends:
+            return [ends]
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return []
+    return [_of_value(item) for item in (value if isinstance(value, list) else [value]) if _speaks(item)]
+
+
+def id_at_head(head: bytes) -> bytes | None:
+    """Return the id of a line of which only the beginning is left; None if it does not begin with one."""
+    found = _ID_FIRST.match(head)
+    return canonical(json.loads(found[1])) if found else None
+
+
+def hub_heads(line: bytes) -> list[HubMessageHead]:
+    """Return the answers and requests in a line of the hub; empty for a notification.
+
+    Answers of a hub begin with ``{"jsonrpc":"2.0","id":``, so the rest of them is not read; an array
+    is the answer to a batch.
+    """
+    if line[:1] != b"[" and not line.startswith(_ANSWER):
+        return []
+    try:
+        if line[:1] != b"[":
+            return [_of_answer(line)]
+        values = json.loads(line)
+    except (ValueError, RecursionError):
+        return []
+    items = [item for item in values if _speaks(item) and "id" in item]
+    return [HubMessageHead(canonical(item["id"]), "method" in item, "error" in item) for item in items]
+
+
+def reason(line: bytes) -> str | None:
+    """Return ``error.data.reason`` of an answer; None if it is not an error or has none."""
+    try:
+        found = json.loads(line)["error"]["data"]["reason"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def _of_ends(line: bytes) -> ClientMessageHead | None:
+    # A name before the last brace belongs to the outermost object, with anything in between; quotes
+    # within a string are escaped, so neither pattern can match inside of one.
+    method = _METHOD_FIRST.match(line)
+    last = _ID_LAST.search(line, max(0, len(line) - 1024))
+    if method and last:
+        return ClientMessageHead(canonical(json.loads(last[1])), json.loads(method[1]))
+    return None
+
+
+def _of_answer(line: bytes) -> HubMessageHead:
+    begin = _AFTER
+    if line[begin : begin + 1] == b'"':
+        end = _closing_quote(line, begin + 1) + 1
+        name = canonical(json.loads(line[begin:end]))
+    else:
+        end = line.index(b",", begin)
+        name = line[begin:end]
+        if not name.isdigit():
+            name = canonical(json.loads(name))
+    return HubMessageHead(name, line.startswith(b',"method"', end), line.startswith(b',"error"', end))
+
+
+def _closing_quote(line: bytes, at: int) -> int:
+    while True:
+        at = line.index(b'"', at)
+        back = at
+        while line[back - 1 : back] == b"\\":
+            back -= 1
+        if (at - back) % 2 == 0:
+            return at
+        at += 1
+
+
+def _speaks(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _of_value(message: dict[str, Any]) -> ClientMessageHead:
+    method = message.get("method")
+    return ClientMessageHead(
+        canonical(message["id"]) if "id" in message else None,
+        method if isinstance(method, str) else None,
+    )
+
 
 KEPT = 64 << 10
 """Bytes of a request in flight that is kept, so that it can be sent to another hub. Longer ones are not."""
@@ -78,13 +227,13 @@ class Ledger:
 
     def from_client(self, line: bytes) -> bytes | None:
         """Return the line to send to the hub now; None if it waits, or no hub needs it."""
-        plain = message_heads.plain_request(line)
+        plain = plain_request(line)
         if plain is not None:
             if not self.present or self.draining:
                 return self._wait(line)
             self._in_flight[plain[1]] = _SentRequest(plain[2].decode(), line if len(line) <= KEPT else None)
             return line
-        found = message_heads.of_client(line)
+        found = client_heads(line)
         if not found:
             return line if self.present and not self.draining else self._wait(line)
         if any(head.id is not None and head.method is not None for head in found):
@@ -95,7 +244,7 @@ class Ledger:
 
     def from_hub(self, line: bytes) -> bytes | None:
         """Return the line to send to the client; None if it was meant for the bridge."""
-        name = message_heads.plain_result(line)
+        name = plain_result(line)
         if name is not None:
             # A replay is not among them: its id is a string.
             self._close(name)
@@ -103,7 +252,7 @@ class Ledger:
         if line.startswith(b'{"tabane":'):
             self._told(line)
             return None
-        for answer in message_heads.of_hub(line):
+        for answer in hub_heads(line):
             if answer.asks:
                 self._hub_requests.add(answer.id)
             elif answer.id in self._swallow:
@@ -121,7 +270,7 @@ class Ledger:
             lines.extend(self._with_initialized(method, self._replay(line)))
         waiting, self._waiting, self.waiting_bytes = self._waiting, deque(), 0
         for line in waiting:
-            found = message_heads.of_client(line)
+            found = client_heads(line)
             lines.extend(self._with_initialized(found[0].method if found else None, self._sent(line, found)))
         return lines
 
@@ -143,7 +292,7 @@ class Ledger:
 
     def give_up(self) -> list[bytes]:
         """Drop the waiting requests, because no hub can be reached. Return their ids."""
-        ids = [head.id for line in self._waiting for head in message_heads.of_client(line) if head.method]
+        ids = [head.id for line in self._waiting for head in client_heads(line) if head.method]
         self._waiting.clear()
         self.waiting_bytes = 0
         return [name for name in ids if name is not None]
@@ -152,7 +301,7 @@ class Ledger:
         """Take a line of the hub that is for the bridge. One that is not understood is ignored."""
         if line.startswith((HELD, BEGUN)):
             with contextlib.suppress(ValueError, KeyError):
-                name = message_heads.canonical(json.loads(line)["id"])
+                name = canonical(json.loads(line)["id"])
                 if line.startswith(HELD) and name in self._in_flight:
                     self._held.add(name)
                 else:
@@ -169,19 +318,19 @@ class Ledger:
         self._waiting.extendleft(reversed(lines))
         self.waiting_bytes += sum(map(len, lines))
 
-    def _sent(self, line: bytes, found: list[message_heads.ClientMessageHead]) -> bytes:
+    def _sent(self, line: bytes, found: list[ClientMessageHead]) -> bytes:
         for head in found:
             if head.id is not None and head.method is not None:
                 self._in_flight[head.id] = _SentRequest(head.method, line if len(line) <= KEPT else None)
         return line
 
-    def _client_answer(self, line: bytes, found: list[message_heads.ClientMessageHead]) -> bytes | None:
+    def _client_answer(self, line: bytes, found: list[ClientMessageHead]) -> bytes | None:
         # An answer to a request of a lost hub must not reach the next one, whose ids start again.
         known = [head.id for head in found if head.id in self._hub_requests]
         self._hub_requests.difference_update(known)
         return line if known and self.present else None
 
-    def _notification(self, line: bytes, found: list[message_heads.ClientMessageHead]) -> bytes | None:
+    def _notification(self, line: bytes, found: list[ClientMessageHead]) -> bytes | None:
         if found[0].method == _CANCELLED:
             return self._cancel(line)
         if found[0].method == _INITIALIZED:
@@ -190,13 +339,13 @@ class Ledger:
 
     def _cancel(self, line: bytes) -> bytes | None:
         try:
-            name = message_heads.canonical(json.loads(line)["params"]["requestId"])
+            name = canonical(json.loads(line)["params"]["requestId"])
         except (ValueError, RecursionError, KeyError, TypeError):
             return line if self.present else None
         if self._in_flight.pop(name, None):
             self._held.discard(name)
             return line
-        kept = [one for one in self._waiting if all(head.id != name for head in message_heads.of_client(one))]
+        kept = [one for one in self._waiting if all(head.id != name for head in client_heads(one))]
         self._waiting, self.waiting_bytes = deque(kept), sum(map(len, kept))
         return None
 
@@ -208,13 +357,13 @@ class Ledger:
         if sent is not None and sent.line is not None and sent.method in _SETTLING:
             self._remember(sent.method, sent.line)
 
-    def _settle(self, answer: message_heads.HubMessageHead, line: bytes) -> bool:
+    def _settle(self, answer: HubMessageHead, line: bytes) -> bool:
         """Close a request by its answer. Return False if another hub has to answer it instead."""
         sent = self._in_flight.pop(answer.id, None)
         self._held.discard(answer.id)
         if sent is None or sent.line is None:
             return True
-        if answer.failed and self.draining and message_heads.reason(line) == DRAINING:
+        if answer.failed and self.draining and reason(line) == DRAINING:
             self._wait(sent.line)
             return False
         if sent.method in _SETTLING and not answer.failed:
@@ -231,7 +380,7 @@ class Ledger:
     def _replay(self, line: bytes) -> bytes:
         self._replays += 1
         name = f"tabane-replay-{self._replays}"
-        self._swallow.add(message_heads.canonical(name))
+        self._swallow.add(canonical(name))
         return json.dumps({**json.loads(line), "id": name}).encode()
 
     def _with_initialized(self, method: str | None, line: bytes) -> list[bytes]:
@@ -239,7 +388,7 @@ class Ledger:
 
     def _taken_back(self, line: bytes) -> bool:
         """Return whether an unsent line goes to the next hub: a request does, unless it is a replay."""
-        found = message_heads.of_client(line)
+        found = client_heads(line)
         ids = [head.id for head in found if head.id is not None and head.method is not None]
         for name in ids:
             self._in_flight.pop(name, None)

@@ -18,8 +18,7 @@ from tabane.hub.local.handshake import Hello, say, spoken
 from tabane.hub.local.stdio import steal
 
 if TYPE_CHECKING:
-    from tabane.hub.bridge.connections import BridgeConnector
-    from tabane.hub.bridge.signals import Signals
+    from tabane.hub.bridge.connections import BridgeConnector, Signals
 
 MODES = ("search", "light", "full", "code")
 
@@ -102,10 +101,8 @@ def _bridge(
     failure: HubUnreachable | None,
 ) -> int:
     # A hub in this process needs none of these.
-    from tabane.hub.bridge.bridge import Bridge
-    from tabane.hub.bridge.connections import LocalBridgeConnector
-    from tabane.hub.bridge.debugging import debug_of
-    from tabane.hub.bridge.signals import Signals
+    from tabane.hub.bridge.bridge import Bridge, debug_of
+    from tabane.hub.bridge.connections import LocalBridgeConnector, Signals
 
     signals = Signals()
     connector: BridgeConnector = LocalBridgeConnector(

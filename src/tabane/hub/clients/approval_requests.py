@@ -13,10 +13,9 @@ from typing import Protocol
 from msgspec import Raw
 
 from tabane.errors import ApprovalRefused, ApprovalRequired, TabaneError
-from tabane.guard.approvals.approval import Approval
-from tabane.guard.approvals.approvals import LIFE, refusal
+from tabane.guard.approvals.approvals import LIFE, Approval, refusal
 from tabane.hub.clients.client_questions import CannotAsk
-from tabane.hub.clients.questions.handles import APPROVAL, RepeatedAnswer
+from tabane.hub.clients.questions.parked_files import APPROVAL, RepeatedAnswer
 from tabane.hub.clients.repeatable_requests import (
     MOST_ROUNDS,
     SIGN,
@@ -24,8 +23,7 @@ from tabane.hub.clients.repeatable_requests import (
     RepeatableRequests,
     action_of,
 )
-from tabane.hub.people.approvals.desk import ApprovalDesk
-from tabane.hub.people.approvals.guarded_approval import approval_required
+from tabane.hub.people.approvals.desk import ApprovalDesk, approval_required
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.upstreams.call import UpstreamReply

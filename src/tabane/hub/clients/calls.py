@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from tabane.errors import TabaneError
-from tabane.hub.clients.client_questions import ClientQuestions, SessionClient
-from tabane.hub.clients.questions.handles import CallBinding, digest_of
+from tabane.hub.clients.client_questions import AskedInRounds, ClientQuestions, SessionClient, asks_for_input
+from tabane.hub.clients.questions.parked_files import CallBinding, digest_of
 from tabane.hub.clients.questions.parking import ParkedCall, ParkedCalls
-from tabane.hub.clients.rounds import AskedInRounds, asks_for_input
 from tabane.operations import LOCAL, UNMETERED, OpenCall, ended
-from tabane.upstreams.adopted_call import CallHolder
 from tabane.upstreams.call import Call, ServerRequest, UpstreamReply
+from tabane.upstreams.connection import CallHolder
 from tabane.upstreams.server_requests import COMPLETE
 from tabane.wire import era as eras
 from tabane.wire import json

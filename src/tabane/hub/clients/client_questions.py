@@ -1,4 +1,9 @@
-"""Questions of servers to one client of the handshake era, and its answers."""
+"""Questions to one client of the handshake era, and its answers.
+
+Servers of that era ask during a call (:class:`ClientQuestions`). A modern server ends a call with questions
+instead, and the call is repeated with the answers, in rounds (:class:`AskedInRounds`). The hub itself asks
+for the folders of the client (roots of MCP) when they decide what it sees.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +15,17 @@ from typing import Any, Protocol
 
 from msgspec import UNSET, Raw, structs
 
-from tabane.hub.clients.project_access import moved
+from tabane.catalog.gateway import Gateway
+from tabane.errors import CallerError, TabaneError, UpstreamError
 from tabane.hub.clients.questions.open_questions import OpenQuestion
-from tabane.hub.clients.questions.questions import HubQuestions
+from tabane.hub.clients.questions.parking import HubQuestions
+from tabane.hub.clients.server_access import moved
+from tabane.messages import say
 from tabane.operations import Caller
 from tabane.upstreams.call import ServerRequest, UpstreamReply
+from tabane.upstreams.conversation import error_of
 from tabane.upstreams.server_requests import LIMIT
+from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
@@ -26,6 +36,7 @@ from tabane.wire.questions import (
     InvalidQuestion,
     Question,
     first_form_answer,
+    input_required_of,
     legacy_params,
     missing,
     question_of,
@@ -285,3 +296,240 @@ def _folders(reply: UpstreamReply) -> tuple[str, ...]:
     roots = value.get("roots") if isinstance(value, dict) else None
     uris = [root.get("uri") for root in roots if isinstance(root, dict)] if isinstance(roots, list) else []
     return tuple(uri for uri in uris if isinstance(uri, str) and uri.startswith("file://"))[:MOST_ROOTS]
+
+
+_SAME_EVERYWHERE = frozenset(
+    {"initialize", "ping", "logging/setLevel", "subscriptions/listen", "server/discover"}
+)
+"""Requests whose answers do not depend on the client's folders."""
+
+_MOVING = b"null"
+"""Key of the task that asks for new folders. No request has it, because the id null is refused."""
+
+
+class RootedClient(Protocol):
+    """A client that may be asked for its folders."""
+
+    caller: Caller
+    questions: ClientQuestions | None
+
+    def run(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None: ...
+
+    def no_longer_runs(self, request_id: Raw) -> None: ...
+
+    def sees_others(self) -> None:
+        """Tell the client that it sees other servers from now on."""
+        ...
+
+
+class RootedHost(Protocol):
+    """The hub of a client."""
+
+    @property
+    def gateway(self) -> Gateway: ...
+
+    def moved(self, caller: Caller) -> None:
+        """Note that a client has named other folders."""
+        ...
+
+
+def waits_for_roots(client: RootedClient, host: RootedHost, method: str) -> bool:
+    """Return whether a client has to name its folders before a request can be answered."""
+    asking = client.questions
+    return (
+        asking is not None
+        and asking.roots_wanted
+        and method not in _SAME_EVERYWHERE
+        and host.gateway.has_projects()
+    )
+
+
+async def answer_with_roots(
+    client: RootedClient,
+    host: RootedHost,
+    request_id: Raw,
+    answer: Callable[[], Coroutine[Any, Any, None] | None],
+) -> None:
+    """Answer a request after the client has named its folders, or had the time to."""
+    await _settle_roots(client, host, bytes(request_id))
+    client.no_longer_runs(request_id)
+    later = answer()
+    if later is not None:
+        client.run(request_id, later)
+
+
+def follow_roots(client: RootedClient, host: RootedHost) -> None:
+    """Note that a client has other folders now.
+
+    It is asked for them when they matter, which is now if they decide about servers of projects.
+    """
+    asking = client.questions
+    if asking is None:
+        return
+    moving = asking.roots_wanted
+    asking.roots_changed()
+    if not moving and asking.roots_wanted and host.gateway.has_projects():
+        client.run(Raw(_MOVING), _move(client, host))
+
+
+async def _move(client: RootedClient, host: RootedHost) -> None:
+    news = False
+    while client.questions is not None and client.questions.roots_wanted:
+        news = await _settle_roots(client, host) or news
+    if news:
+        client.sees_others()
+
+
+async def _settle_roots(client: RootedClient, host: RootedHost, about: bytes | None = None) -> bool:
+    assert client.questions is not None  # asked for before
+    before = client.caller.roots
+    news = await client.questions.settle_roots(about)
+    if client.caller.roots != before:
+        host.moved(client.caller)
+    return news
+
+
+MOST_ROUNDS = 32
+"""Times that one call may ask. A server that goes on has a fault."""
+
+LARGEST = 1 << 20
+"""Bytes of a result with questions."""
+
+FIRST_WAIT, LONGEST_WAIT = 0.05, 1.0
+"""Seconds before a call is repeated that asks nothing, and only wants to be repeated."""
+
+_MARK = b"input_required"
+
+
+def asks_for_input(reply: UpstreamReply) -> bool:
+    """Return whether a modern server's reply asks for input before it can answer."""
+    result = reply.result
+    if result is None or reply.era is not Era.MODERN or len(result) > LARGEST:
+        return False
+    return _MARK in bytes(result) and eras.result_type(result) == "input_required"
+
+
+class AskedInRounds:
+    """The questions of one call. ``again`` repeats the call with the answers; ``fail`` ends it.
+
+    ``server`` and ``name`` are whom the client called.
+    """
+
+    __slots__ = (
+        "_again", "_answers", "_asking", "_count", "_fail", "_key", "_loop", "_name", "_questions",
+        "_server", "_state", "_timer", "over",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        questions: ClientQuestions | None,
+        key: bytes,
+        server: str,
+        name: str,
+        again: Callable[[dict[str, bytes], Raw | None], None],
+        fail: Callable[[TabaneError], None],
+    ) -> None:
+        self._questions, self._key, self._server, self._name = questions, key, server, name
+        self._again, self._fail = again, fail
+        self._loop = asyncio.get_running_loop()
+        self._asking: dict[str, Callable[[str], None]] = {}
+        self._answers: dict[str, bytes] = {}
+        self._state: Raw | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._count = 0
+        self.over = False
+
+    def ask(self, result: Raw) -> None:
+        """Begin a round: ask what a result asks, and repeat the call when all is answered."""
+        self._count += 1
+        try:
+            wanted = input_required_of(result)
+            if self._count > MOST_ROUNDS:
+                raise InvalidQuestion(f"it asked {MOST_ROUNDS} times")
+        except InvalidQuestion as error:
+            self._end(UpstreamError(say(
+                "{server!n} asks for input in a way that cannot be answered: {why}.",
+                server=self._server, why=error)))  # fmt: skip
+            return
+        self._answers, self._state = {}, wanted.state
+        if not wanted.questions:
+            self._timer = self._loop.call_later(self._pause(), self._repeat)
+            return
+        self._timer = self._loop.call_later(LIMIT, self._expired)
+        self._put_all(wanted.questions)
+
+    def withdraw(self, reason: str) -> None:
+        """Take all questions back: the call is over."""
+        self.over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        asking, self._asking = self._asking, {}
+        for take_back in asking.values():
+            take_back(reason)
+
+    def _pause(self) -> float:
+        return min(FIRST_WAIT * (1 << self._count - 1), LONGEST_WAIT)
+
+    def _put_all(self, questions: dict[str, Question]) -> None:
+        try:
+            for name, question in questions.items():
+                if self._questions is None:
+                    raise CannotAsk("the client has declared no capability for questions")
+                answered = partial(self._answered, name, question)
+                self._asking[name] = lambda reason: None  # an answer may come at once
+                take_back = self._questions.put(self._key, self._server, self._name, question, answered)
+                if name in self._asking:
+                    self._asking[name] = take_back
+        except CannotAsk as why:
+            self._end(CallerError(say(
+                "{tool} asks you something that your client cannot be asked: {why}. Give everything it needs "
+                "in the arguments, or set questions_to_page = true to answer on the web page.",
+                tool=self._name, why=why)))  # fmt: skip
+
+    def _answered(self, name: str, question: Question, reply: UpstreamReply) -> None:
+        if self._asking.pop(name, None) is None or self.over:
+            return
+        if reply.result is not None and _is_object(reply.result):
+            self._answers[name] = bytes(reply.result)
+        elif reply.result is None and question.kind in ("form", "url"):
+            self._answers[name] = b'{"action":"cancel"}'
+        else:
+            self._end(CallerError(say(
+                "The client did not answer a question of {tool}: {why}",
+                tool=self._name, why=_why(reply))))  # fmt: skip
+            return
+        if not self._asking:
+            self._repeat()
+
+    def _repeat(self) -> None:
+        if self.over:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        answers, self._answers = self._answers, {}
+        self._again(answers, self._state)
+
+    def _expired(self) -> None:
+        self._end(CallerError(say(
+            "Nobody answered the question of {tool} within {minutes} {minutes:minute|minutes}.",
+            tool=self._name, minutes=int(LIMIT // 60))))  # fmt: skip
+
+    def _end(self, error: TabaneError) -> None:
+        if not self.over:
+            self.withdraw("the call has failed")
+            self._fail(error)
+
+
+def _is_object(result: Raw) -> bool:
+    try:
+        json.fields(result)
+    except InvalidJson:
+        return False
+    return True
+
+
+def _why(reply: UpstreamReply) -> str:
+    if reply.error is not None:
+        code, message = error_of(reply.error)
+        return message or f"error {code}"
+    return "the answer is not an object" if reply.result is not None else "it is gone"

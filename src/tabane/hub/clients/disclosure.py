@@ -15,11 +15,11 @@ from typing import Any
 from msgspec import structs
 
 from tabane.catalog.gateway import Gateway
+from tabane.catalog.lookup import visible_tools
 from tabane.catalog.tools.catalog import definition_for
 from tabane.catalog.tools.tool import OWN, Tool, read_tool
-from tabane.catalog.visibility import visible_tools
 from tabane.code.table import RUN
-from tabane.hub.clients.project_access import view_of
+from tabane.hub.clients.server_access import view_of
 from tabane.operations import Access, Face, Operation, OperationTable, input_schema
 from tabane.search.snippets import one_line
 from tabane.servers.server import Server

@@ -1,4 +1,7 @@
-"""tools/list, prompts/list, resources/list and resources/templates/list: in pages, for either era."""
+"""tools/list, prompts/list, resources/list and resources/templates/list: in pages, for either era.
+
+A client that shows MCP Apps also gets the tools that only apps may call.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +13,40 @@ from msgspec import Raw
 
 from tabane.catalog import gateway as gateways
 from tabane.catalog.gateway import Gateway
+from tabane.catalog.lookup import may_find, prompt_target, resource_target
 from tabane.catalog.offers.resources import ResourceItem
-from tabane.catalog.visibility import may_find, prompt_target, resource_target
 from tabane.errors import StoreError
-from tabane.hub.clients.app_hosts import shows_apps
+from tabane.hub.clients import document_resources
 from tabane.hub.clients.disclosure import FIXED, Disclosure
-from tabane.hub.clients.open_tool_call import BYTES_OF_TOKEN
 from tabane.hub.clients.session import Session
+from tabane.hub.clients.task_calls import BYTES_OF_TOKEN
 from tabane.operations import Caller, CallTarget, Door, OpenCall, ended
 from tabane.wire import era as eras
 from tabane.wire import json
-from tabane.wire.era import Era, ProtocolRefusal
-from tabane.wire.json import Members
+from tabane.wire.era import META_CAPABILITIES, UI, Era, ProtocolRefusal
+from tabane.wire.json import InvalidJson, Members
+from tabane.wire.negotiation import extensions_in
 
 if TYPE_CHECKING:
     from tabane.hub.clients.document_resources import ListedDocuments
 
-
 log = logging.getLogger(__name__)
+
+
+def shows_apps(session: Session, meta: Members) -> bool:
+    """Return whether the client shows apps. ``meta`` belongs to its request.
+
+    Such a client has to know the tools that only apps may call, and hides them from its model. Any other
+    client would show them to the model.
+    """
+    capabilities = session.caller.capabilities if session.era is Era.LEGACY else meta.get(META_CAPABILITIES)
+    if capabilities is None or UI.encode() not in bytes(capabilities):
+        return False
+    try:
+        return UI in extensions_in(json.fields(Raw(bytes(capabilities))))
+    except InvalidJson:
+        return False
+
 
 PAGE = 1000
 """Items of a page: more than nearly everybody has, since not every client asks for the next."""
@@ -108,7 +127,6 @@ class ListRequests:
         return prompt is not None and may_find(caller, prompt_target(prompt))
 
     def _may_find_documents(self, caller: Caller) -> bool:
-        from tabane.hub.clients import document_resources
 
         return self._documents.there and may_find(caller, document_resources.READING)
 
@@ -117,7 +135,6 @@ class ListRequests:
 
         They are many, so they are read page by page.
         """
-        from tabane.hub.clients import document_resources
         from tabane.wire import cursors
 
         after = after_of(params, "resources")
@@ -140,7 +157,6 @@ class ListRequests:
         self, caller: Caller, after: str | None, most: int
     ) -> tuple[list[bytes], str | None]:
         """Return the documents after that key as list items, and the cursor of the next page."""
-        from tabane.hub.clients import document_resources
 
         if not self._may_find_documents(caller):
             return [], None
@@ -158,7 +174,6 @@ class ListRequests:
         return [*map(document_resources.definition, found)], following
 
     async def list_templates(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        from tabane.hub.clients import document_resources
 
         after = after_of(params, "resourceTemplates")
         await self._gateway.fresh("resources", session.caller)

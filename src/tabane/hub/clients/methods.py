@@ -12,22 +12,19 @@ from msgspec import Raw, structs
 from tabane.build import this_build
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.long_results import LongResults
-from tabane.hub.clients.direct import DirectRequests
+from tabane.hub.clients.direct import DirectRequests, PassedMessages
 from tabane.hub.clients.disclosure import FIXED, Disclosure
 from tabane.hub.clients.lists import ListRequests
-from tabane.hub.clients.offers import OfferRequests
+from tabane.hub.clients.offers import FOLDER, GET, LIST, OfferRequests, SkillRequests
 from tabane.hub.clients.session import ClientMethods, Handler, Session
-from tabane.hub.clients.skill_requests import FOLDER, GET, LIST, SkillRequests
 from tabane.hub.clients.task_calls import TaskParts
 from tabane.hub.clients.task_requests import TaskRequests
 from tabane.hub.clients.tool_calls import ToolCalls
-from tabane.hub.clients.unknown_methods import PassedMessages
 from tabane.hub.work.scripts import HubScripts
 from tabane.operations import LOCAL, Door
 from tabane.wire import era as eras
 from tabane.wire import json
-from tabane.wire.era import Era, ProtocolRefusal
-from tabane.wire.extensions import TASKS
+from tabane.wire.era import TASKS, Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.negotiation import announced
 from tabane.wire.tasks import LEGACY_CAPABILITY

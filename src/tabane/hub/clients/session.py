@@ -26,14 +26,17 @@ from tabane.errors import (
     upgraded,
 )
 from tabane.hub.clients.calls import MOST_UNREAD, ClientCalls
-from tabane.hub.clients.client_questions import ClientQuestions
+from tabane.hub.clients.client_questions import (
+    ClientQuestions,
+    answer_with_roots,
+    follow_roots,
+    waits_for_roots,
+)
 from tabane.hub.clients.disclosure import FIXED
-from tabane.hub.clients.login_requests import LoginRequests
 from tabane.hub.clients.outlet import Outlet
-from tabane.hub.clients.project_access import works_in
-from tabane.hub.clients.questions.questions import HubQuestions
-from tabane.hub.clients.repeatable_requests import REPEATABLE, RepeatableRequests
-from tabane.hub.clients.roots import answer_with_roots, follow_roots, waits_for_roots
+from tabane.hub.clients.questions.parking import HubQuestions
+from tabane.hub.clients.repeatable_requests import REPEATABLE, LoginRequests, RepeatableRequests
+from tabane.hub.clients.server_access import works_in
 from tabane.hub.clients.subscriptions import LISTS, ClientSubscriptions
 from tabane.messages import say
 from tabane.operations import Caller
@@ -45,7 +48,7 @@ from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
 from tabane.wire.negotiation import told_to_servers
 from tabane.wire.questions import NOTHING, ON_PAGE, Features, features_of
-from tabane.wire.trace_context import TRACEPARENT, TRACESTATE
+from tabane.wire.rpc import TRACEPARENT, TRACESTATE
 
 if TYPE_CHECKING:
     from tabane.hub.clients.approval_requests import ApprovalRequests, HubApprovals

@@ -13,10 +13,8 @@ from msgspec import Raw
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.long_results import LongResults
 from tabane.hub.clients.outlet import ROOM, Outlet, too_large, undelivered
-from tabane.hub.clients.project_access import ProjectAccess
-from tabane.hub.clients.project_offers import PresentProjects, ProjectOffers
-from tabane.hub.clients.questions.questions import HubQuestions
-from tabane.hub.clients.server_access import ServerAccess
+from tabane.hub.clients.questions.parking import HubQuestions
+from tabane.hub.clients.server_access import PresentProjects, ProjectAccess, ProjectOffers, ServerAccess
 from tabane.hub.clients.session import ClientMethods, Session
 from tabane.hub.local.handshake import BEGUN, DRAIN, HELD, Hello
 from tabane.messages import language

@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Raw, Struct
 
 from tabane.catalog.gateway import Gateway
-from tabane.catalog.visibility import may_find
+from tabane.catalog.lookup import may_find
 from tabane.errors import HubError, TabaneError
 from tabane.hub.clients import document_resources
 from tabane.hub.clients.client_questions import SessionClient

@@ -2,29 +2,27 @@
 
 Towards a client that announces tasks, a task of a server passes under an id of the hub, and a call that lasts
 longer than the setting ``task_after`` becomes a task of the hub. For any other client, the hub waits for the
-end of a task itself.
+end of a task itself. :class:`OpenToolCall` is a call from its admission to the record of its end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, Struct
 
 from tabane.catalog.gateway import Gateway
-from tabane.catalog.tools.tool import Tool, ToolCallRequest
+from tabane.catalog.tools.tool import Tool, ToolCallRequest, says_failed
 from tabane.errors import CallerError, TabaneError, UpstreamError
-from tabane.hub.clients.open_tool_call import OpenToolCall
 from tabane.hub.clients.session import Session
-from tabane.hub.work.tasks.following import TaskFollower
-from tabane.hub.work.tasks.running import RunningCalls
-from tabane.hub.work.tasks.task import Task
-from tabane.hub.work.tasks.tasks import HubTasks, completed
+from tabane.hub.work.task_following import RunningCalls, TaskFollower
+from tabane.hub.work.tasks import HubTasks, Task, completed
 from tabane.messages import say
+from tabane.operations import OpenCall, Outcome
 from tabane.settings import Settings
 from tabane.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.upstreams.handshake import CLIENT
@@ -48,6 +46,43 @@ from tabane.wire.tasks import (
 
 if TYPE_CHECKING:
     from tabane.upstreams.upstream import Upstream
+
+BYTES_OF_TOKEN = 4
+"""Bytes of a result that count as one token where what was saved is estimated."""
+
+
+class OpenToolCall(Struct):
+    """A call of a session to an upstream's tool. ``through``: it came by call_tool.
+
+    ``inner`` are its name and parameters, ``meta`` is the ``_meta`` of its request. ``guarded``: it was
+    approved by a person.
+    """
+
+    session: Session
+    key: bytes
+    tool: Tool
+    opened: OpenCall
+    through: bool
+    inner: ToolCallRequest
+    meta: Members
+    guarded: bool = False
+
+    def end(self, result: Raw, given: Raw) -> Awaitable[None] | None:
+        """Record the result; ``given`` is the part of it that the client gets."""
+        saved = (len(result) - len(given)) // BYTES_OF_TOKEN if given is not result else 0
+        outcome: Outcome = "failed" if says_failed(result) else "ok"
+        return self.opened.end(outcome, len(result), saved=max(0, saved), result=result)
+
+    def after(self, recorded: Awaitable[None] | None, give: Callable[[], None]) -> None:
+        """Give the answer, after it is on disk that it was given if that is wanted."""
+        if recorded is None:
+            give()
+        else:
+            self.session.prepare(self.key, 0, self._later(recorded, give))
+
+    async def _later(self, recorded: Awaitable[None], give: Callable[[], None]) -> None:
+        await recorded
+        give()
 
 
 EXTENSION = "tasks"

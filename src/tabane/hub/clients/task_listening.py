@@ -10,7 +10,7 @@ from tabane.hub.clients.calls import MOST_UNREAD
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.subscriptions import MOST_URIS
 from tabane.hub.clients.task_calls import TaskParts
-from tabane.hub.work.tasks.task import Task
+from tabane.hub.work.tasks import Task
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import ProtocolRefusal

@@ -11,7 +11,7 @@ from tabane.catalog.result_parts import SHORT
 from tabane.hub.clients.session import Handler, Session
 from tabane.hub.clients.task_calls import TaskParts, ask_client
 from tabane.hub.clients.tool_calls import shown
-from tabane.hub.work.tasks.task import Task
+from tabane.hub.work.tasks import Task
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import ProtocolRefusal

@@ -11,8 +11,7 @@ from pathlib import Path
 from tabane.hub.doctor.installation import DoctorFinding, Installation, fault, note, ok, warning
 from tabane.hub.local.endpoint import here
 from tabane.messages import Message, say
-from tabane.servers.assistants.client import UserMachine
-from tabane.servers.assistants.entries import mode_of
+from tabane.servers.assistants.formats import mode_of
 from tabane.servers.assistants.importing import (
     ImportCandidate,
     ImportSource,
@@ -21,7 +20,7 @@ from tabane.servers.assistants.importing import (
     joined,
     sources,
 )
-from tabane.servers.assistants.table import CLIENTS, client_named
+from tabane.servers.assistants.table import CLIENTS, UserMachine, client_named
 from tabane.servers.foreign_keys import our_definition
 from tabane.settings.files import home_folder
 

@@ -6,22 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tabane.errors import TabaneError
-from tabane.hub.doctor import (
-    access,
-    assistants,
-    audit,
-    cages,
-    certificates,
-    configuration,
-    environment,
-    files,
-    process,
-    server_starts,
-    sites,
-)
+from tabane.hub.doctor import access, assistants, configuration, files, process, server_starts, sites
 from tabane.hub.doctor.installation import DoctorFinding, Installation, fault
 from tabane.messages import Message, say
-from tabane.upstreams.launching.network_probe import is_online
+from tabane.upstreams.launching.package_downloads import is_online
 
 Check = Callable[[Installation], Iterable[DoctorFinding]]
 
@@ -53,22 +41,22 @@ SECTIONS = (
             server_starts.definitions,
         ),
     ),
-    DoctorSection("environment", say("Environment"), (environment.passed, environment.recorded)),
+    DoctorSection("environment", say("Environment"), (configuration.passed, configuration.recorded)),
     DoctorSection("files", say("Files"), (files.permissions, files.disk, files.caches, files.stores)),
     DoctorSection(
         "access",
         say("Access"),
         (
-            certificates.certificate,
+            access.certificate,
             access.keys,
             access.reach,
             access.proxies,
             access.oauth,
             access.traces,
-            audit.audit_log,
+            files.audit_log,
         ),
     ),
-    DoctorSection("sandboxes", say("Sandboxes"), (cages.cages,)),
+    DoctorSection("sandboxes", say("Sandboxes"), (configuration.cages,)),
     DoctorSection("documents", say("Documents"), (files.roots, files.watched)),
     DoctorSection("reader", say("Reader"), (sites.switched_off,)),
     DoctorSection("models", say("Semantic search"), (files.model,)),

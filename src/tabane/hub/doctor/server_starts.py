@@ -18,20 +18,19 @@ from tabane.errors import TabaneError, UpstreamError
 from tabane.hub.doctor.configuration import has_command
 from tabane.hub.doctor.installation import DoctorFinding, Installation, Row, fault, note, ok, warning
 from tabane.hub.local.endpoint import here
-from tabane.hub.servers.cages import cages_of
-from tabane.hub.servers.servers import limits_of
+from tabane.hub.servers.configuration import cages_of, limits_of
 from tabane.hub.servers.trial import try_server
 from tabane.messages import Message, say
 from tabane.net.target import is_loopback
 from tabane.servers.server import Server
 from tabane.upstreams.connector import Connector
 from tabane.upstreams.launching.failure_causes import cause_in
-from tabane.upstreams.launching.network_probe import NetworkProbe, found_hosts
-from tabane.upstreams.launching.npx_cache import in_use, npx_entry, remove
+from tabane.upstreams.launching.kept_package import in_use, npx_entry, remove
+from tabane.upstreams.launching.package_downloads import NetworkProbe, found_hosts
 from tabane.upstreams.launching.package_run import package_run
 from tabane.upstreams.processes.child_environment import child_environment
 from tabane.upstreams.processes.processes import ChildProcesses
-from tabane.upstreams.upstream_state import UpstreamState
+from tabane.upstreams.upstream import UpstreamState
 from tabane.wire.channel import LineBatch
 
 LOGIN_REQUIRED = UpstreamState.LOGIN.value

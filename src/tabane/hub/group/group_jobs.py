@@ -1,21 +1,24 @@
-"""Jobs in a group of hubs: this hub tells the others of its own, and asks about theirs."""
+"""Jobs and use of tools in a group: this hub tells the others of its own, and asks about theirs."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Any, get_args
 
 import msgspec
 
+from tabane.catalog.tools.tool_use import ToolUse, forgotten
 from tabane.errors import HubError, TabaneError
-from tabane.group.shared_jobs import LARGEST_STATE, SharedJob, SharedJobs
+from tabane.group.shared_records import LARGEST_STATE, SharedJob, SharedJobs, SharedToolUse
 from tabane.hub.work.job import Job
 from tabane.messages import Lang, Message, say
 from tabane.wire import json
 
 log = logging.getLogger(__name__)
+
 
 LOOK = 0.5
 """Seconds between two looks at a job of another hub that somebody follows."""
@@ -128,3 +131,35 @@ def _interrupted(job: SharedJob, version: int, lang: Lang) -> dict[str, Any]:
         "waits_for": None,
         "error": {"code": error.code, "message": error.text(lang), "reason": error.reason},
     }  # fmt: skip
+
+
+EVERY = 60.0
+"""Seconds between two exchanges."""
+
+
+class ToolUseSharing:
+    """Tells the group what this hub counted, and takes what the others did. ``clock`` returns seconds.
+
+    ``mark`` names the hub: it stays the same over restarts.
+    """
+
+    def __init__(self, use: ToolUse, shared: SharedToolUse, mark: str, clock: Callable[[], float]) -> None:
+        self._use, self._shared, self._mark, self._clock = use, shared, mark, clock
+        self._restored = False
+        self._next = 0.0
+
+    async def exchange(self, *, now: bool = False) -> None:
+        """Exchange what was counted, if it is time or ``now`` is set. Raises StoreError."""
+        if not now and self._clock() < self._next:
+            return
+        if not self._restored:
+            self._use.restore(await self._shared.mine(self._mark))
+            self._restored = True
+        untold = self._use.untold()
+        try:
+            others = await self._shared.exchange(self._mark, untold, forgotten(time.time()))
+        except BaseException:
+            self._use.tell_again(untold)
+            raise
+        self._use.put_others(others)
+        self._next = self._clock() + EVERY

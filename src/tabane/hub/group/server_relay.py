@@ -2,7 +2,8 @@
 
 The other hub has checked who calls and what is allowed, and has searched arguments for credentials. So a
 message goes to the instance at once. The link answers what concerns the connection itself: the introduction,
-subscriptions and log levels, since all hubs share one connection to the server.
+subscriptions and log levels, since all hubs share one connection to the server. A failure passes as its kind
+and its message, which stays translatable.
 """
 
 from __future__ import annotations
@@ -11,15 +12,21 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any
 
 from msgspec import UNSET, Raw
 
-from tabane.errors import TabaneError, UpstreamUnavailable
-from tabane.group.link_frames import LinkFrames, LinkHead
-from tabane.group.signatures import ForgedRequest
-from tabane.hub.group.link_failures import failure_line
+from tabane.errors import (
+    TabaneError,
+    UpstreamDied,
+    UpstreamError,
+    UpstreamOverloaded,
+    UpstreamTimeout,
+    UpstreamUnavailable,
+)
+from tabane.group.signatures import ForgedRequest, LinkFrames, LinkHead
 from tabane.hub.http.websocket import WebSocket
-from tabane.messages import say
+from tabane.messages import Message, say
 from tabane.operations import Caller
 from tabane.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.upstreams.handshake import Peer
@@ -30,6 +37,45 @@ from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
 
 log = logging.getLogger(__name__)
+
+_OTHER = "UpstreamError"
+_CLASSES = {
+    "UpstreamDied": UpstreamDied,
+    "UpstreamOverloaded": UpstreamOverloaded,
+    "UpstreamTimeout": UpstreamTimeout,
+    "UpstreamUnavailable": UpstreamUnavailable,
+}
+
+
+def failure_line(number: int, failure: TabaneError) -> tuple[str, bytes]:
+    """Return the kind of a failure, and a line with the id of the call and the message."""
+    kind = next((name for name, each in _CLASSES.items() if isinstance(failure, each)), _OTHER)
+    return kind, json.encode({"id": number, "message": _packed(failure.message)})
+
+
+def failure_in(kind: str, line: bytes) -> tuple[int, UpstreamError]:
+    """Return the id of the call that has failed at another hub, and why."""
+    found: dict[str, Any] = json.decode(line)
+    return int(found["id"]), _CLASSES.get(kind, UpstreamError)(_unpacked(found["message"]))
+
+
+def _packed(message: Message) -> dict[str, Any]:
+    return {"text": message.template, "fields": {name: _value(each) for name, each in message.fields.items()}}
+
+
+def _value(value: object) -> object:
+    if isinstance(value, Message):
+        return _packed(value)
+    return value if isinstance(value, str | int | float) else str(value)
+
+
+def _unpacked(found: dict[str, Any]) -> Message:
+    fields = {
+        name: _unpacked(value) if isinstance(value, dict) else value
+        for name, value in found["fields"].items()
+    }
+    return Message(found["text"], **fields)
+
 
 MOST_WAITING = 128 << 20
 """Bytes that may wait for the other hub. Above it, the link ends."""

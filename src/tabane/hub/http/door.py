@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from tabane.catalog.gateway import Gateway
 from tabane.errors import ConfigurationError, HubError, TabaneError, upgraded
 from tabane.hub.clients.sessions import ClientSessions
-from tabane.hub.http.identities import HttpIdentities
-from tabane.hub.http.port_occupant import refusal
+from tabane.hub.http.authentication import HttpIdentities
 from tabane.hub.rpc.permission import load_token, token_file
+from tabane.hub.rpc.tcp_peers import refusal
 from tabane.hub.telemetry.audit import HubAudit
 from tabane.hub.work.jobs import Jobs
 from tabane.messages import Message, say
 from tabane.operations import Door, OperationTable
 from tabane.settings import Settings
-from tabane.settings.listening import is_this_machine
+from tabane.settings.addresses import is_this_machine
 from tabane.web.paths import SIGN_IN
-from tabane.web.sign_in_links import SignInLinks
+from tabane.web.sessions import SignInLinks
 
 if TYPE_CHECKING:
     from tabane.hub.http.request import HttpRequest

@@ -1,36 +1,52 @@
-"""Access over HTTP: checks of host, page and identity, and the caller of a request."""
+"""Access over HTTP: checks of host, page and identity, the caller of a request, and returns from logins."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from tabane.access.oauth.metadata import challenge
-from tabane.access.oauth.refusals import AuthorizationServerUnavailable, TokenRefused
-from tabane.hub.clients.project_access import ProjectAccess, Servers, inner_access
-from tabane.hub.clients.server_access import ServerAccess
+from tabane.access.oauth.refusals import AuthorizationServerUnavailable, TokenRefused, challenge
+from tabane.hub.clients.server_access import ProjectAccess, ServerAccess, Servers, inner_access
 from tabane.hub.http.authentication import (
     KEY_PREFIX,
     Authenticator,
     RefusedCredential,
     UncheckedCredential,
 )
-from tabane.hub.http.forwarding import AmbiguousOrigin, TrustedProxies
-from tabane.hub.http.login_return import LOGIN_RETURN
 from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest, RefusedRequest, refusal
-from tabane.hub.http.sources import ExposedPeer, source_of
+from tabane.hub.http.sources import AmbiguousOrigin, ExposedPeer, TrustedProxies, source_of
 from tabane.hub.rpc.permission import LOOPBACK, LoopbackAccess
 from tabane.messages import Lang, language
 from tabane.operations import Caller, Face
-from tabane.operations.access import LOCAL, METRICS, Access
+from tabane.operations.caller import LOCAL, METRICS, Access
 from tabane.settings import Settings
-from tabane.settings.listening import WILDCARDS, networks
+from tabane.settings.addresses import WILDCARDS, networks
+from tabane.text.nearest_names import nearest
+from tabane.upstreams.logins.redirect_listener import CallbackPage, page_language
 from tabane.web.paths import is_web_path
 from tabane.wire.http import allowed_host, allowed_origin, bearer, offered, own_origin
 
 log = logging.getLogger(__name__)
+
+LOGIN_RETURN = "/oauth/callback"
+"""Open to everybody: a return is known by its state, which only that browser has, and is used once."""
+
+FinishLogin = Callable[[str, Lang], Awaitable[CallbackPage]]
+"""Takes the query of the URL to which a browser returned, and returns the page for it."""
+
+
+async def login_return(request: HttpRequest, finish: FinishLogin) -> HttpReply:
+    """Return the page for a browser that returns from a login."""
+    lang = page_language(request.headers.get("accept-language", ""))
+    page = await finish(request.scope.get("query_string", b"").decode("latin-1"), lang)
+    headers = [(name.encode(), value.encode()) for name, value in CallbackPage.HEADERS.items()]
+    headers = [
+        (name, value) for name, value in headers if name != b"x-content-type-options"
+    ]  # the gate sends it
+    return HttpReply(200 if page.fine else 400, page.html(), headers)
+
 
 METHODS = b"GET, POST, DELETE, OPTIONS"
 HEADERS = (
@@ -275,8 +291,6 @@ class HttpGate:
         assert request.access is not None  # identified before
         names = shelf.names() if shelf else ()
         if shelf is None or name not in names:
-            from tabane.text.nearest_names import nearest  # only needed where a name is wrong
-
             near = nearest(name, names)
             text = f"there is no profile {name[:64]}" + (f"; did you mean {', '.join(near)}?" if near else "")
             raise refusal(404, text)

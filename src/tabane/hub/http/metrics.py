@@ -11,22 +11,22 @@ from typing import Any
 from tabane.build import this_build
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.operations.server_operations import state_of
+from tabane.hub.http.legacy import HttpSessions
 from tabane.hub.http.modern import SingleRequests
 from tabane.hub.http.programs import HttpPrograms
 from tabane.hub.http.request import HttpRequest
-from tabane.hub.http.sessions import HttpSessions
-from tabane.hub.telemetry.call_counters import AuditCounts, CallCounters
-from tabane.hub.telemetry.call_metrics import audit_families, call_families
-from tabane.hub.telemetry.exposition import (
+from tabane.hub.telemetry.metering import AuditCounts, CallCounters
+from tabane.hub.telemetry.prometheus import (
     Labels,
     MetricFamily,
     MetricKind,
     MetricSample,
+    audit_families,
+    call_families,
     exposition,
     single,
 )
-from tabane.upstreams.upstream import Upstream
-from tabane.upstreams.upstream_state import UpstreamState
+from tabane.upstreams.upstream import Upstream, UpstreamState
 
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import UNSET
 
 from tabane.catalog.gateway import Gateway
-from tabane.catalog.visibility import may_find
+from tabane.catalog.lookup import may_find
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.authentication import has_ended

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import structs
 
-from tabane.hub.http.forwarding import RequestOrigin
+from tabane.hub.http.sources import RequestOrigin
 from tabane.operations import Caller
-from tabane.operations.access import Access
+from tabane.operations.caller import Access
 from tabane.wire import json, rpc
 from tabane.wire.era import INVALID_REQUEST
-from tabane.wire.retry_after import retry_header
-from tabane.wire.trace_context import TRACEPARENT, TRACESTATE
+from tabane.wire.http import retry_header
+from tabane.wire.rpc import TRACEPARENT, TRACESTATE
 
 if TYPE_CHECKING:
     from tabane.group.signatures import ForwardedRequest

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tabane.hub.http.gate import HttpGate
-from tabane.hub.http.legacy import ResumableSession
+from tabane.hub.http.legacy import HttpSessions, ResumableSession
 from tabane.hub.http.request import HttpRequest
-from tabane.hub.http.sessions import HttpSessions
 from tabane.wire.era import Era
 from tabane.wire.json import JsonRpcFrame
 

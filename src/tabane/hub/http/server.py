@@ -7,22 +7,19 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tabane.hub.http.app import HttpApp
+from tabane.hub.http.app import HttpApp, WebPages
 from tabane.hub.http.authentication import Authenticator
 from tabane.hub.http.connection import HttpConnection, date_line, wall_clock
 from tabane.hub.http.door import HttpDoor
-from tabane.hub.http.failed_attempts import FailedAttempts
-from tabane.hub.http.gate import HttpGate
-from tabane.hub.http.login_return import LOGIN_RETURN
+from tabane.hub.http.gate import LOGIN_RETURN, HttpGate
+from tabane.hub.http.legacy import HttpSessions
 from tabane.hub.http.metrics import HttpMetrics
 from tabane.hub.http.modern import SingleRequests
 from tabane.hub.http.programs import Admission, HttpPrograms
 from tabane.hub.http.request import HttpRequest
-from tabane.hub.http.sessions import HttpSessions
-from tabane.hub.http.sources import ExposedPeer
+from tabane.hub.http.sources import ExposedPeer, FailedAttempts
 from tabane.hub.http.stream import Pulse
-from tabane.hub.http.tls_entrance import TlsEntrance
-from tabane.hub.http.web_pages import WebPages
+from tabane.hub.http.tls import TlsEntrance
 from tabane.settings import Settings
 
 if TYPE_CHECKING:

@@ -21,14 +21,11 @@ from tabane.settings.files import read_trusted
 if TYPE_CHECKING:
     from tabane.access.key_operations import KeyOperations
     from tabane.access.keys import KeyRing, SharedKeys
-    from tabane.access.leased_bucket import TokenLedger
-    from tabane.access.limit_operations import LimitOperations
-    from tabane.access.limits import CallLimits
+    from tabane.access.limits import CallLimits, LimitOperations
     from tabane.access.permissions import PermissionPatterns
     from tabane.access.policy_operations import PolicyExplainer
-    from tabane.access.profile_file import ProfileDefinition
-    from tabane.access.profile_operations import ProfileOperations
-    from tabane.access.profiles import Profiles
+    from tabane.access.profiles import ProfileDefinition, ProfileOperations, Profiles
+    from tabane.access.token_bucket import TokenLedger
     from tabane.group.profile_changes import GroupProfiles, SharedProfiles
     from tabane.settings.limit_rules import LimitRules
 
@@ -173,13 +170,13 @@ class HubAccess:
 
     @cached_property
     def _profile_operations(self) -> ProfileOperations:
-        from tabane.access.profile_operations import ProfileOperations
+        from tabane.access.profiles import ProfileOperations
 
         return ProfileOperations(self.profiles, self.known)
 
     @cached_property
     def _limit_operations(self) -> LimitOperations:
-        from tabane.access.limit_operations import LimitOperations
+        from tabane.access.limits import LimitOperations
 
         return LimitOperations(self.limits)
 
@@ -196,7 +193,7 @@ class HubAccess:
 
     def _file_profiles(self) -> dict[str, ProfileDefinition]:
         """Return the profiles; none before the settings file has named one, and was read for that."""
-        from tabane.access.profile_file import read_profiles
+        from tabane.access.profiles import read_profiles
 
         return read_profiles(self._settings().config) if self._reads_profiles else {}
 

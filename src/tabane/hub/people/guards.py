@@ -1,4 +1,7 @@
-"""Guards of a hub, put together: the rules in force, the desk for approvals, and the operations on them."""
+"""Guards of a hub: rules that judge calls, the desk for approvals, and the operations on them.
+
+Any rule may refuse a call, and any may ask for a person.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,74 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import Raw
+
 from tabane.catalog.gateway import Gateway
-from tabane.catalog.operations.confirmation import ConfirmRule
+from tabane.catalog.tools.catalog import ConfirmRule
+from tabane.errors import Forbidden
 from tabane.hub.people.approvals.passphrase_file import PASSPHRASE
 from tabane.hub.people.flows.hub_flows import HubFlows
-from tabane.hub.people.guarding import HubGuard
 from tabane.hub.work.scripts import ScriptRule
-from tabane.operations import LOCAL, CallTarget, Operation
+from tabane.messages import say
+from tabane.operations import LOCAL, Caller, CallTarget, Operation
+from tabane.operations.door import CallRule, CallVerdict, OpenApproval
 from tabane.settings import Settings
 from tabane.settings.table import APPROVAL_WAIT
 
 if TYPE_CHECKING:
-    from tabane.guard.approvals.approval import Approval
-    from tabane.hub.people.approvals.connection_watches import ConnectionWatches
-    from tabane.hub.people.approvals.desk import ApprovalDesk
+    from tabane.guard.approvals.approvals import Approval
+    from tabane.hub.people.approvals.desk import ApprovalDesk, ConnectionWatches
     from tabane.hub.people.approvals.passphrase import HubPassphrase
     from tabane.hub.work.scripts import RunningScript, ScriptApprovals
-    from tabane.operations import Caller
-    from tabane.operations.guarding import CallRule, CallVerdict, OpenApproval
     from tabane.servers.configuration import ServersConfiguration
+
+Ask = Callable[[tuple[CallVerdict, ...], Caller, CallTarget, bytes, str], OpenApproval]
+"""Returns what a call awaits: verdicts, caller, target, arguments, and the id of the request."""
+
+
+class HubGuard:
+    """Judges each call by its rules. ``ask`` returns what a call awaits that a person has to approve.
+
+    ``rules`` are replaced when the settings change. Without one, a call costs a comparison.
+    """
+
+    def __init__(self, ask: Ask, rules: tuple[CallRule, ...] = ()) -> None:
+        self._ask, self.rules = ask, rules
+
+    def judge(
+        self, caller: Caller, target: CallTarget, arguments: bytes, request: str
+    ) -> OpenApproval | None:
+        asking = self.check(caller, target, arguments) if self.rules else ()
+        return self._ask(asking, caller, target, arguments, request) if asking else None
+
+    def answered(
+        self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw | None = b""
+    ) -> None:
+        for rule in self.rules:
+            rule.answered(caller, target, arguments, result)
+
+    def check(self, caller: Caller, target: CallTarget, arguments: bytes) -> tuple[CallVerdict, ...]:
+        """Return the verdicts that ask for a person. Raises Forbidden if one refuses."""
+        asking: tuple[CallVerdict, ...] = ()
+        for rule in self.rules:
+            verdict = rule.verdict(caller, target, arguments)
+            if verdict is None:
+                continue
+            if verdict.action == "refuse":
+                raise _refused(verdict, target)
+            asking += (verdict,)
+        return asking
+
+
+def _refused(verdict: CallVerdict, target: CallTarget) -> Forbidden:
+    return Forbidden(
+        say(
+            "{tool} was not called ({rule}): {reason}",
+            tool=target.name,
+            rule=verdict.rule,
+            reason=verdict.reason,
+        )
+    )
 
 
 class ShownArguments(Protocol):
@@ -102,13 +154,12 @@ class HubGuards:
         arguments: bytes,
         request: str,
     ) -> OpenApproval:
-        from tabane.hub.people.approvals.guarded_approval import GuardedApproval
+        from tabane.hub.people.approvals.desk import GuardedApproval
 
         return GuardedApproval(self, verdicts, caller, target, arguments, request)
 
     def table(self) -> list[Operation]:
-        from tabane.hub.people.approvals.operations import ApprovalOperations
-        from tabane.hub.people.approvals.passphrase_operations import PassphraseOperations
+        from tabane.hub.people.approvals.operations import ApprovalOperations, PassphraseOperations
 
         return [
             *ApprovalOperations(self.desk, self._watched).table(),
@@ -143,7 +194,7 @@ class HubGuards:
 
     def _watched(self) -> ConnectionWatches:
         if self._watches is None:
-            from tabane.hub.people.approvals.connection_watches import ConnectionWatches
+            from tabane.hub.people.approvals.desk import ConnectionWatches
 
             self._watches = ConnectionWatches(self._loop)
         return self._watches

@@ -28,7 +28,7 @@ class HubOAuth:
         self._settings, self._own_url, self._environment = settings, own_url, environment
         self._loaded: OAuthResource | None = None
         if settings().oauth_scopes:
-            from tabane.access.oauth.scopes import ScopeTable
+            from tabane.access.oauth.oauth_access import ScopeTable
 
             ScopeTable(settings().oauth_scopes)
 

@@ -7,17 +7,17 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from tabane.errors import HubError, TabaneError, UnknownName
-from tabane.hub.process.settings_operations import SettledHub
+from tabane.hub.hub import Hub
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress
-from tabane.operations.job_turns import Turn
+from tabane.operations.jobs import Turn
 from tabane.settings import OPTIONS, Settings
 from tabane.settings.files import config_folder
 from tabane.settings.option import shown
@@ -48,7 +48,7 @@ class ApplyFix(Struct, frozen=True, forbid_unknown_fields=True):
 class CheckUpOperations:
     """Runs check-ups, one at a time. Each is a process, which cannot hold up the hub or outlive its limit."""
 
-    def __init__(self, hub: Callable[[], SettledHub]) -> None:
+    def __init__(self, hub: Hub) -> None:
         self._hub, self._turn = hub, Turn()
 
     def table(self) -> list[Operation]:
@@ -111,7 +111,7 @@ class CheckUpOperations:
         self, progress: Progress, limit: float, *arguments: str
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Run the doctor, and yield what it prints. Raises HubError if it fails or takes too long."""
-        hub = self._hub()
+        hub = self._hub
         async with self._turn.taken(progress):
             child = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", "tabane.hub.doctor", *arguments),

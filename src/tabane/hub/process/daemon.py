@@ -17,19 +17,17 @@ from tabane.build import on_disk, this_build
 from tabane.errors import ConfigurationError, HubError, UnknownName
 from tabane.hub.clients.session import Session
 from tabane.hub.hub import Hub
-from tabane.hub.local import hang_dumps
+from tabane.hub.local import endpoint
 from tabane.hub.local import lock as locks
 from tabane.hub.local.endpoint import Endpoint
 from tabane.hub.local.handshake import Hello, HelloRefused, Welcome
 from tabane.hub.local.listener import HubIdentity, HubListener
 from tabane.hub.local.lock import HomeLock, LockHolder
 from tabane.hub.process import MODEL_FILE
-from tabane.hub.process.administration import HubAdministration, settings_report
-from tabane.hub.process.disk_room import DiskRoom
-from tabane.hub.process.home_version import write_stamp
+from tabane.hub.process.administration import HubAdministration, check_restart, settings_report, table_of
+from tabane.hub.process.home_version import DiskRoom, write_stamp
 from tabane.hub.process.joining import UNTIL_KNOWN, group_of, routing_of, shared_servers_of
 from tabane.hub.process.logs import HubLogs
-from tabane.hub.process.table import table_of
 from tabane.hub.process.watchdog import Watchdog
 from tabane.messages import Message, language, say
 from tabane.operations import LOCAL, Caller, Face
@@ -39,9 +37,9 @@ from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
     from tabane.group.membership import HubGroup
+    from tabane.hub.http.authentication import HubIdentities
     from tabane.hub.http.door import HttpDoor
-    from tabane.hub.process.identities import HubIdentities
-    from tabane.hub.rpc.lines import RpcSession
+    from tabane.hub.rpc.dispatcher import RpcSession
 
 log = logging.getLogger(__name__)
 
@@ -130,9 +128,9 @@ class Daemon:
         if self.group and self.http and self.http.url:
             self.group.open()
         if (self.settings.home / MODEL_FILE).exists():
-            from tabane.hub.process import model_use
+            from tabane.hub.process import settings_operations
 
-            model_use.resume(self.hub)
+            settings_operations.resume_reembedding(self.hub)
         self._listener = self._listening()
         self._reloaded()  # The token must not appear in the log either.
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -240,7 +238,7 @@ class Daemon:
         self._program(fd, hello)
 
     def _program(self, fd: int, hello: Hello) -> None:
-        from tabane.hub.rpc.lines import RpcSession
+        from tabane.hub.rpc.dispatcher import RpcSession
 
         self._count += 1
         caller = Caller(
@@ -351,7 +349,6 @@ class Daemon:
                     "an assistant. Restart it there."
                 )
             )
-        from tabane.hub.process.restart_check import check_restart
 
         check_restart(self._origin.flags, self._environment, self.report())
         if self._restarter is None or self._restarter.poll() is not None:
@@ -438,8 +435,8 @@ class Daemon:
         requested = "http" in self.settings.sources
         if not self.settings.http or (self._origin.started_by == locks.STANDALONE and not requested):
             return None
+        from tabane.hub.http.authentication import HubIdentities
         from tabane.hub.http.door import HttpDoor
-        from tabane.hub.process.identities import HubIdentities
 
         self._identities = HubIdentities(self.hub, lambda: self.http.url if self.http else None)
         identities = self._identities.over_http()
@@ -474,8 +471,8 @@ class Daemon:
     def _tell_of_last(self) -> None:
         """Log the stacks of the previous hub if its watchdog ended it."""
         last = locks.read_holder(self._endpoint.lock)
-        hang_dumps.tidy(self._endpoint.logs)
-        for dump in hang_dumps.dumps(self._endpoint.logs):
+        endpoint.tidy(self._endpoint.logs)
+        for dump in endpoint.dumps(self._endpoint.logs):
             if last and last.ended is None and last.pid == dump.pid:
                 self._stuck = dump.path
                 with contextlib.suppress(OSError):

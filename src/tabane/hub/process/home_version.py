@@ -1,12 +1,19 @@
-"""Version of a home, in the file `version`: the last build that used it, and the format of its contents.
+"""Version of a home in the file `version`, and room on its disk: what a hub needs before it writes there.
 
-A hub of an older version does not start in a home that a newer one has used: it could misread the contents,
-and its own changes could be lost. `format` increases when earlier builds can no longer read a home.
+The file names the last build that used the home, and the format of its contents. A hub of an older version
+does not start in a home that a newer one has used: it could misread the contents, and its own changes could
+be lost. `format` increases when earlier builds can no longer read a home.
+
+A reserve on the disk lets a hub start, read and delete when the disk is full.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -16,6 +23,8 @@ from tabane.errors import ConfigurationError, HubError
 from tabane.hub.local.handshake import newer
 from tabane.messages import Message, say
 from tabane.settings.files import read_trusted, write_private
+
+log = logging.getLogger(__name__)
 
 NAME = "version"
 FORMAT = 1
@@ -96,3 +105,101 @@ def _read(home: str | os.PathLike[str]) -> HomeStamp | None:
                 ours=this_build().name,
             )
         ) from None
+
+
+RESERVE = "reserve"
+SIZE = 4 << 20
+
+FULL = 1 << 20
+"""Free bytes below which the disk counts as full."""
+
+_LEAST = 256 << 10
+"""Free bytes without which a database cannot delete."""
+
+_ENOUGH, _LOW = 4 * SIZE, 1 << 30
+"""Free bytes between which a reserve is made."""
+
+
+def free_bytes(folder: Path) -> int | None:
+    """Return how much a user may still write on the disk of a folder; None if that is not known."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize
+
+
+class DiskRoom:
+    """The room on the disk of a home, whose reserve :meth:`look` makes or gives up. Blocks for a moment."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._was_full = False
+
+    def look(self) -> None:
+        """Make the reserve if there is little room left; give it up if the disk is full."""
+        free = free_bytes(self._home)
+        if free is None:
+            return
+        reserve = self._home / RESERVE
+        if free >= _ENOUGH:
+            self._was_full = False
+            if free < _LOW:
+                _make(reserve)
+            elif free > 2 * _LOW and reserve.exists():
+                reserve.unlink(missing_ok=True)
+        elif free < FULL and not self._was_full:
+            self._was_full = True
+            self._give_up(reserve)
+            log.error("%s", self.sentence())
+
+    def _give_up(self, reserve: Path) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            reserve.unlink()
+            return
+        for path in self._expendable():
+            with contextlib.suppress(OSError):
+                path.unlink()
+                log.warning("removed to make room: %s", path)
+
+    def _expendable(self) -> Iterator[Path]:
+        """Yield rotated logs, and files that were put aside because they were damaged."""
+        yield from self._home.glob("logs/*.log.[0-9]*")
+        yield from self._home.glob("logs/servers/*.log.[0-9]*")
+        yield from self._home.glob("*.broken")
+
+    def problem(self) -> Message | None:
+        """Return the sentence for people if the disk is full, None if it is not."""
+        free = free_bytes(self._home)
+        full = free is not None and (free < FULL or (self._was_full and free < SIZE + FULL))
+        return self.sentence() if full else None
+
+    def sentence(self) -> Message:
+        if (free_bytes(self._home) or 0) < _LEAST:
+            return say(
+                "The disk that holds {home} is full. Reading works; nothing can be stored or deleted. Free "
+                "some space there: no restart is needed.",
+                home=self._home,
+            )
+        return say(
+            "The disk that holds {home} is full. Reading and deleting work; new documents, posts and log "
+            "entries may be lost. Free some space there: no restart is needed.",
+            home=self._home,
+        )
+
+
+def _make(reserve: Path) -> None:
+    """Make a reserve that takes space on the disk, unless there is one."""
+    if reserve.exists():
+        return
+    try:
+        with open(reserve, "xb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, SIZE)
+            else:
+                file.write(bytes(SIZE))
+    except OSError as error:
+        log.debug("no reserve: %s", error)
+        with contextlib.suppress(OSError):
+            reserve.unlink()

@@ -11,15 +11,13 @@ from tabane.errors import TabaneError
 from tabane.hub.hub import Hub
 
 if TYPE_CHECKING:
-    from tabane.group.membership import HubGroup
-    from tabane.group.state import GroupState
-    from tabane.hub.group.group_jobs import GroupJobs
+    from tabane.group.membership import GroupState, HubGroup
+    from tabane.hub.group.group_jobs import GroupJobs, ToolUseSharing
     from tabane.hub.group.group_routing import GroupRouting
     from tabane.hub.group.shared_servers import SharedServers
-    from tabane.hub.group.tool_use_sharing import ToolUseSharing
     from tabane.hub.http.gate import HttpGate
+    from tabane.hub.http.legacy import HttpSessions
     from tabane.hub.http.routing import RoutingMaker
-    from tabane.hub.http.sessions import HttpSessions
     from tabane.hub.people.approvals.shared_approvals import PostgresApprovals
 
 Step = Callable[[], Awaitable[None]]
@@ -44,16 +42,10 @@ def group_of(hub: Hub) -> HubGroup | None:
 
     async def open_state() -> GroupState:
         database = await hub.stores.database()
-        from tabane.group.tables.group_tables import GroupTables
-        from tabane.group.tables.shared_audit import PostgresAudit
-        from tabane.group.tables.shared_jobs import PostgresJobs
-        from tabane.group.tables.shared_keys import PostgresKeys
-        from tabane.group.tables.shared_profiles import PostgresProfiles
-        from tabane.group.tables.shared_tokens import PostgresTokens
-        from tabane.group.tables.shared_tool_use import PostgresToolUse
-        from tabane.group.tables.shared_usage import PostgresUsage
-        from tabane.hub.group.group_jobs import GroupJobs
-        from tabane.hub.group.tool_use_sharing import ToolUseSharing
+        from tabane.group.tables.group_tables import GroupTables, PostgresJobs
+        from tabane.group.tables.shared_access import PostgresKeys, PostgresProfiles, PostgresTokens
+        from tabane.group.tables.shared_usage import PostgresAudit, PostgresToolUse, PostgresUsage
+        from tabane.hub.group.group_jobs import GroupJobs, ToolUseSharing
         from tabane.hub.people.approvals.shared_approvals import PostgresApprovals
 
         tables = GroupTables(database)

@@ -11,22 +11,21 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 
 from tabane.errors import HubError, TabaneError
 from tabane.hub.backup.restore_journal import complete_restore
-from tabane.hub.local import launch
+from tabane.hub.local import connector
 from tabane.hub.local import lock as locks
+from tabane.hub.local.connector import FAILED, LOST, READY, LaunchOutcome
 from tabane.hub.local.endpoint import Endpoint, UnsafeEndpoint, home_of
 from tabane.hub.local.handshake import Hello
-from tabane.hub.local.launch import FAILED, LOST, READY, LaunchOutcome
 from tabane.hub.local.lock import HomeLock, LockHolder
 from tabane.hub.local.stdio import waits
+from tabane.hub.process.administration import flags_of
 from tabane.hub.process.daemon import Daemon, LaunchOrigin, held_by, open_logs, prepare_home
-from tabane.hub.process.disk_room import FULL, free_bytes
-from tabane.hub.process.home_version import refuse_downgrade
+from tabane.hub.process.home_version import FULL, free_bytes, refuse_downgrade
 from tabane.hub.process.logs import HubLogs
-from tabane.hub.process.restart_check import flags_of
 from tabane.hub.process.watchdog import end_within
 from tabane.messages import say
 from tabane.settings import Settings, load_settings
@@ -42,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 def run_detached(arguments: Sequence[str]) -> int:
-    """Run the process that :func:`tabane.hub.local.launch.launch` started. Return its exit status."""
+    """Run the process that :func:`tabane.hub.local.connector.launch` started. Return its exit status."""
     faulthandler.enable()  # a crash of native code leaves its last words, too
     started_by, voice, flags = _internal(arguments)
     try:
@@ -57,11 +56,10 @@ def run_foreground(flags: Mapping[str, object]) -> int:
 
     Raises HubError if one runs already, ConfigurationError if a setting or file is wrong.
     """
-    from tabane.hub.process.readiness import report_ready
 
     settings = load_settings(flags, os.environ)
     endpoint = _prepared(settings)
-    lock = take(endpoint, launch.LIMIT)
+    lock = take(endpoint, connector.LIMIT)
     if lock is None:
         raise HubError(held_by(endpoint))
     if complete_restore(endpoint.home):
@@ -82,7 +80,7 @@ def run_standalone(read_fd: int, write_fd: int, hello: Hello, flags: Sequence[st
     lock = locks.acquire(endpoint.lock)
     if lock is None:
         return None
-    lock = _alone(endpoint, lock, time.monotonic() + launch.LIMIT)
+    lock = _alone(endpoint, lock, time.monotonic() + connector.LIMIT)
     if complete_restore(endpoint.home):
         settings = load_settings(flags_of(flags), os.environ)
 
@@ -152,7 +150,7 @@ def _detached(started_by: str, flags: Sequence[str], voice: _LaunchReport) -> in
     home = flags_of(flags).get("home")
     endpoint = Endpoint(home_of(os.environ, str(home) if home else None), os.environ)
     refuse_foreign_home(endpoint.home, os.environ)
-    lock = take(endpoint, launch.LIMIT)
+    lock = take(endpoint, connector.LIMIT)
     if lock is None:
         voice.say(LaunchOutcome(LOST, {}))
         return LOST_STATUS
@@ -226,7 +224,7 @@ def _run(
     refuse_downgrade(settings.home)
     last = locks.read_holder(str(settings.home / "hub.lock"))
     if settings.http and origin.started_by != locks.STANDALONE:
-        from tabane.hub.http.port_occupant import await_port
+        from tabane.hub.rpc.tcp_peers import await_port
 
         await_port(settings)
     umask = os.umask(0o077)
@@ -284,3 +282,19 @@ def _pump(source: int, target: int) -> None:
             while rest:
                 rest = rest[os.write(target, rest) :]
     os.close(target)
+
+
+def report_ready(environ: MutableMapping[str, str]) -> None:
+    """Send READY=1 to the socket in NOTIFY_SOCKET, if there is one, and remove the variable.
+
+    No child process may report anything in the hub's name. A message that cannot be sent is not an error:
+    the service manager reports a timeout.
+    """
+    address = environ.pop("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return
+    if address.startswith("@"):  # the abstract namespace of Linux
+        address = "\0" + address[1:]
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as peer:
+        peer.setblocking(False)
+        peer.sendto(b"READY=1", address)

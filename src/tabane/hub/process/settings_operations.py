@@ -1,31 +1,41 @@
-"""Operations on the settings file: each setting with its source, and changes of settings and profiles.
+"""Operations on the settings: each with its source, changes of settings and profiles, and of the model.
 
 The file is replaced in one step with mode 0600. Comments, order and everything else in it stay, and the
 previous content is saved beside it as ``….bak``. A change is refused if a hub could not start with it.
+
+A new embedding model is downloaded and tried, then set, then texts are embedded again. A mark in the home
+lets the next hub go on with this.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
 from tabane.access.parameters import Patterns
-from tabane.errors import BadArguments, ConfigurationError, TabaneError, UnknownName
-from tabane.hub.servers.servers import FIXED
+from tabane.errors import BadArguments, ConfigurationError, HubError, TabaneError, UnknownName
+from tabane.hub.hub import Hub
+from tabane.hub.process import MODEL_FILE
+from tabane.hub.servers.configuration import FIXED
+from tabane.hub.sources.models.operations import UsedModel
 from tabane.messages import Lang, Message, say
-from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations import Caller, Face, Operation, Privilege, Progress
 from tabane.settings import OPTIONS, SettingOption, Settings, load_settings
 from tabane.settings.files import read_trusted, write_private
 from tabane.settings.option import InvalidSetting, allowed, shown
 from tabane.text.nearest_names import nearest
 
 if TYPE_CHECKING:
-    from tabane.access.profile_file import ProfileDefinition
+    pass
+
+log = logging.getLogger(__name__)
 
 _FACES = frozenset({Face.RPC, Face.CLI})
 _BY_NAME = {option.name: option for option in OPTIONS}
@@ -64,40 +74,15 @@ class ReloadFiles(Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
-class SettledHub(Protocol):
-    """The part of a hub that changes of settings need."""
-
-    @property
-    def settings(self) -> Settings: ...
-
-    @property
-    def environment(self) -> Mapping[str, str]: ...
-
-
 Edit = Callable[[str], str]
 """Changes the text of the settings file."""
 
-ProfileSaver = Callable[[str, "ProfileDefinition | None"], Awaitable[bool]]
-
-
-async def _in_no_group(name: str, definition: ProfileDefinition | None) -> bool:
-    return False
-
 
 class SettingsOperations:
-    """Lists and changes settings, and changes profiles.
+    """Lists and changes settings, and changes profiles."""
 
-    ``reload`` puts the files in force, and returns why they are not, None if they are. ``shared`` changes a
-    profile at all hubs of a group, and returns False if this hub is in none.
-    """
-
-    def __init__(
-        self,
-        hub: Callable[[], SettledHub],
-        reload: Callable[[], Message | None],
-        shared: ProfileSaver = _in_no_group,
-    ) -> None:
-        self._hub, self._reload, self._shared = hub, reload, shared
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
         self._changing = asyncio.Lock()
 
     def table(self) -> list[Operation]:
@@ -148,7 +133,7 @@ class SettingsOperations:
 
     async def settings(self, caller: Caller, params: ListSettings) -> dict[str, Any]:
         """List the settings. ``pending`` is the value that the next start uses, if that is another one."""
-        hub = self._hub()
+        hub = self._hub
         problem: str | None = None
         try:
             later = await asyncio.to_thread(_load, hub.settings, hub.environment, None)
@@ -171,7 +156,7 @@ class SettingsOperations:
         else:
             edit, by_hand = _setting(option, params.value)
         changed, problem = await self._edited(edit, by_hand, caller.lang)
-        hub = self._hub()
+        hub = self._hub
         later = await asyncio.to_thread(_load, hub.settings, hub.environment, None)
         row = _row(option, hub.settings, later, caller.lang)
         applies = "unchanged" if not changed else "restart" if "pending" in row else "now"
@@ -182,9 +167,8 @@ class SettingsOperations:
 
         In a group of hubs, it applies at all of them, and the settings file stays as it is.
         """
-        from tabane.access.patterns import EVERY_TOOL
-        from tabane.access.permissions import PermissionPatterns
-        from tabane.access.profile_file import ProfileDefinition, is_profile_name
+        from tabane.access.permissions import EVERY_TOOL, PermissionPatterns
+        from tabane.access.profiles import ProfileDefinition, is_profile_name
 
         if not is_profile_name(params.name):
             raise BadArguments(
@@ -197,7 +181,9 @@ class SettingsOperations:
         patterns = PermissionPatterns.checked(
             params.allow or [EVERY_TOOL], params.deny, read_only=params.read_only
         )
-        if await self._shared(params.name, ProfileDefinition(params.name, patterns, params.description)):
+        if await self._hub.access.save_profile(
+            params.name, ProfileDefinition(params.name, patterns, params.description)
+        ):
             return {"status": "saved", "name": params.name, "problem": None}
         given = {
             "description": params.description,
@@ -214,7 +200,7 @@ class SettingsOperations:
 
     async def remove(self, caller: Caller, params: RemoveProfile) -> dict[str, Any]:
         """Remove a profile, in a group at all hubs. Who uses it may do nothing from now on."""
-        if await self._shared(params.name, None):
+        if await self._hub.access.save_profile(params.name, None):
             return {"status": "removed", "name": params.name, "problem": None}
         path = ("profiles", params.name)
         by_hand = say("remove the table [profiles.{name}]", name=params.name)
@@ -227,7 +213,7 @@ class SettingsOperations:
 
     async def take_over(self, caller: Caller, params: ReloadFiles) -> dict[str, Any]:
         """Put the files in force as they are now. ``problem`` is why they are not."""
-        problem = self._reload()
+        problem = _reload(self._hub)
         return {"problem": problem.render(caller.lang) if problem else None}
 
     def changeable(self, name: str) -> SettingOption:
@@ -251,7 +237,7 @@ class SettingsOperations:
                 ),
                 "name",
             )
-        source = self._hub().settings.sources.get(name)
+        source = self._hub.settings.sources.get(name)
         if source is not None and source.kind == "flag":
             raise BadArguments(
                 say(
@@ -277,10 +263,16 @@ class SettingsOperations:
     async def _edited(self, edit: Edit, by_hand: Message, lang: Lang) -> tuple[bool, str | None]:
         """Edit the file and put it in force. Return whether it changed, and why it is not in force."""
         async with self._changing:
-            hub = self._hub()
+            hub = self._hub
             changed = await asyncio.to_thread(_write, hub.settings, hub.environment, edit, by_hand)
-            problem = self._reload() if changed else None
+            problem = _reload(self._hub) if changed else None
         return changed, problem.render(lang) if problem else None
+
+
+def _reload(hub: Hub) -> Message | None:
+    """Read the files again, and return why they are not in force."""
+    hub.follower.now()
+    return hub.follower.problem
 
 
 def _setting(option: SettingOption, given: object) -> tuple[Edit, Message]:
@@ -374,7 +366,7 @@ def _decoded(path: Path, content: bytes | None) -> str:
 
 def _check(settings: Settings, environment: Mapping[str, str], text: str) -> None:
     """Raise ConfigurationError if no hub could start with this file."""
-    from tabane.access.profile_file import profiles_in
+    from tabane.access.profiles import profiles_in
 
     _load(settings, environment, text)
     profiles_in(settings.config, text)
@@ -422,3 +414,89 @@ def _shown(option: SettingOption, value: object) -> str:
     if option.kind == "bytes" and isinstance(value, int):
         return shown(option, value)
     return "" if value is None else shown(option, value)
+
+
+class UseModel(Struct, frozen=True, forbid_unknown_fields=True):
+    """``model``: a short name, ``org/name``, a folder, the name at the server of model_url, auto or none."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=300)]
+
+
+class ModelUse:
+    """The operation. :func:`resume_reembedding` continues what an earlier hub did not finish."""
+
+    def __init__(self, hub: Hub, settings: SettingsOperations) -> None:
+        self._hub, self._settings = hub, settings
+
+    def table(self) -> list[Operation]:
+        return [
+            Operation(
+                "use_model",
+                "Download a model, set it, and embed everything again with it; the earlier vectors serve "
+                "until that is done.",
+                UseModel,
+                self.use,
+                frozenset({Face.RPC, Face.CLI}),
+                Privilege.ADMIN,
+                kind="job",
+                title=lambda params: say("Changing the embedding model to {model}", model=params.model),
+            )
+        ]
+
+    async def use(self, caller: Caller, params: UseModel, progress: Progress) -> UsedModel:
+        """Change the model. ``job`` is the job that embeds texts again, None if there is no model.
+
+        Nothing is changed before the model has been loaded. Raises UnknownName, BadArguments, ModelError and
+        its kinds, and ConfigurationError.
+        """
+        self._settings.changeable("model")
+        model, fingerprint = await self._hub.models.prepare(params.model, progress)
+        changed = await self._settings.change(caller, ChangeSetting("model", model))
+        if changed["problem"]:
+            return UsedModel(model, fingerprint, changed["applies"], changed["problem"])
+        if changed["applies"] == "now":
+            # What was being embedded with the earlier model would be embedded again.
+            await self._hub.jobs.cancel_all("embed")
+        job = None
+        if fingerprint is not None:
+            await asyncio.to_thread(write_private, _mark(self._hub), model.encode())
+            job = start_reembedding(self._hub, model)
+        return UsedModel(model, fingerprint, changed["applies"], job=job)
+
+
+def resume_reembedding(hub: Hub) -> None:
+    """Continue to embed texts again, if an earlier hub did not finish, and the model is still the same."""
+    mark = _mark(hub)
+    try:
+        model = read_trusted(mark).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return
+    except (OSError, ConfigurationError) as error:
+        log.warning("%s cannot be read: %s", mark, error)
+        return
+    if model != hub.settings.model:
+        _forget(mark)
+        return
+    with contextlib.suppress(HubError):
+        start_reembedding(hub, model)
+
+
+def start_reembedding(hub: Hub, model: str) -> str:
+    """Embed everything again in a job of the hub, and return its id. Raises HubError."""
+
+    async def work(progress: Progress) -> Any:
+        found = await hub.embedding.reembed(progress)
+        await asyncio.to_thread(_forget, _mark(hub))
+        return found
+
+    title: Message = say("Indexing for semantic search with {model}", model=model)
+    return hub.jobs.start("reembed", title, work).key
+
+
+def _mark(hub: Hub) -> Path:
+    return hub.settings.home / MODEL_FILE
+
+
+def _forget(mark: Path) -> None:
+    with contextlib.suppress(OSError):
+        mark.unlink()

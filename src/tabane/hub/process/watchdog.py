@@ -24,7 +24,7 @@ import threading
 import time
 from typing import NoReturn
 
-from tabane.hub.local import hang_dumps
+from tabane.hub.local import endpoint
 
 STATUS = 70
 """Exit status of a hub that the thread ended; the timer ends it by SIGPROF."""
@@ -59,7 +59,7 @@ class Watchdog:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limit: float, logs: str) -> None:
         self._loop, self._limit = loop, limit
-        self._path = hang_dumps.file_of(logs, os.getpid())
+        self._path = endpoint.file_of(logs, os.getpid())
         self._beats = 0
         self._over = threading.Event()
         self._next: asyncio.TimerHandle | None = None

@@ -1,16 +1,23 @@
-"""Owners of TCP sockets on this machine, from the kernel's tables."""
+"""Owners of TCP sockets on this machine, and processes that listen, from the kernel's tables. Linux only."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import ipaddress
+import os
+import socket
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+
+from tabane.hub.local.connector import COMMAND
+from tabane.messages import Message, say
+from tabane.settings import Settings
 
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 """The file in which Linux lists the connections of this network namespace (proc_pid_net(5))."""
-
 
 _LISTENING = "0A"
 
@@ -81,3 +88,139 @@ def _written(place: SocketAddress) -> tuple[str, ...]:
 def _words(packed: bytes) -> str:
     step = -1 if sys.byteorder == "little" else 1
     return "".join(packed[at : at + 4][::step].hex() for at in range(0, len(packed), 4)).upper()
+
+
+MOST_LINKS = 1 << 17
+"""Open files of processes that are checked."""
+
+LEAVING = 30.0
+"""Seconds for which a hub whose home was deleted may keep the port."""
+
+WORDS, WORD = 3, 60
+"""Words of a command that are shown, and characters of each. Flags are left out: they may hold secrets."""
+
+_GONE = " (deleted)"
+_LOOK = 0.1
+
+
+class PortOccupant(NamedTuple):
+    """The listening process. ``pid`` is 0 if another user's; ``home`` is that of a hub, or empty."""
+
+    pid: int
+    command: str = ""
+    home: str = ""
+
+    @property
+    def homeless(self) -> bool:
+        """Return whether it is a hub with a deleted home. Such a hub ends within seconds."""
+        return self.home.endswith(_GONE)
+
+    @property
+    def name(self) -> Message:
+        if not self.pid:
+            return say("another user's process")
+        if self.home:
+            return say("the hub of {home} (process {pid})", home=self.home, pid=self.pid)
+        return say("process {pid} ({command})", pid=self.pid, command=self.command or "?")
+
+
+def find_occupant(port: int) -> PortOccupant | None:
+    """Return the process that listens at the port, on any address; None if nobody does or it is not known."""
+    sockets = {link for table in TABLES for link in _listening(table, port)}
+    if not sockets:
+        return None
+    pid = next((pid for pid, link in _links() if link in sockets), None)
+    if pid is None:
+        return PortOccupant(0)
+    words = _command_of(pid)
+    return PortOccupant(pid, _shown(words), _home(pid) if {"tabane", COMMAND} <= set(words) else "")
+
+
+def refusal(host: str, port: int, error: OSError | None = None) -> Message:
+    """Return why a hub cannot listen there: ``error``; without, a process that listens there now."""
+    if error is None or error.errno == errno.EADDRINUSE:
+        found = find_occupant(port)
+        return say(
+            "HTTP is not available: port {port} of {host} is used by {who}. End that process, "
+            "choose another port (--port, TABANE_PORT), or turn HTTP off (--no-http, "
+            "TABANE_HTTP=false).",
+            port=port,
+            host=host,
+            who=found.name if found else say("another process"),
+        )
+    return say(
+        "HTTP is not available: {host}, port {port}: {reason}. Check the settings host and port.",
+        host=host,
+        port=port,
+        reason=error.strerror,
+    )
+
+
+def await_port(settings: Settings) -> None:
+    """Wait while a hub with a deleted home has the port, at most as long as it may take to end."""
+    deadline = time.monotonic() + LEAVING
+    while port_is_taken(settings.host, settings.port):
+        found = find_occupant(settings.port)
+        if found is None or not found.homeless or time.monotonic() > deadline:
+            return
+        time.sleep(_LOOK)
+
+
+def port_is_taken(host: str, port: int) -> bool:
+    """Return whether another process listens there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1" if host == "localhost" else host, port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
+
+
+def _listening(table: str, port: int) -> Iterator[str]:
+    """Yield the sockets that listen at the port, as the links of open files name them."""
+    with contextlib.suppress(OSError), open(table, encoding="ascii") as lines:
+        for line in lines:
+            fields = line.split()
+            if len(fields) > 9 and fields[3] == _LISTENING and fields[1].endswith(f":{port:04X}"):
+                yield f"socket:[{fields[9]}]"
+
+
+def _links() -> Iterator[tuple[int, str]]:
+    """Yield process and target of each open file that this user may see, up to a limit."""
+    left = MOST_LINKS
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            for fd in os.listdir(f"/proc/{name}/fd"):
+                left -= 1
+                if left < 0:
+                    return
+                with contextlib.suppress(OSError):
+                    yield int(name), os.readlink(f"/proc/{name}/fd/{fd}")
+
+
+def _command_of(pid: int) -> list[str]:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read(1 << 16).decode(errors="replace").split("\0")
+    except OSError:
+        return []
+
+
+def _shown(words: list[str]) -> str:
+    shown: list[str] = []
+    for word in words[:WORDS]:
+        if not word or word.startswith("--") or (shown and "=" in word):
+            break
+        shown.append(os.path.basename(word)[:WORD])
+    return " ".join(shown)
+
+
+def _home(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return "?"

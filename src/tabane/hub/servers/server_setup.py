@@ -1,4 +1,9 @@
-"""Operations that change which servers there are: the servers file is edited, and in force at once."""
+"""Operations that change which servers there are: the servers file is edited, and in force at once.
+
+Servers are found in the MCP registry. The first starts of new servers are a job: they are the hub's own,
+started at the same time, so what they download stays, and they need not start again. The job ends with the
+last of them. If it is canceled, or nobody follows it, they start all the same.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +14,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from tabane.catalog.gateway import Gateway
-from tabane.errors import BadArguments, UnknownName
-from tabane.hub.servers.new_servers import NewServers
-from tabane.hub.servers.server_finding import ServerFinding
-from tabane.hub.servers.trial import FACES, Trials, TryServer
+from tabane.errors import BadArguments, TabaneError, UnknownName
+from tabane.hub.servers.trial import FACES, Trials, TryServer, wait_listed
 from tabane.hub.work.jobs import Jobs
 from tabane.messages import Lang, Message, say
-from tabane.operations import Caller, Operation, Privilege
+from tabane.operations import Caller, Operation, Privilege, Progress
 from tabane.servers.configuration import (
     check_definition,
     configuration_of,
     why_disabled,
     written_definitions,
 )
+from tabane.servers.editing import add_server, change_server, check_server_name, enable_server, remove_server
 from tabane.servers.foreign_keys import our_definition
 from tabane.servers.plain_secrets import plain_secrets
 from tabane.servers.secret_store import SecretStore
@@ -35,7 +39,165 @@ from tabane.upstreams.processes.processes import ChildProcesses
 from tabane.wire.channel import LineBatch
 
 if TYPE_CHECKING:
-    from tabane.servers.kept_secrets import SecretMove, SecretMoves
+    from tabane.servers.secret_store import SecretMove, SecretMoves
+
+MOST_SERVERS = 500
+LONGEST_WAIT = 30
+BEAT = 0.5
+"""Seconds between two looks at the downloads."""
+
+
+class StartNewServers(Struct, frozen=True, forbid_unknown_fields=True):
+    """``names`` are servers of the file. The answer comes when all have listed, or after ``wait`` seconds."""
+
+    names: Annotated[list[str], Meta(min_length=1, max_length=MOST_SERVERS)]
+    wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 0.0
+
+
+class StartedServers(Struct):
+    """What is known so far. ``suspicious`` has the definitions that look like an attack, by server.
+
+    ``failed`` says why a server has not listed, by server. ``pending`` are those that have not ended a start.
+    """
+
+    pending: list[str]
+    tools: dict[str, int] = field(default_factory=dict)
+    suspicious: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+class NewServers:
+    """Starts servers that were just added. ``reload`` reads the servers file at once."""
+
+    def __init__(
+        self, gateway: Gateway, jobs: Jobs, settings: Callable[[], Settings], reload: Callable[[], None]
+    ) -> None:
+        self._gateway, self._jobs, self._settings, self._reload = gateway, jobs, settings, reload
+
+    def table(self) -> list[Operation]:
+        return [
+            Operation(
+                "start_new_servers",
+                "Start servers that were just added, and scan what they list: a job of the hub.",
+                StartNewServers, self.start, FACES, Privilege.ADMIN,
+            )
+        ]  # fmt: skip
+
+    async def start(self, caller: Caller, params: StartNewServers) -> dict[str, Any]:
+        """Return the state of the job, and what is known by now as ``found``. Raises HubError."""
+        self._reload()
+        found = StartedServers(list(dict.fromkeys(params.names)))
+        count = len(found.pending)
+        job = self._jobs.start(
+            "start_new_servers",
+            say("Testing {count} new {count:server|servers}", count=count),
+            lambda job: self._start_all(caller, found, job),
+        )
+        end = asyncio.get_running_loop().time() + params.wait
+        while job.status == "running" and (left := end - asyncio.get_running_loop().time()) > 0:
+            await job.changed(job.version, left)
+        return job.state(caller.lang) | {"found": _plain(found)}
+
+    async def _start_all(self, caller: Caller, found: StartedServers, job: Progress) -> dict[str, Any]:
+        waiting = {asyncio.ensure_future(self._one(caller, name, found)) for name in found.pending}
+        total = len(waiting)
+        try:
+            while waiting:
+                done, waiting = await asyncio.wait(waiting, timeout=BEAT, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+                job.tell(total - len(waiting), total, self._note(found))
+        finally:
+            for task in waiting:
+                task.cancel()
+        return _plain(found)
+
+    async def _one(self, caller: Caller, name: str, found: StartedServers) -> None:
+        """Wait until a server has listed, and scan that."""
+        from tabane.guard.definitions.listing_scan import suspicious_definitions
+
+        settings = self._settings()
+        try:
+            async with asyncio.timeout(settings.download_timeout + 2 * settings.start_timeout):
+                instance = self._gateway.instance_for(caller, name)
+                await wait_listed(instance)
+            listing = self._gateway.listing(name)
+            if listing is None or "tools" not in listing.lists or instance.vitals.error is not None:
+                why = instance.vitals.error or say("it has not been started")
+                found.failed[name] = _short(why, caller.lang)
+            else:
+                found.tools[name] = len(listing.lists["tools"])
+                rows = await suspicious_definitions(
+                    name, listing.lists, self._gateway.review.scans, caller.lang
+                )
+                if rows:
+                    found.suspicious[name] = rows
+        except TimeoutError:
+            found.failed[name] = say("{server!n} did not start in time.", server=name).render(caller.lang)
+        except TabaneError as error:
+            found.failed[name] = _short(error.message, caller.lang)
+        finally:
+            found.pending.remove(name)
+
+    def _note(self, found: StartedServers) -> Message | None:
+        """Return what is waited for: a download, or the names of servers."""
+        for name in found.pending:
+            for instance in self._gateway.instances(name):
+                if instance.download is not None:
+                    return instance.download.describe()
+        return say("waiting for {names}", names=", ".join(found.pending[:5])) if found.pending else None
+
+
+def _short(why: Message, lang: Lang) -> str:
+    """Return why a start failed, without the end of its output."""
+    from tabane.upstreams.launching.failure_causes import cause_in
+
+    failed = cause_in(why)
+    return (failed.without_log() if failed is not None else why).render(lang)
+
+
+def _plain(found: StartedServers) -> dict[str, Any]:
+    return {
+        "pending": list(found.pending),
+        "tools": dict(found.tools),
+        "suspicious": dict(found.suspicious),
+        "failed": dict(found.failed),
+    }
+
+
+class FindServers(Struct, frozen=True, forbid_unknown_fields=True):
+    """``query`` is a part of a name or of a description. ``cursor`` is ``next`` of the page before."""
+
+    query: Annotated[str, Meta(max_length=200)] = ""
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    cursor: Annotated[str, Meta(max_length=1_000)] | None = None
+
+
+class ServerFinding:
+    """Asks the registry of the settings with the hub's environment: its proxies and authorities."""
+
+    def __init__(self, settings: Callable[[], Settings], environment: Mapping[str, str]) -> None:
+        self._settings, self._environment = settings, environment
+
+    def table(self) -> list[Operation]:
+        return [
+            Operation(
+                "find_servers",
+                "Find servers in the MCP registry: what each runs and needs, and an entry to add.",
+                FindServers, self.find, FACES, Privilege.READ, read_only=True, source="admin",
+                annotations={"openWorldHint": True},
+            ),
+        ]  # fmt: skip
+
+    async def find(self, caller: Caller, params: FindServers) -> dict[str, Any]:
+        """Return servers, the best first. Raises ConfigurationError and RegistryUnavailable."""
+        # on first use: most hubs never ask a registry
+        from tabane.servers.registry.finding import open_registry
+
+        settings = self._settings()
+        async with open_registry(settings.registry_url, self._environment, settings.home) as registry:
+            found = await registry.find(params.query, params.limit, params.cursor)
+            return found.row(registry.host, caller.lang)
 
 
 LARGEST = 64 << 10
@@ -106,7 +268,7 @@ class _FileNow(Struct, frozen=True):
         self, name: str, definition: Mapping[str, Any], replaced: str | None, written: Mapping[str, Any]
     ) -> SecretMoves:
         """Return how new secrets leave a definition. Those that the replaced one has in plain text stay."""
-        from tabane.servers.kept_secrets import SecretNaming, moves_of, referred_names
+        from tabane.servers.secret_store import SecretNaming, moves_of, referred_names
 
         others = {other: each for other, each in written_definitions(self.path).items() if other != replaced}
         referred = referred_names(others, self.settings_texts) | referred_names({name: definition})
@@ -297,8 +459,7 @@ class ServerSetup:
     async def add(self, caller: Caller, params: AddServer) -> dict[str, Any]:
         """Add a server. Raises BadArguments and ConfigurationError; then nothing was changed."""
 
-        from tabane.servers.editing import add_server, check_server_name
-        from tabane.servers.kept_secrets import SecretMoves, keeping
+        from tabane.servers.secret_store import SecretMoves, keeping
 
         def write(file: _FileNow) -> tuple[str, ...]:
             check_server_name(params.name)
@@ -317,9 +478,8 @@ class ServerSetup:
     async def change(self, caller: Caller, params: ChangeServer) -> dict[str, Any]:
         """Replace a definition. Raises UnknownName, and as :meth:`add`."""
 
-        from tabane.servers.editing import change_server
-        from tabane.servers.kept_secrets import SecretMoves, keeping
         from tabane.servers.masking import masked, unmasked
+        from tabane.servers.secret_store import SecretMoves, keeping
 
         def write(file: _FileNow) -> tuple[str, ...]:
             _check_size(params.definition)
@@ -348,8 +508,6 @@ class ServerSetup:
     async def remove(self, caller: Caller, params: RemoveServer) -> dict[str, Any]:
         """Remove a server. Raises UnknownName and ConfigurationError."""
 
-        from tabane.servers.editing import remove_server
-
         def write(file: _FileNow) -> tuple[str, ...]:
             remove_server(file.path, params.name)
             return ()
@@ -358,8 +516,6 @@ class ServerSetup:
 
     async def enable(self, caller: Caller, params: EnableServer) -> dict[str, Any]:
         """Enable or disable a server. Raises UnknownName and ConfigurationError."""
-
-        from tabane.servers.editing import enable_server
 
         def write(file: _FileNow) -> tuple[str, ...]:
             enable_server(file.path, params.name, params.enabled)
@@ -430,7 +586,6 @@ def _version(shown: Mapping[str, Any]) -> str:
 
 
 def _name_problems(file: _FileNow, params: CheckDefinition, lang: Lang) -> Iterator[dict[str, Any]]:
-    from tabane.servers.editing import check_server_name
 
     if params.replaces is not None:
         return

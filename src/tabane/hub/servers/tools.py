@@ -9,37 +9,34 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, structs
 
+from tabane.catalog.catalogs import ToolEmbedding
 from tabane.catalog.gateway import Gateway
-from tabane.catalog.long_results import KeptLimits, LongResults
-from tabane.catalog.results.query_pool import QueryPool
-from tabane.catalog.tool_meaning import ToolEmbedding
+from tabane.catalog.long_results import KeptLimits, LongResults, QueryPool
 from tabane.catalog.tools.validation import ArgumentValidator, ValidationPool
 from tabane.errors import CallerError, TabaneError
 from tabane.guard.definitions.pins import HoldPolicy
+from tabane.hub.clients.client_questions import LARGEST as LARGEST_QUESTION
 from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_names, own_tools
-from tabane.hub.clients.questions.questions import HubQuestions
+from tabane.hub.clients.questions.parking import HubQuestions
 from tabane.hub.clients.task_calls import TaskParts
 from tabane.hub.clients.tool_calls import as_failure, as_result, question_of
-from tabane.hub.servers.cages import cages_of
-from tabane.hub.servers.definition_scanning import definition_scans
-from tabane.hub.servers.result_types.result_types import HubResultTypes
-from tabane.hub.servers.servers import FileFollower, limits_of
+from tabane.hub.servers.configuration import FileFollower, cages_of, definition_scans, limits_of
+from tabane.hub.servers.result_types import HubResultTypes
 from tabane.hub.work.scripts import OPEN, HubScripts
-from tabane.hub.work.tasks.tasks import HubTasks
+from tabane.hub.work.tasks import HubTasks
 from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget, Door, Face, OpenCall, Operation, OperationTable
 from tabane.servers.configuration import ServersConfiguration
 from tabane.servers.server import Server
 from tabane.settings import Settings
 from tabane.upstreams.connector import Connector
-from tabane.upstreams.hub_chain import HubChain
-from tabane.upstreams.logins.login_network import LoginNetwork
+from tabane.upstreams.handshake import HubChain
+from tabane.upstreams.logins.login_book import LoginNetwork
 from tabane.upstreams.logins.logins import ServerLogins
 from tabane.upstreams.processes.processes import ChildProcesses
 from tabane.wire import json
 from tabane.wire.channel import LineBatch
-from tabane.wire.era import result_type
-from tabane.wire.extensions import carried
+from tabane.wire.era import carried, result_type
 from tabane.wire.negotiation import offered_to_servers
 
 if TYPE_CHECKING:
@@ -298,7 +295,7 @@ class HubTools:
 
     def table(self, long_results: LongResults) -> list[Operation]:
         from tabane.catalog.operations.table import gateway_table
-        from tabane.hub.work.tasks.operations import TaskOperations
+        from tabane.hub.work.task_operations import TaskOperations
 
         return [
             *gateway_table(
@@ -340,7 +337,6 @@ class HubTools:
 
     async def _perform(self, caller: Caller, name: str, arguments: dict[str, Any]) -> Raw:
         """Call a tool for a script, as call_tool does, or as call_readonly_tool if it was called by that."""
-        from tabane.hub.clients.rounds import LARGEST as LARGEST_QUESTION
 
         if name == OPEN:
             return await self._opened(caller, arguments)

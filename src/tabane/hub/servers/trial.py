@@ -15,18 +15,17 @@ from msgspec import Meta, Raw, Struct, structs
 from tabane.catalog.tools.aliases import AliasMap
 from tabane.catalog.tools.listings import ServerListing, keep_listing, listing_of
 from tabane.errors import UpstreamError, UpstreamUnavailable
-from tabane.guard.definitions.definition_scans import DefinitionScans
-from tabane.hub.servers.definition_scanning import definition_scans
-from tabane.hub.servers.servers import limits_of, with_inherited
+from tabane.guard.definitions.review import DefinitionScans
+from tabane.hub.servers.configuration import definition_scans, limits_of, with_inherited
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face
 from tabane.servers.configuration import configuration_of, why_disabled
 from tabane.servers.server import Server
 from tabane.servers.variables import variables_of
 from tabane.settings import Settings
+from tabane.upstreams.connection import UpstreamLimits
 from tabane.upstreams.connector import Connector
 from tabane.upstreams.processes.processes import ChildProcesses
-from tabane.upstreams.upstream_limits import UpstreamLimits
 from tabane.wire.channel import LineBatch
 from tabane.wire.json import join
 
@@ -216,7 +215,7 @@ async def wait_listed(upstream: Upstream) -> None:
     era that they do not know, and the next start does not put it.
     """
     from tabane.upstreams.lists import LISTS
-    from tabane.upstreams.upstream_state import UpstreamState
+    from tabane.upstreams.upstream import UpstreamState
 
     began = time.monotonic()
     await upstream.listed()

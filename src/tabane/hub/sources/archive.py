@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from tabane.errors import TabaneError
 from tabane.hub.sources.embedding import CollectionEmbedder
-from tabane.hub.stores.stores import FOLDER, Stores
+from tabane.hub.stores.domain_stores import FOLDER, Stores
 from tabane.hub.work.jobs import Jobs
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Operation, Progress
-from tabane.operations.job_turns import Turn
+from tabane.operations.jobs import Turn
 from tabane.posts import COLLECTION, DOMAIN
 from tabane.settings import Settings
 from tabane.settings.files import private_folder
@@ -78,7 +78,7 @@ class PostArchive:
     def open(self, given: ImportPosts | None = None, lang: Lang = "en") -> None:
         """Open the stores, so that the first request does not wait for it; ``given`` is imported first."""
         if given is not None:
-            from tabane.posts.table import import_title
+            from tabane.posts.operations import import_title
 
             self._opening = self._jobs.start(
                 "import_posts", import_title(given), lambda progress: self._begin(given, lang, progress)
@@ -88,7 +88,7 @@ class PostArchive:
             self._opening = self._jobs.start("open_posts", title, self._open)
 
     def table(self) -> list[Operation]:
-        from tabane.posts.table import import_table, posts_table
+        from tabane.posts.operations import import_table, posts_table
 
         return [*posts_table(lambda: self._archive), *import_table(self._import)]
 

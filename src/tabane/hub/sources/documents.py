@@ -14,17 +14,17 @@ from msgspec import Struct
 from tabane.documents import DOMAIN
 from tabane.errors import StoreError, TabaneError
 from tabane.hub.sources.embedding import CollectionEmbedder
-from tabane.hub.stores.stores import FOLDER, Stores
+from tabane.hub.stores.domain_stores import FOLDER, Stores
 from tabane.operations import Caller, Door, Face, Operation
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.documents.document import Document
-    from tabane.documents.document_labels import DocumentLabels
     from tabane.documents.document_writer import Event
     from tabane.documents.files.file_operations import DocumentFiles
-    from tabane.documents.files.file_sources import Converter
+    from tabane.documents.files.readable_files import Converter
     from tabane.documents.operations import DocumentLibrary
+    from tabane.documents.searching import DocumentLabels
     from tabane.hub.clients.document_resources import ListedDocument
     from tabane.reader.page import Page
     from tabane.search.engine import Collection

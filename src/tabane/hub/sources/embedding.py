@@ -1,6 +1,7 @@
-"""Background embedding of collections: each record without a vector gets one.
+"""Stores that the settings name, and the background embedding of the collections in them.
 
-The collection itself shows which records have none, so the next hub continues after a hub was killed.
+Each record without a vector gets one. The collection itself shows which records have none, so the next hub
+continues after a hub was killed.
 """
 
 from __future__ import annotations
@@ -13,16 +14,45 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments, ModelError
-from tabane.hub.stores.stores import FOLDER, UNFINISHED, Stores
+from tabane.hub.stores.domain_stores import FOLDER, UNFINISHED, Shapes, Stores
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter
 
 if TYPE_CHECKING:
-    from tabane.hub.sources.coverage import EmbeddedCollection
+    from tabane.hub.sources.embedded_collections import EmbeddedCollection
     from tabane.hub.sources.embedding_lane import CollectionLane
     from tabane.search.embedding.embedder import NoModel
-    from tabane.search.meaning import Incomplete, Meaning
     from tabane.search.models import Models
+    from tabane.search.pipeline import Incomplete, Meaning
+    from tabane.settings import Settings
+
+
+def stores_of(settings: Settings, environment: Mapping[str, str]) -> Stores:
+    """Return the stores that the settings name, none of which is open yet."""
+    replicas = None
+    if settings.local_replica:
+        from tabane.hub.stores.postgres_engine import Replicas
+
+        replicas = Replicas(settings.home)
+    if not settings.engine:
+        return Stores(settings.home, _shapes, replicas=replicas)
+    from tabane.hub.sources.embedded_collections import OWN
+    from tabane.hub.stores.postgres_engine import named_engine
+
+    return Stores(settings.home, _shapes, named_engine(settings, environment), OWN, replicas)
+
+
+def embedded() -> Sequence[EmbeddedCollection]:
+    """Return the collections of a hub with semantic search."""
+    from tabane.hub.sources.embedded_collections import EMBEDDED
+
+    return EMBEDDED
+
+
+def _shapes() -> Shapes:
+    from tabane.hub.sources.embedded_collections import SHAPES
+
+    return SHAPES
 
 
 class Reembed(Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,7 +97,7 @@ class CollectionEmbedder:
 
     @cached_property
     def _lanes(self) -> Mapping[str, CollectionLane]:
-        from tabane.hub.sources.coverage import EmbeddingCoverage
+        from tabane.hub.sources.embedded_collections import EmbeddingCoverage
         from tabane.hub.sources.embedding_lane import CollectionLane
 
         return {

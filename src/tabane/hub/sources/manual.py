@@ -12,32 +12,18 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments
+from tabane.hub.sources.embedded_collections import MANUAL, meaning_of_section
 from tabane.hub.sources.embedding import CollectionEmbedder
-from tabane.hub.stores.stores import Stores
+from tabane.hub.stores.domain_stores import Stores
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.search.engine import Collection
-from tabane.search.filters import Everything
 from tabane.search.hybrid import RankedRecord
 from tabane.search.models import Models
 from tabane.search.pipeline import CollectionSource, records_of
-from tabane.search.records import Field, Kind, Record, Shape, TextField, checked
+from tabane.search.records import Everything, Record, checked
 from tabane.search.source import HitCard, Reference, SearchHit
 from tabane.wire import json
-
-SHAPE = Shape(
-    "manual",
-    (TextField("title", 2.0), TextField("text")),
-    (Field("page", Kind.STRING), Field("lang", Kind.STRING)),
-)
-
-SPACES = ("text",)
-
-
-def meaning(record: Record) -> str:
-    """Return what of a section is embedded: its headings, then the text below them."""
-    return "\n".join(filter(None, (record.texts.get("title"), record.texts.get("text"))))
-
 
 _HEADING = re.compile(r"(#{1,3}) (.+)")
 _FENCE = re.compile(r"(```|~~~)")
@@ -102,7 +88,7 @@ async def bring_up_to_date(collection: Collection, written: list[tuple[str, str]
     Sections without changes are not written again, so they keep their vectors.
     """
     written_now = (_record(section) for page, text in written for section in sections(page, text))
-    records = {record.key: checked(record, SHAPE) for record in written_now}
+    records = {record.key: checked(record, MANUAL) for record in written_now}
     there = {record.key: record async for record in _stored(collection)}
     await collection.upsert([record for key, record in records.items() if there.get(key) != record])
     await collection.delete([key for key in there if key not in records])
@@ -131,16 +117,16 @@ def _record(section: ManualSection) -> Record:
 class ManualSource(CollectionSource[Record]):
     """Sections of the documentation as a search source. Indexed by the first search after it changed."""
 
-    spaces = SPACES
+    spaces = ("text",)
 
     def __init__(self, stores: Stores, models: Models, embedding: CollectionEmbedder) -> None:
-        super().__init__(self._indexed, models, partial(embedding.question, SHAPE.name))
+        super().__init__(self._indexed, models, partial(embedding.question, MANUAL.name))
         self._stores, self._embedding = stores, embedding
         self._indexing = asyncio.Lock()
         self._current: Collection | None = None
 
     def text(self, record: Record) -> str:
-        return meaning(record)
+        return meaning_of_section(record)
 
     def card(self, item: Record) -> HitCard:
         reference = Reference("get_documentation", {"section": item.key})
@@ -158,12 +144,12 @@ class ManualSource(CollectionSource[Record]):
 
     async def _indexed(self) -> Collection:
         async with self._indexing:
-            collection = await self._stores.collection("cache", SHAPE)
+            collection = await self._stores.collection("cache", MANUAL)
             # If it is not the same as last time, it was deleted meanwhile and may be empty.
             if collection is not self._current:
                 await bring_up_to_date(collection, await asyncio.to_thread(pages))
                 self._current = collection
-                self._embedding.wake(SHAPE.name)
+                self._embedding.wake(MANUAL.name)
         return collection
 
 

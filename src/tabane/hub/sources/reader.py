@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tabane.errors import ConfigurationError
-from tabane.hub.clients.project_access import inner_access
+from tabane.hub.clients.server_access import inner_access
 from tabane.hub.people.flows.hub_flows import HubFlows
 from tabane.hub.sources.embedding import CollectionEmbedder
-from tabane.hub.stores.stores import Stores
+from tabane.hub.stores.domain_stores import Stores
 from tabane.operations import LOCAL, Caller, Face, Operation
 from tabane.reader.page_domain import DOMAIN
+from tabane.servers.labels import PRIVATE
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from tabane.reader.fetching import PageFetcher, Policy
     from tabane.reader.operations import ReaderOperations
     from tabane.reader.page import Page
+    from tabane.reader.page_records import PageSearch
     from tabane.reader.rendering import PageRenderer
-    from tabane.reader.searching import PageSearch
     from tabane.reader.url_reader import UrlReader
     from tabane.search.engine import Collection
     from tabane.search.models import Models
@@ -113,7 +114,7 @@ class PageReader:
         if self._rooms is None:
             from tabane.reader.conversion import PageConverter
             from tabane.reader.fetching import PageFetcher
-            from tabane.reader.searching import PageSearch
+            from tabane.reader.page_records import PageSearch
 
             conversion = PageConverter(self._environ, errors=self._errors)
             fetchings = {asked: PageFetcher(self._policy(asked)) for asked in (False, True)}
@@ -141,15 +142,13 @@ class PageReader:
         self, conversion: PageConverter, fetchings: Mapping[bool, PageFetcher], rendering: PageRenderer
     ) -> ReaderOperations:
         from tabane.reader.cookies.cookie_folder import CookieFolder
-        from tabane.reader.operations import ReaderOperations
+        from tabane.reader.operations import PrivateReader, ReaderOperations
         from tabane.reader.page import SHAPE
         from tabane.reader.page_cache import PageCache
-        from tabane.reader.private_reading import PrivateReader
         from tabane.reader.sites import all_site_adapters
         from tabane.reader.sites.any_page import AnyPageAdapter
         from tabane.reader.sites.site_adapter import ReadingTools
         from tabane.reader.url_reader import UrlReader
-        from tabane.servers.labels import PRIVATE
 
         settings, ways = self._settings, all_site_adapters(self._keys)
         shelf = PageCache(

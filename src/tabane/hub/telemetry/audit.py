@@ -1,31 +1,156 @@
-"""Audit of a hub: its log, opened with the hub, what the hub itself records, and the meter of its calls."""
+"""Audit of a hub: its log and the index that answers queries, the meter of its calls, counters and traces."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
-from tabane.audit.entry import EntryType, Outcome
-from tabane.audit.log import AuditLog
-from tabane.audit.options import audit_options, audit_paths
-from tabane.errors import AuditError
-from tabane.hub.telemetry.call_counters import AuditCounts
-from tabane.hub.telemetry.live.live import HubLive
-from tabane.hub.telemetry.telemetry import HubTelemetry
-from tabane.hub.telemetry.usage import HubUsage
-from tabane.messages import Message
+from tabane.audit.entry import EntryType, Outcome, audit_options, audit_paths
+from tabane.audit.log import AuditLog, IndexFollowing
+from tabane.errors import AuditError, BadArguments
+from tabane.hub.telemetry.live import HubLive
+from tabane.hub.telemetry.metering import AuditCounts, CallCounters, HubMeter
+from tabane.messages import Message, say
 from tabane.operations import Operation
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.access.limits import CallLimits
+    from tabane.audit.index_process import AuditIndexProcess
+    from tabane.audit.index_requests import IndexTask
+    from tabane.audit.queries import AuditQueries, OfferedTool
     from tabane.catalog.gateway import Gateway
+    from tabane.group.group_index import GroupIndex
+    from tabane.group.shared_records import SharedAudit, SharedUsage
     from tabane.guard.definitions.news import DefinitionNews
+    from tabane.hub.telemetry.tracing import SpanTracing
     from tabane.hub.work.jobs import Jobs
 
 log = logging.getLogger(__name__)
+
+
+FOLDER = "audit"
+BYTES_OF_A_TOKEN = 4
+"""Bytes of a definition that are about one token."""
+
+
+class HubUsage:
+    """The index of the audit log of a hub, and the operations that ask it.
+
+    ``zone`` returns the name of the time zone of dates. ``environment`` is the hub's, and ``errors`` the
+    descriptor that the index's process writes its stderr to.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        zone: Callable[[], str],
+        environment: Mapping[str, str],
+        gateway: Gateway,
+        errors: int | None = 2,
+    ) -> None:
+        self._folder, self._zone = str(home / FOLDER), zone
+        self._environment, self._gateway, self._errors = environment, gateway, errors
+        self._process: AuditIndexProcess | None = None
+        self._following: IndexFollowing | None = None
+        self._newest: Callable[[], int] = lambda: 0
+        self._group: GroupIndex | None = None
+        self._queries: AuditQueries | None = None
+
+    def table(self) -> list[Operation]:
+        from tabane.audit.queries import audit_queries_table
+
+        return audit_queries_table(self._asked)
+
+    def share(self, audit: SharedAudit, usage: SharedUsage, mark: str, address: str) -> None:
+        """Give the index of a group of hubs what this hub records, and ask that index from now on.
+
+        ``mark`` names this hub, ``address`` is where it is reached.
+        """
+        from tabane.group.group_index import GroupEntries, GroupIndex, GroupUsage
+
+        entries = GroupEntries(audit, self._folder, lambda: self._newest(), mark, address)
+        counted = GroupUsage(usage, self._index, mark, self._folder, lambda: self._newest(), time.monotonic)
+        self._group = GroupIndex(entries, counted, self._index)
+
+    async def exchange(self, *, now: bool = False) -> None:
+        """Give the group what it lacks; its usage only from time to time, or ``now``. Raises TabaneError."""
+        if self._group is not None:
+            await self._group.exchange(now=now)
+
+    async def ask(self, task: IndexTask) -> Any:
+        """Return the answer to a task, from the index of the group or of this hub. Raises TabaneError."""
+        if self._group is not None:
+            return await self._group.ask(task)
+        from tabane.audit.index_requests import EntryQuery
+
+        if isinstance(task, EntryQuery) and task.filter.hub not in ("", "this"):
+            raise BadArguments(say("hub: this hub is in no group of hubs."), "hub")
+        return await self._index().ask(task)
+
+    def follow(self, newest: Callable[[], int]) -> None:
+        """Keep the index near the log. ``newest`` returns the seq of the newest entry."""
+        self._newest = newest
+        self._following = IndexFollowing(self._folder, newest, lambda: self._index().catch_up_soon())
+
+    async def close(self) -> None:
+        if self._following is not None:
+            await self._following.close()
+        if self._process is not None:
+            await self._process.close()
+
+    def _index(self) -> AuditIndexProcess:
+        if self._process is None:
+            from tabane.audit.index_process import AuditIndexProcess
+
+            self._process = AuditIndexProcess(self._folder, self._zone, self._environment, self._errors)
+        return self._process
+
+    def _asked(self) -> AuditQueries:
+        if self._queries is None:
+            from tabane.audit.queries import AuditQueries
+
+            self._queries = AuditQueries(self, self._zone, self._offered)
+        return self._queries
+
+    def _offered(self) -> Iterable[OfferedTool]:
+        from tabane.audit.queries import OfferedTool
+
+        for server in self._gateway.enabled():
+            for tool in self._gateway.catalogue.of_server(server.name):
+                yield OfferedTool(tool.alias, tool.server, len(tool.definition) // BYTES_OF_A_TOKEN)
+
+
+class HubTelemetry:
+    """Measurements of a hub's calls, for others to collect.
+
+    ``tracing`` is None if no collector is configured.
+    """
+
+    def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
+        self.counters = CallCounters()
+        self.tracing = _tracing(settings.otel_endpoint, environment)
+
+    def meter(self, limits: Callable[[str], CallLimits | None]) -> HubMeter:
+        """Return a meter that feeds both."""
+        return HubMeter(limits, count=self.counters.count, trace=self.tracing)
+
+    async def close(self) -> None:
+        """Export the spans that wait, at most 2 seconds long."""
+        if self.tracing is not None:
+            await self.tracing.close()
+
+
+def _tracing(endpoint: str, environment: Mapping[str, str]) -> SpanTracing | None:
+    if not endpoint and not any(name.startswith("OTEL_") for name in environment):
+        return None
+    from tabane.hub.telemetry.tracing import open_tracing
+
+    return open_tracing(endpoint, environment)
 
 
 class LimitsByTier(Protocol):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from ipaddress import ip_address
 
-from tabane.guard.cages.host_rules import HostRules
-from tabane.guard.cages.network_proxy import serve
+from tabane.guard.cages.network_proxy import HostRules, serve
 from tabane.reader.guard.addresses import fault
 
 

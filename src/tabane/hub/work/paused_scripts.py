@@ -13,15 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tabane.code.snapshots import (
-    LARGEST,
-    LIFE,
-    ScriptSnapshot,
-    Sign,
-    SnapshotRefused,
-    packed,
-    unpacked,
-)
+from tabane.code.sandbox import LARGEST, LIFE, ScriptSnapshot, Sign, SnapshotRefused, packed, unpacked
 from tabane.errors import CallerError, ConfigurationError
 from tabane.messages import say
 from tabane.settings.files import read_trusted

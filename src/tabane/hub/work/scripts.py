@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from msgspec import Raw, structs
 
 from tabane.catalog.gateway import Gateway
+from tabane.catalog.lookup import may_find
 from tabane.catalog.tools.tool import Tool
-from tabane.catalog.visibility import may_find
-from tabane.code.table import RUN
+from tabane.code.table import RUN, code_table
 from tabane.errors import CallerError, HubError
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Operation, Outcome
-from tabane.operations.guarding import CallVerdict
+from tabane.operations.door import CallVerdict
 from tabane.settings import Settings
 from tabane.wire import json
 from tabane.wire.json import InvalidJson
@@ -29,15 +29,12 @@ from tabane.wire.json import InvalidJson
 if TYPE_CHECKING:
     from tabane.audit.log import AuditLog
     from tabane.catalog.operations.tool_operations import Learned
-    from tabane.code.limits import ScriptLimits
+    from tabane.code.host_messages import ScriptLimits
     from tabane.code.parameters import RunScript
-    from tabane.code.sandbox import Sandbox
-    from tabane.code.script_run import ScriptRun
+    from tabane.code.sandbox import Sandbox, ScriptSnapshot
+    from tabane.code.script_run import ScriptRun, ScriptSource, ToolNames
     from tabane.code.scripts import ScriptReport, Scripts
     from tabane.code.signatures import ScriptTool
-    from tabane.code.snapshots import ScriptSnapshot
-    from tabane.code.source_checks import ScriptSource
-    from tabane.code.tool_names import ToolNames
     from tabane.hub.work.paused_scripts import PausedScripts
     from tabane.upstreams.call import ServerRequest, UpstreamReply
 
@@ -237,7 +234,6 @@ class HubScripts:
         self.approvals: ScriptApprovals | None = None
 
     def table(self) -> list[Operation]:
-        from tabane.code.table import code_table
 
         return code_table(self.run)
 
@@ -245,7 +241,7 @@ class HubScripts:
     def paused(self) -> PausedScripts:
         """Return the snapshots of scripts that wait for a person."""
         if self._paused is None:
-            from tabane.code.snapshots import signed_by
+            from tabane.code.sandbox import signed_by
             from tabane.hub.work.paused_scripts import PausedScripts
 
             self._paused = PausedScripts(self._settings().home, lambda: signed_by(self._key()))
@@ -372,7 +368,7 @@ class HubScripts:
         return MontySandbox(limits, program=CagedWorkers(self._settings().home, os.environ).program)
 
     def _limits(self) -> ScriptLimits:
-        from tabane.code.limits import ScriptLimits
+        from tabane.code.host_messages import ScriptLimits
 
         settings = self._settings()
         return ScriptLimits(
@@ -412,7 +408,7 @@ class ScriptTools:
 
     async def used(self, caller: Caller, source: ScriptSource) -> list[ScriptTool]:
         """Return the tools that a script may use, without those that its caller may not find."""
-        from tabane.code.tool_names import module_name
+        from tabane.code.script_run import module_name
 
         catalogue = self._gateway.catalogue
         if any(source.uses(module_name(name)) and not catalogue.has(name) for name in self._gateway.servers):
@@ -439,7 +435,7 @@ class ScriptTools:
         return structs.replace(function, result=found.schema, learned=found.results)
 
     async def _current(self) -> ToolNames:
-        from tabane.code.tool_names import ToolNames
+        from tabane.code.script_run import ToolNames
 
         catalogue = self._gateway.catalogue
         version, own = catalogue.version, catalogue.own

@@ -18,8 +18,7 @@ import msgspec
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.posts.importing.import_report import RejectedRow, UnusableRow
-from tabane.posts.importing.post_ids import PostIdTable, post_id
+from tabane.posts.importing.import_report import PostIdTable, RejectedRow, UnusableRow, post_id
 from tabane.posts.post import SPACES, Post, cleaned
 from tabane.search.records import LONGEST_STRING, MOST_STRINGS
 

@@ -15,10 +15,8 @@ from datetime import tzinfo
 
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
-from tabane.posts.importing.import_report import RejectedRow, UnusableRow
-from tabane.posts.importing.post_ids import post_id
-from tabane.posts.post import BOOKMARK, LIKE, POST, Post
-from tabane.posts.times import timestamp_of, timestamp_of_id
+from tabane.posts.importing.import_report import RejectedRow, UnusableRow, post_id
+from tabane.posts.post import BOOKMARK, LIKE, POST, Post, timestamp_of, timestamp_of_id
 
 COLUMNS = ("post_id", "url", "timestamp", "content", "log_type")
 LONGEST_ROW = 131_072  # bytes; the longest posts have 25,000 characters

@@ -19,8 +19,7 @@ from typing import IO, Any, NamedTuple
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.posts.importing.import_report import RejectedRow, UnusableRow
-from tabane.posts.importing.post_ids import LARGEST, PostIdTable
+from tabane.posts.importing.import_report import LARGEST, PostIdTable, RejectedRow, UnusableRow
 from tabane.search.records import LARGEST_DIMENSION
 
 METADATA = ("meta.json", "embeddings_meta.json")

@@ -25,8 +25,7 @@ from tabane.reader.page import Page
 from tabane.reader.url_reader import shown
 from tabane.workers import frames
 from tabane.workers.frames import LONGEST
-from tabane.workers.pool import Budget, Pool
-from tabane.workers.turns import Capacity, Lane
+from tabane.workers.pool import Budget, Capacity, Lane, Pool
 from tabane.workers.worker import Program, environment, module
 
 _SECONDS = 10.0  # of CPU time

@@ -1,12 +1,20 @@
-"""Imported cookies, and the rules by which they are sent (RFC 6265, 5.1.3, 5.1.4 and 5.4). Pure.
+"""Imported cookies, their files, and the rules by which they are sent (RFC 6265, 5.1.3, 5.1.4 and 5.4). Pure.
 
 The rules are stricter than those of browsers: cookies are sent only over HTTPS, only to the port that they
 were imported for, and only to the imported host and hosts below it.
+
+Files are cookies.txt (Netscape), and the JSON that browser extensions export. A file comes from a browser,
+but may have been edited. Its cookies go into a header, so a cookie whose name or value cannot be there is
+left out and counted.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
 
 from tabane.errors import ReadError
 from tabane.reader.guard import Target, target
@@ -111,3 +119,163 @@ def domain_of(text: str) -> str | None:
 def _is_below(at: Target, domain: str) -> bool:
     """Return whether a host is a name below ``domain``. An address is below nothing."""
     return at.address is None and at.host.endswith("." + domain)
+
+
+LONGEST_COOKIE = 8_192
+"""Characters of a name and its value. Browsers keep 4,096 bytes."""
+
+MOST_COOKIES = 300
+"""Cookies of one host. Browsers keep 180 for each domain."""
+
+LARGEST_FILE = 8 << 20
+"""Bytes of a file."""
+
+_HTTP_ONLY = "#HttpOnly_"
+_FIELDS = 7
+_NAMES = frozenset(
+    "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz()/:<>?@[]{}"
+)
+"""Characters of names: those of tokens, and others that browsers accept."""
+
+
+@dataclass(frozen=True, slots=True)
+class CookieFile:
+    """The cookies of a file. ``unusable`` counts its lines or objects that cannot be sent as a cookie."""
+
+    cookies: tuple[ImportedCookie, ...] = field(default=(), repr=False)
+    unusable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CookieChoice:
+    """The cookies of a file that are for one host.
+
+    ``ignored`` counts those of other hosts, ``expired`` those of this host that have expired. ``domains`` are
+    those of the file, the most frequent first.
+    """
+
+    taken: tuple[ImportedCookie, ...] = field(repr=False)
+    ignored: int
+    expired: int
+    domains: tuple[str, ...]
+
+
+def parse_cookies(text: str) -> CookieFile | None:
+    """Return the cookies of a file; None if it is not a file of cookies."""
+    text = text.removeprefix("\ufeff")
+    if text.lstrip()[:1] in ("{", "["):
+        return _of_json(text)
+    return _of_lines(text)
+
+
+def choose(cookies: tuple[ImportedCookie, ...], at: Target, now: float) -> CookieChoice:
+    """Return the valid cookies that a browser would send to the host. The last one of a name wins."""
+    taken: dict[tuple[str, str, str], ImportedCookie] = {}
+    ignored = expired = 0
+    for cookie in cookies:
+        if not cookie.is_for_host(at):
+            ignored += 1
+        elif cookie.is_expired(now):
+            expired += 1
+        else:
+            key = (cookie.name, cookie.domain, cookie.path)
+            taken.pop(key, None)
+            taken[key] = cookie
+    domains = Counter(cookie.domain for cookie in cookies)
+    return CookieChoice(
+        tuple(taken.values()), ignored, expired, tuple(name for name, _ in domains.most_common())
+    )
+
+
+def _of_lines(text: str) -> CookieFile | None:
+    """Return the cookies of a cookies.txt: lines of seven fields, separated by tabs."""
+    found: list[ImportedCookie] = []
+    unusable = 0
+    headed = False
+    for line in text.split("\n"):
+        line = line.removesuffix("\r")
+        if line.startswith(_HTTP_ONLY):
+            line = line[len(_HTTP_ONLY) :]
+        elif line.startswith("#") or not line.strip():
+            headed = headed or "HTTP Cookie File" in line[:100]
+            continue
+        cookie = _of_fields(line.split("\t", _FIELDS - 1))
+        if cookie is None:
+            unusable += 1
+        else:
+            found.append(cookie)
+    if not found and not headed:
+        return None
+    return CookieFile(tuple(found), unusable)
+
+
+def _of_fields(fields: list[str]) -> ImportedCookie | None:
+    if len(fields) == _FIELDS - 1:
+        fields = [*fields, ""]  # editors remove the tab before an empty value
+    if len(fields) != _FIELDS:
+        return None
+    domain, below, path, _, expires, name, value = fields
+    if below.upper() not in ("TRUE", "FALSE"):
+        return None
+    try:
+        moment = float(expires or 0)
+    except ValueError:
+        return None
+    return _cookie(name, value, domain, path, below.upper() == "FALSE", moment if moment > 0 else None)
+
+
+def _of_json(text: str) -> CookieFile | None:
+    """Return the cookies of a list of objects, or of one in the member ``cookies``."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+    if isinstance(value, dict):
+        value = value.get("cookies")
+    if not isinstance(value, list):
+        return None
+    read = [_of_object(row) for row in value]
+    found = tuple(cookie for cookie in read if cookie is not None)
+    return CookieFile(found, len(read) - len(found)) if found else None
+
+
+def _of_object(row: Any) -> ImportedCookie | None:
+    if not isinstance(row, dict):
+        return None
+    name, value, domain = (row.get(key) for key in ("name", "value", "domain"))
+    path = row.get("path", "/")
+    if not all(isinstance(text, str) for text in (name, value, domain, path)):
+        return None
+    below = row.get("hostOnly")
+    host_only = below if isinstance(below, bool) else not str(domain).startswith(".")
+    return _cookie(str(name), str(value), str(domain), str(path), host_only, _expiry(row))
+
+
+def _expiry(row: dict[str, Any]) -> float | None:
+    """Return the expiry; extensions name it differently, and a negative one is that of a session."""
+    for key in ("expirationDate", "expires", "expiry"):
+        value = row.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+            return float(value)
+    return None
+
+
+def _cookie(
+    name: str, value: str, domain: str, path: str, host_only: bool, expires: float | None
+) -> ImportedCookie | None:
+    host = domain_of(domain) if len(domain) <= 300 else None
+    if host is None or not may_be_sent(name, value) or expires != expires:
+        return None
+    return ImportedCookie(name, value, host, path if path.startswith("/") else "/", host_only, expires)
+
+
+def may_be_sent(name: str, value: str) -> bool:
+    """Return whether a name and a value can be in the header Cookie."""
+    if not name or len(name) + len(value) > LONGEST_COOKIE or not _NAMES.issuperset(name):
+        return False
+    return all(_in_value(character) for character in value)
+
+
+def _in_value(character: str) -> bool:
+    """Return whether a character can be in a value: no control, no end of the cookie, no half surrogate."""
+    return character >= " " and character not in ";\x7f" and not "\ud800" <= character <= "\udfff"

@@ -1,10 +1,15 @@
-"""Selection of the blocks that are content, by a decision forest."""
+"""Selection of the blocks that are content, by a decision forest, and pruning of the tree to them.
+
+Parts that a page does not show at first are marked. Labels of tabs are moved from their row to the panes that
+they open, so that each code keeps its name.
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -12,14 +17,22 @@ from itertools import islice
 from math import exp
 from typing import Any, cast
 
-from tabane.reader.extraction import features
-from tabane.reader.extraction.blocks import BlockSegmentation, ContentBlock, ElementBox, measured, up
-from tabane.reader.extraction.declared_kinds import declared
+from tabane.reader.extraction import blocks
+from tabane.reader.extraction.blocks import (
+    INLINE,
+    SILENT,
+    BlockSegmentation,
+    ContentBlock,
+    ElementBox,
+    WordlessElement,
+    iterwalk,
+    measured,
+    up,
+)
 from tabane.reader.extraction.hidden_elements import HiddenElementDetector
-from tabane.reader.extraction.html_tree import open_noscripts, settle
-from tabane.reader.extraction.marking import COLLAPSED, LATE, marked
-from tabane.reader.extraction.pruning import filled, lowest, pruned
-from tabane.reader.extraction.tab_labels import label_panes, tab_panes
+from tabane.reader.extraction.html_tree import drop, open_noscripts, settle
+from tabane.reader.extraction.metadata import declared
+from tabane.reader.markdown.elements import EMPTY
 
 Node = Any
 """A leaf is its value; a fork is (feature, threshold, subtree up to the threshold, subtree above it)."""
@@ -264,7 +277,7 @@ def choice(cutting: BlockSegmentation) -> list[bool]:
 def rows(cutting: BlockSegmentation, only: Sequence[int] | None = None) -> list[list[float]]:
     """Return a row of features for each block of a page, or for those of the numbers in ``only``."""
     root = cutting.boxes[0].element
-    return features.rows(cutting.boxes, cutting.blocks, title(root), declared(root), only)
+    return blocks.rows(cutting.boxes, cutting.blocks, title(root), declared(root), only)
 
 
 def _probability(cutting: BlockSegmentation) -> list[float]:
@@ -300,3 +313,456 @@ def _shapes(blocks: Sequence[ContentBlock]) -> dict[int, list[int]]:
     for number, block in enumerate(blocks):
         by_tag.setdefault(block.box.element.tag, []).append(number)
     return dict(enumerate(by_tag.values()))
+
+
+COLLAPSED = "(collapsed on the page)"
+LATE = "(hidden until a script shows it)"
+_LINES = frozenset(("p", "h1", "h2", "h3", "h4", "h5", "h6", "dt", "summary", "figcaption", "caption"))
+_OUTSIDE = frozenset(("ul", "ol", "dl", "table", "pre", "blockquote", "figure"))
+_TABLE_PARTS = frozenset(("tr", "tbody", "thead", "tfoot"))
+
+
+def marked(elements: Iterable[Element], mark: str) -> int:
+    """Write a mark at the begin of each element that still has text; return the number of these."""
+    count = 0
+    for element in elements:
+        if element.tag not in ("body", "html") and element.getparent() is None:
+            continue
+        if any(text.strip() for text in element.itertext()):
+            write_line(element, mark)
+            count += 1
+    return count
+
+
+def write_line(element: Element, mark: str) -> None:
+    """Write a line at the beginning of an element, before it if it can have none."""
+    tag = element.tag
+    if tag in INLINE or tag in _LINES:
+        element.text = f"{mark} {element.text or ''}"
+        return
+    if tag in _TABLE_PARTS:
+        cell = next(element.iter("td", "th"), None)
+        if cell is not None:
+            cell.text = f"{mark} {cell.text or ''}"
+        return
+    line = element.makeelement("p")
+    line.text = mark
+    if tag in _OUTSIDE:
+        element.addprevious(line)
+    elif tag == "details" and (summary := element.find("summary")) is not None:
+        element.insert(element.index(summary) + 1, line)
+    else:
+        line.tail, element.text = element.text, None
+        element.insert(0, line)
+
+
+_MOST_TABS = 500  # tabs of a page
+_MOST_IN_ROW = 24
+_LONGEST = 60  # characters of a label
+_NEAR = 3  # elements around a row that the panes may stand beside
+_TABS = " | ".join(
+    (
+        "//*[@role='tab']",
+        *(f"//*[@{name}='{kind}']" for name in ("data-bs-toggle", "data-toggle") for kind in ("tab", "pill")),
+    )
+)
+_ROWS = "//*[@role='tablist'] | //*[count(label[@for]) > 1 and count(*) = count(label) + count(input)]"
+_REFERENCES = ("aria-controls", "data-bs-target", "data-target", "href")
+_PANE = re.compile(
+    r"(?:^|[\s_-])(?:tab-?(?:s|bed)?-?(?:pane|panel|content|item|block)|panel|pane)(?:$|[\s_-])", re.I
+)
+
+
+def tab_panes(root: Element) -> list[tuple[Element, Element, str]]:
+    """Return each pane of tabs with the element of its label, and the label. The tree is not changed."""
+    tabs = list(islice(root.xpath(_TABS), _MOST_TABS))
+    rows = list(islice(root.xpath(_ROWS), _MOST_TABS))
+    if not tabs and not rows:
+        return []
+    ids = {element.get("id"): element for element in reversed(root.xpath("//*[@id]"))}
+    panes: dict[Element, Element] = {}
+    for tab in tabs:
+        names = (value.removeprefix("#") for at in (tab, *tab.iter("a")) for value in _values(at))
+        pane = next((ids[name] for name in names if name in ids), None)
+        if pane is not None and pane is not tab:
+            panes.setdefault(pane, tab)
+    for pane in islice(root.xpath("//*[@role='tabpanel'][@aria-labelledby]"), _MOST_TABS):
+        tab = ids.get((pane.get("aria-labelledby") or "").partition(" ")[0])
+        if tab is not None and (tab in tabs or tab.tag in ("button", "label", "a")):
+            panes.setdefault(pane, tab)
+    named = set(panes.values())
+    for row in rows:
+        found = [tab for tab in row.iter("*") if tab.get("role") == "tab"] or row.findall("label")
+        if 1 < len(found) <= _MOST_IN_ROW and not named.intersection(found):
+            panes.update(zip(_panes_of(row, len(found)), found, strict=False))
+    return [(pane, tab, label) for pane, tab in panes.items() if (label := _label(tab))]
+
+
+def label_panes(root: Element, panes: Iterable[tuple[Element, Element, str]]) -> None:
+    """Write the labels at the beginning of the panes that are left of a page, and remove them elsewhere."""
+    for pane, tab, label in panes:
+        if not _is_in(pane, root) or not any(text.strip() for text in pane.itertext()):
+            continue
+        before = pane.getprevious()
+        if before is tab:  # the label stands there already
+            continue
+        write_line(pane, label)
+        row = tab.getparent() if _is_in(tab, root) else None
+        if row is not None:
+            drop(tab)
+            while row is not None and row is not root and not any(text.strip() for text in row.itertext()):
+                above = row.getparent()
+                drop(row)
+                row = above
+
+
+def _values(tab: Element) -> Iterator[str]:
+    for name in _REFERENCES:
+        if (value := tab.get(name)) and (name != "href" or value.startswith("#")):
+            yield value.strip().partition(" ")[0]
+
+
+def _panes_of(row: Element, count: int) -> list[Element]:
+    """Return the panes of a row of tabs, in order: elements behind it, or in the element behind it."""
+    at = row
+    for _ in range(_NEAR):
+        after = [each for each in islice(at.itersiblings(), _MOST_IN_ROW + 1) if isinstance(each.tag, str)]
+        if len(after) >= count and all(_is_pane(each) for each in after[:count]):
+            return after[:count]
+        inside = [each for each in after[0] if isinstance(each.tag, str)] if after else []
+        if len(inside) == count:
+            return inside
+        at = at.getparent()
+        if at is None or at.tag in ("body", "main", "article") or after:
+            return []
+    return []
+
+
+def _is_pane(element: Element) -> bool:
+    return element.get("role") == "tabpanel" or _PANE.search(element.get("class") or "") is not None
+
+
+def _label(tab: Element) -> str:
+    text = " ".join("".join(islice(tab.itertext(), 20)).split())
+    return text if len(text) <= _LONGEST else ""
+
+
+def _is_in(element: Element, root: Element) -> bool:
+    return element is root or any(above is root for above in element.iterancestors())
+
+
+_MOSTLY = 0.5
+"""Share of a list's words that makes the rest of it content too."""
+_REACH = 3
+_LISTS = frozenset(("ul", "ol", "dl"))
+_FORMULA_NAMES = frozenset(
+    ("katex-html", "katex-mathml", "mwe-math-mathml-inline", "mwe-math-mathml-display")
+)
+_OF_LINE = frozenset(("span", "a", "b", "em", "strong", "i", "font"))
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+
+
+@dataclass(frozen=True, slots=True)
+class FillThresholds:
+    """Least probabilities from which blocks are kept because of their neighbors.
+
+    ``title`` is that of an h1, ``heading`` that of other headings before kept text, and ``links`` that of
+    headings before anything else that is kept, such as a list of links.
+    """
+
+    item: float
+    interruption: float
+    title: float
+    heading: float
+    links: float
+
+
+_FILL_UNSURE = FillThresholds(item=0.12, interruption=0.12, title=0.12, heading=0.12, links=0.12)
+_FILL_SURE = FillThresholds(item=0.15, interruption=0.12, title=0.2, heading=0.12, links=0.2)
+"""Around certain content are the title of the page, which is in its metadata, and "More from …"."""
+
+
+def filled(
+    blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: Sequence[float], sure: bool = False
+) -> list[bool]:
+    """Complete the choice: blocks amid content belong to it, unless they are probably not content.
+
+    Lists that are mostly content are kept whole. Headings follow their sections, code blocks and tables the
+    text that they interrupt, images the blocks on both sides. ``sure``: most of the content is certain.
+    """
+    least = _FILL_SURE if sure else _FILL_UNSURE
+    kept = _structure(blocks, _lists(blocks, list(kept), probability, least), probability, least)
+    amid = _between(blocks, kept)
+    return [
+        choice if block.pieces else amid[number] and amid[number + 1]
+        for number, (block, choice) in enumerate(zip(blocks, kept, strict=True))
+    ]
+
+
+def _lists(
+    blocks: Sequence[ContentBlock], kept: list[bool], probability: Sequence[float], least: FillThresholds
+) -> list[bool]:
+    """Keep whole the lists that are mostly content, or that are amid content and are not links."""
+    groups: dict[int, list[int]] = {}
+    around: dict[int, tuple[int, ...]] = {}
+    for number, block in enumerate(blocks):
+        for key in _list_ids(block.box, around):
+            groups.setdefault(key, []).append(number)
+    found = list(kept)
+    for numbers in groups.values():
+        words = sum(blocks[number].words for number in numbers)
+        good = sum(blocks[number].words for number in numbers if kept[number])
+        linked = sum(blocks[number].linked for number in numbers)
+        amid = any(kept[max(0, numbers[0] - 2) : numbers[0]]) and any(kept[numbers[-1] + 1 : numbers[-1] + 3])
+        amid = amid and 2 * linked < sum(blocks[number].letters for number in numbers)
+        if good >= _MOSTLY * words or amid:
+            for number in numbers:
+                found[number] = found[number] or probability[number] >= least.item
+    return found
+
+
+def _list_ids(box: ElementBox, known: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the ids of the outermost and the innermost list around a box. What is ``known`` is not searched
+    again.
+    """
+    below: list[ElementBox] = []
+    found: tuple[int, ...] = ()
+    for at in up(box):
+        if (before := known.get(id(at))) is not None:
+            found = before
+            break
+        below.append(at)
+    for at in reversed(below):
+        if at.element.tag in _LISTS:
+            found = (found[0], id(at)) if found else (id(at),)
+        known[id(at)] = found
+    return found
+
+
+def _structure(
+    blocks: Sequence[ContentBlock], kept: list[bool], probability: Sequence[float], least: FillThresholds
+) -> list[bool]:
+    found = list(kept)
+    for number in range(len(blocks) - 1, -1, -1):
+        tag = blocks[number].box.element.tag
+        if kept[number]:
+            continue
+        if tag in _HEADINGS:
+            found[number] = probability[number] >= _least_of_heading(blocks, found, number, least)
+        elif tag in ("pre", "table") and probability[number] >= least.interruption:
+            found[number] = any(found[number + 1 : number + 1 + _REACH]) or any(
+                kept[max(0, number - _REACH) : number]
+            )
+    return found
+
+
+def _between(blocks: Sequence[ContentBlock], kept: Sequence[bool]) -> list[bool]:
+    """Return for each place between two blocks, and for both ends, whether the nearest blocks of text on both
+    sides are kept; a block without text is between two places.
+    """
+    before = [False]
+    for block, choice in zip(blocks, kept, strict=True):
+        before.append(choice if block.pieces else before[-1])
+    after = [False]
+    for block, choice in zip(reversed(blocks), reversed(kept), strict=True):
+        after.append(choice if block.pieces else after[-1])
+    return [one and other for one, other in zip(before, reversed(after), strict=True)]
+
+
+def _least_of_heading(
+    blocks: Sequence[ContentBlock], kept: Sequence[bool], number: int, least: FillThresholds
+) -> float:
+    """Return the least probability from which a heading is kept; more than 1 if nothing after it is kept."""
+    after = [at for at in range(number + 1, min(len(blocks), number + 1 + _REACH)) if kept[at]]
+    if not after:
+        return 2.0
+    if blocks[number].box.element.tag == "h1":
+        return least.title
+    text = any(2 * blocks[at].linked < blocks[at].letters for at in after)
+    return least.heading if text else least.links
+
+
+def pruned(root: Element, cutting: BlockSegmentation, kept: Sequence[bool]) -> int:
+    """Remove in place the blocks that were not kept; return the number of hidden parts amid the kept ones."""
+    blocks, hidden = cutting.blocks, cutting.hidden
+    speaking = list(_speaking(cutting.wordless, blocks, kept))  # held, because their ids are compared
+    for block, choice in zip(blocks, kept, strict=True):
+        if choice:
+            speaking += block.pictures
+        else:
+            _silence(block)
+    amid = _amid(blocks, kept, hidden)
+    _sweep(root, set(map(id, speaking)), {id(element) for element in hidden})
+    return amid
+
+
+def _speaking(
+    wordless: Sequence[WordlessElement], blocks: Sequence[ContentBlock], kept: Sequence[bool]
+) -> Iterator[Element]:
+    """Yield the elements that carry meaning without text and belong to the content, and what is in them."""
+    chosen = {id(block) for block, choice in zip(blocks, kept, strict=True) if choice}
+    amid = _between(blocks, kept)
+    for at in wordless:
+        neighbors = blocks[max(0, at.number - 1) : at.number + 1]
+        if at.block is not None:
+            belongs = id(at.block) in chosen
+        elif own := [block for block in neighbors if block.box is at.box]:
+            belongs = any(id(block) in chosen for block in own)
+        else:
+            belongs = amid[at.number] or any(
+                id(block) in chosen and _is_beside(block.box, at.box) for block in neighbors
+            )
+        if belongs:
+            yield from at.element.iter()
+
+
+def _is_beside(box: ElementBox, other: ElementBox) -> bool:
+    """Return whether a box is in the one that another is in, or within that other itself."""
+    return box.parent is not None and (box.parent is other or box.parent is other.parent)
+
+
+def _silence(block: ContentBlock) -> None:
+    for element, tail in block.pieces:
+        if tail:
+            element.tail = None
+        else:
+            element.text = None
+    for picture in block.pictures:
+        picture.clear(keep_tail=True)
+
+
+def _amid(blocks: Sequence[ContentBlock], kept: Sequence[bool], hidden: Sequence[Element]) -> int:
+    """Return the number of hidden elements with text in a box of which something is kept."""
+    alive: set[Element] = set()
+    for block, choice in zip(blocks, kept, strict=True):
+        if choice:
+            alive.add(block.box.element)
+            if block.box.parent is not None:
+                alive.add(block.box.parent.element)
+    count = 0
+    around: dict[Element, Element] = {}
+    for element in hidden:
+        above = _around_line(element.getparent(), around)
+        if above in alive and not _shows_formula(element) and len("".join(element.itertext()).strip()) > 1:
+            count += 1
+    return count
+
+
+def _shows_formula(element: Element) -> bool:
+    """Return whether it is one of two forms of a formula: the other one is not hidden."""
+    return not _FORMULA_NAMES.isdisjoint((element.get("class") or "").split())
+
+
+def _around_line(element: Element, known: dict[Element, Element]) -> Element:
+    """Return the nearest element that is not a part of a line. What is ``known`` is not searched again."""
+    below = []
+    at = element
+    while at is not None and at not in known and at.tag in _OF_LINE:
+        below.append(at)
+        at = at.getparent()
+    found = known.get(at, at)
+    known.update(dict.fromkeys(below, found))
+    return found
+
+
+def _sweep(root: Element, speaking: set[int], hidden: set[int]) -> None:
+    """Remove every element that has no text left, and is not one of those that speak without text.
+
+    Elements are identified by ``id()``. lxml creates their objects on access; the walk, the blocks and the
+    list of hidden elements hold these objects for as long as the ids are needed.
+    """
+    from lxml import etree
+
+    alive: set[int] = set()
+    gone: dict[Element, bool] = {}  # whether its text is not shown, either
+    for _, element in etree.iterwalk(root, events=("end", "comment", "pi")):
+        if element is root:
+            continue
+        parent = element.getparent()
+        said = id(element) in speaking
+        silent = not said and (
+            not isinstance(element.tag, str) or element.tag in SILENT or id(element) in hidden
+        )
+        speaks = not silent and (said or id(element) in alive or bool(element.text and element.text.strip()))
+        alive.discard(id(element))
+        if speaks or (element.tail and element.tail.strip()):
+            alive.add(id(parent))
+        if silent or not (speaks or element.tag in EMPTY):
+            gone[element] = silent
+    parents = dict.fromkeys(element.getparent() for element in gone)
+    for parent in parents:
+        if parent not in gone:
+            _drop_children(parent, gone)
+
+
+def _drop_children(parent: Element, gone: Mapping[Element, bool]) -> None:
+    """Remove children of an element, and keep the text after them and the white space in them.
+
+    The texts between two children that stay are joined once: many could be removed.
+    """
+    before: Element | None = None
+    texts = [parent.text or ""]
+    changed = False
+    for child in list(parent):
+        if child in gone:
+            texts += [*_white(child, gone), child.tail or ""]
+            child.tail = None
+            parent.remove(child)
+            changed = True
+            continue
+        if changed:
+            _set_text(parent, before, "".join(texts))
+        before, texts, changed = child, [child.tail or ""], False
+    if changed:
+        _set_text(parent, before, "".join(texts))
+
+
+def _set_text(parent: Element, before: Element | None, text: str) -> None:
+    if before is None:
+        parent.text = text or None
+    else:
+        before.tail = text or None
+
+
+def _white(element: Element, gone: Mapping[Element, bool]) -> Iterator[str]:
+    """Yield the white space in an element that has no text left: code blocks need it."""
+    if gone[element]:
+        return
+    silent: Element | None = None
+    for event, inner in iterwalk(element):
+        if event == "start":
+            if silent is None and gone.get(inner):
+                silent = inner
+            if silent is None:
+                yield inner.text or ""
+            continue
+        if silent is inner:
+            silent = None
+        if silent is None and inner is not element:
+            yield inner.tail or ""
+
+
+def lowest(root: Element, blocks: Sequence[ContentBlock], kept: Sequence[bool]) -> Element:
+    """Return the lowest element around all that was kept.
+
+    Each box is visited once: the way up from a block ends at a box that another block was in.
+    """
+    common: ElementBox | None = None
+    seen: set[int] = set()
+    for block, choice in zip(blocks, kept, strict=True):
+        if choice:
+            common = block.box if common is None else _meeting(common, block.box, seen)
+    return common.element if common else root
+
+
+def _meeting(common: ElementBox, box: ElementBox, seen: set[int]) -> ElementBox:
+    """Return the lowest box around both. ``seen`` has boxes within ``common``, and is completed."""
+    at = box
+    while at is not common and id(at) not in seen:
+        if at.depth >= common.depth:
+            seen.add(id(at))
+            at = at.parent or at
+        else:
+            seen.add(id(common))
+            common = common.parent or common
+    return common

@@ -21,11 +21,10 @@ from tabane.reader.fetching.interface import (
     SentCookies,
     SystemResolver,
 )
-from tabane.reader.guard import target
+from tabane.reader.guard import Guard, target
 
 if TYPE_CHECKING:
-    from tabane.reader.fetching.guarded_connections import Source
-    from tabane.reader.fetching.network import RequestTurns
+    from tabane.reader.fetching.network import RequestTurns, Source
     from tabane.reader.fetching.redirects import FetchContext
     from tabane.reader.fetching.robots import RobotsCache
 
@@ -110,8 +109,8 @@ class PageFetcher:
     ) -> FetchedResource:
         policy = self._policy()
         async with self._session(policy) as session:
-            from tabane.reader.fetching.fetch_errors import late
             from tabane.reader.fetching.redirects import RedirectChain
+            from tabane.reader.fetching.responses import late
 
             judge = session.robots.judge if policy.robots else None
             chain = RedirectChain(session.context, judge, cookies=cookies)
@@ -157,11 +156,9 @@ class PageFetcher:
     async def _made(self, policy: Policy) -> _PolicySession:
         # In a thread: it takes a tenth of a second, in which the hub has other things to do.
         await asyncio.to_thread(importlib.import_module, "tabane.reader.fetching.redirects")
-        from tabane.reader.fetching.guarded_connections import source
-        from tabane.reader.fetching.network import GuardedHttpClient, RequestTurns
+        from tabane.reader.fetching.network import GuardedHttpClient, RequestTurns, source
         from tabane.reader.fetching.redirects import FetchContext, RedirectChain
         from tabane.reader.fetching.robots import LIMIT, RobotsCache
-        from tabane.reader.guard import Guard
 
         guard = Guard(policy.allowed, policy.ports, resolves=policy.proxy is None)
         network = await asyncio.to_thread(

@@ -1,4 +1,9 @@
-"""One fetch, from the requested URL to the response at the end of its redirects."""
+"""One fetch, from the requested URL to the response at the end of its redirects.
+
+Some sites set a cookie, redirect to the same page, and go in a circle without it. Cookies that servers set
+while they redirect one read (RFC 6265, 5.2 to 5.4) are never stored. A cookie is sent to the host that set it
+and, if it names a domain above that host, to the hosts of that domain.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,23 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader import bot_walls
-from tabane.reader.cookies.set_cookies import SetCookies
-from tabane.reader.fetching.fetch_errors import TransientFetchError, refusal, walled
+from tabane.reader.cookies.imported_cookies import LONGEST_COOKIE, ImportedCookie, domain_of, may_be_sent
+from tabane.reader.extraction import page_kinds
 from tabane.reader.fetching.interface import FetchedResource, Policy, SentCookies
 from tabane.reader.fetching.network import GuardedHttpClient, RequestTurns, StreamedResponse
-from tabane.reader.fetching.responses import body, kept, media, seconds_to_wait
+from tabane.reader.fetching.responses import (
+    TransientFetchError,
+    body,
+    kept,
+    media,
+    refusal,
+    seconds_to_wait,
+    walled,
+)
 from tabane.reader.guard import Guard, Target, target
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -175,7 +188,7 @@ class RedirectChain:
             wait = seconds_to_wait(headers, self._ground.wall())
             error = refusal(status, at.authority, wait)
             data = await _drained(response)
-            vendor = bot_walls.of_refusal(status, headers, data) if status in _WALLED else None
+            vendor = page_kinds.of_refusal(status, headers, data) if status in _WALLED else None
             if vendor is not None:
                 raise walled(status, at.authority, vendor)
             raise TransientFetchError(error, wait) if status in _PASSING else error
@@ -212,3 +225,61 @@ def same_server(begin: Target, at: Target) -> bool:
         return False
     upgraded = (begin.scheme, begin.port, at.scheme, at.port) == ("http", 80, "https", 443)
     return begin.origin == at.origin or upgraded
+
+
+MOST = 50
+"""Cookies of one read. Further ones are ignored."""
+
+
+class SetCookies:
+    """The cookies of one read. Those of the session live until it ends."""
+
+    def __init__(self) -> None:
+        self._cookies: dict[tuple[str, str, str], tuple[ImportedCookie, bool]] = {}
+
+    def take(self, at: Target, header: str, now: float) -> None:
+        """Add the cookies of a response from ``at``. ``header`` has one Set-Cookie in each line."""
+        for line in header.split("\n")[:MOST]:
+            pair, *attributes = line.split(";")
+            name, equals, value = (part.strip() for part in pair.partition("="))
+            if not equals or not may_be_sent(name, value):
+                continue
+            said = {
+                key.strip().lower(): text.strip()
+                for key, _, text in (each[:LONGEST_COOKIE].partition("=") for each in attributes)
+            }
+            domain = domain_of(said.get("domain", "")) or at.host
+            if domain != at.host and (at.address is not None or not _is_above(domain, at.host)):
+                continue
+            path = said.get("path", "")
+            path = path if path.startswith("/") else at.path.partition("?")[0].rpartition("/")[0] or "/"
+            host_only = domain_of(said.get("domain", "")) is None
+            self._cookies.pop((name, domain, path), None)
+            if not _is_over(said, now) and len(self._cookies) < MOST:
+                cookie = ImportedCookie(name, value, domain, path, host_only)
+                self._cookies[name, domain, path] = cookie, "secure" in said
+
+    def pairs(self, at: Target) -> dict[str, str]:
+        """Return name and value of the cookies for a request, the one with the longest path of each name."""
+        found = [
+            cookie
+            for cookie, secure in self._cookies.values()
+            if cookie.is_for_host(at) and cookie.is_for_path(at.path) and (at.scheme == "https" or not secure)
+        ]
+        return {cookie.name: cookie.value for cookie in sorted(found, key=lambda each: len(each.path))}
+
+
+def _is_above(domain: str, host: str) -> bool:
+    """Return whether a host is below a domain that is more than a top-level one."""
+    return "." in domain and host.endswith("." + domain)
+
+
+def _is_over(said: dict[str, str], now: float) -> bool:
+    """Return whether the attributes delete the cookie: Max-Age counts, else Expires."""
+    age = said.get("max-age", "")
+    if age.lstrip("-").isdecimal():
+        return age.startswith("-") or not age.strip("0")
+    try:
+        return "expires" in said and parsedate_to_datetime(said["expires"]).timestamp() <= now
+    except (ValueError, OverflowError):
+        return False

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from lxml import etree
 
 from tabane.messages import Message
+from tabane.reader.formats.media_type_detection import UNREADABLE_INDEX, UNREADABLE_MEMBER
 from tabane.reader.formats.text import broken, too_large
-from tabane.reader.formats.zip_index import UNREADABLE_INDEX, UNREADABLE_MEMBER
 
 _FILES = 20_000
 _UNPACKED = 300_000_000  # bytes of all files together

@@ -15,11 +15,11 @@ from lxml.html import HtmlElement
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.cleaning import hidden_warnings
 from tabane.reader.extraction.hidden_elements import HiddenElementDetector
 from tabane.reader.extraction.html_tree import drop
 from tabane.reader.formats.archive import beginning, member, opened, said, tree
 from tabane.reader.formats.text import LONGEST, broken
+from tabane.reader.hidden_text import hidden_warnings
 from tabane.reader.markdown import markdown
 from tabane.reader.page import Page
 from tabane.text.encodings import decode_leniently

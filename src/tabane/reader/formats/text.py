@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.hidden_markup import seen_markup
+from tabane.reader.hidden_text import seen_markup
 from tabane.reader.page import Page
 
 LONGEST = 4_000_000

@@ -11,7 +11,7 @@ from lxml import etree, html
 
 from tabane.messages import Message, say
 from tabane.reader.formats.text import LISTED, bounded, fence, first_line
-from tabane.reader.markdown import escaping, markdown
+from tabane.reader.markdown import markdown, spans
 from tabane.reader.markdown.elements import address
 from tabane.reader.page import Page
 
@@ -58,13 +58,13 @@ def _entries(root: etree._Element) -> Iterator[etree._Element]:
 
 def _about(top: etree._Element) -> str:
     text = _text(top, "description") or _text(top, "subtitle")
-    return escaping.lines(escaping.inline(" ".join(_bare(text).split())))
+    return spans.lines(spans.inline(" ".join(_bare(text).split())))
 
 
 def _entry(entry: etree._Element, url: str) -> str:
-    title = escaping.inline(" ".join(_bare(_text(entry, "title")).split()))
+    title = spans.inline(" ".join(_bare(_text(entry, "title")).split()))
     where = address(_link(entry), url)
-    head = f"[{escaping.label(title or where)}]({where})" if where else title
+    head = f"[{spans.label(title or where)}]({where})" if where else title
     about = " · ".join(filter(None, (_date(entry), first_line(_author(entry)))))
     parts = (f"## {head}" if head else "", about, _said(entry, where or url))
     return "\n\n".join(part for part in parts if part)
@@ -87,8 +87,7 @@ def _said(entry: etree._Element, url: str) -> str:
 def _converted(source: str, url: str) -> str:
     if not _MARKED.search(source):
         return "\n\n".join(
-            escaping.lines(escaping.inline(" ".join(part.split())))
-            for part in re.split(r"\n\s*\n", source.strip())
+            spans.lines(spans.inline(" ".join(part.split()))) for part in re.split(r"\n\s*\n", source.strip())
         )
     try:
         tree = html.fragment_fromstring(source.replace("\0", ""), create_parent="div")

@@ -30,8 +30,7 @@ def markdown(
     addresses. Elements hidden by style are not detected here: all given elements are written. The counts of
     invisible characters, by kind, are added to ``removed`` (see text/invisible_characters.py).
     """
-    from tabane.reader.markdown.converter import MarkdownConverter
-    from tabane.reader.markdown.writer import stacked
+    from tabane.reader.markdown.converter import MarkdownConverter, stacked
 
     unseen = leave_seen(elements)
     if removed is not None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from lxml.etree import iterwalk
 from lxml.html import HtmlElement
 
-from tabane.reader.markdown import escaping
+from tabane.reader.markdown import spans
 from tabane.reader.markdown.elements import SILENT, classes, text_of
 
 _LANGUAGE = re.compile(
@@ -53,7 +53,7 @@ def fenced(element: HtmlElement, shared: Collection[HtmlElement]) -> str:
     code = source(element)
     if not code.strip():
         return ""
-    fence = "`" * max(3, escaping.longest(code) + 1)
+    fence = "`" * max(3, spans.longest(code) + 1)
     return f"{fence}{language(element, shared)}\n{code}\n{fence}"
 
 

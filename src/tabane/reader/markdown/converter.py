@@ -1,16 +1,48 @@
-"""Conversion of subtrees into blocks of Markdown."""
+"""Conversion of subtrees into blocks of Markdown: paragraphs, headings, lists, tables, quotations, notes.
+
+Tables of data become tables. Layout tables become the contents of their cells.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Literal, NamedTuple
 
 from lxml.html import HtmlElement
 
-from tabane.reader.markdown import code_blocks, escaping, lists, tables
+from tabane.reader.markdown import code_blocks, spans
 from tabane.reader.markdown.elements import BLOCKS, HEADINGS, LISTS, address, classes, paragraphs_of, text_of
-from tabane.reader.markdown.inline import InlineConverter
+from tabane.reader.markdown.inline import InlineConverter, notes
 from tabane.reader.markdown.spans import Piece, joined
-from tabane.reader.markdown.writer import MarkdownBlock, indented, notes, stacked
+
+Kind = Literal["paragraph", "heading", "list", "code", "table", "quotation", "note", "rule"]
+
+
+class MarkdownBlock(NamedTuple):
+    """A block of Markdown, lines without indentation. ``marker`` is a list's: ``-``, ``*``, ``.``, ``)``."""
+
+    markdown: str
+    kind: Kind = "paragraph"
+    marker: str = ""
+
+
+def stacked(blocks: Iterable[MarkdownBlock], *, tight: bool = False) -> str:
+    """Join blocks with an empty line between them; ``tight``: without one before a list."""
+    parts: list[str] = []
+    for block in blocks:
+        if parts:
+            parts.append("\n" if tight and block.kind == "list" else "\n\n")
+        parts.append(block.markdown)
+    return "".join(parts)
+
+
+def indented(text: str, first: str) -> str:
+    """Return ``text`` after ``first``, with its other lines indented by the length of ``first``."""
+    margin = "\n" + " " * len(first)
+    return first + text.replace("\n", margin).replace(margin + "\n", "\n\n") if text else ""
+
 
 _WRAPPERS = frozenset({"div", "section", "article", "main", "center", "body", "span", "font", "form"})
 _DEEP = 60  # nested blocks: deeper ones become paragraphs
@@ -34,16 +66,19 @@ class MarkdownConverter:
         """Return the blocks that the elements are."""
         found: list[MarkdownBlock] = []
         for element in elements:
-            lists.extend(found, self._flow("", [element]))
+            extend(found, self._flow("", [element]))
         return found
 
     def blocks(self, element: HtmlElement) -> list[MarkdownBlock]:
+        """Return the content of the element as blocks."""
         return self._flow(element.text or "", element)
 
     def line(self, element: HtmlElement) -> str:
+        """Return the content of the element as one line, with its blocks in a row."""
         return self._inline.line(element, plain=element.tag == "th")
 
     def has_headings(self, element: HtmlElement) -> bool:
+        """Return whether it contains a heading."""
         return element in self._headed
 
     def _flow(self, text: str, children: Sequence[HtmlElement] | HtmlElement) -> list[MarkdownBlock]:
@@ -53,7 +88,7 @@ class MarkdownConverter:
         for child in children:
             if self._is_block(child):
                 self._end(run, found)
-                lists.extend(found, self.written(child))
+                extend(found, self.written(child))
             else:
                 self._inline.add(child, run)
             if isinstance(children, HtmlElement):
@@ -68,24 +103,26 @@ class MarkdownConverter:
         """End a run: its text becomes paragraphs, with a link if it is on a card without a heading."""
         line = "" if all(isinstance(piece, str) and not piece.strip() for piece in run) else joined(run)
         run.clear()
-        texts = (escaping.lines(text.strip()) for text in line.split("\n\n"))
+        texts = (spans.lines(text.strip()) for text in line.split("\n\n"))
         found.extend(MarkdownBlock(self._linked(text)) for text in texts if text)
 
     def _linked(self, text: str) -> str:
         if self._card is None or self._headline or "](" in text or "\n" in text:
             return text
         url, self._card = self._card, None
-        return f"[{escaping.label(text)}]({url})"
+        return f"[{spans.label(text)}]({url})"
 
     def said(self, text: str | None) -> list[MarkdownBlock]:
+        """Return text as a paragraph; nothing for white space."""
         found: list[MarkdownBlock] = []
         self._end([text or ""], found)
         return found
 
     def written(self, element: HtmlElement) -> list[MarkdownBlock]:
+        """Return the blocks that the element is."""
         element = self._unwrapped(element)
         if self._depth >= _DEEP:
-            return [MarkdownBlock(escaping.lines(escaping.inline(line))) for line in paragraphs_of(element)]
+            return [MarkdownBlock(spans.lines(spans.inline(line))) for line in paragraphs_of(element)]
         self._depth += 1
         try:
             return self._writing(element)
@@ -108,7 +145,7 @@ class MarkdownConverter:
         if tag in HEADINGS:
             return self._heading(element, HEADINGS[tag])
         if tag in LISTS:
-            return lists.listed(self, element)
+            return listed(self, element)
         if writing := _WRITING.get(tag):
             return writing(self, element)
         if element.get("role") == "heading":
@@ -117,7 +154,7 @@ class MarkdownConverter:
             return self.listing(element)
         label = self.notes.note(element)
         blocks = self.blocks(element)
-        return [lists.note(label, blocks)] if label and blocks else blocks
+        return [note(label, blocks)] if label and blocks else blocks
 
     def _heading(self, element: HtmlElement, level: int) -> list[MarkdownBlock]:
         text = self._inline.line(element, plain=True)
@@ -125,18 +162,19 @@ class MarkdownConverter:
             return []
         if self._card is not None and "](" not in text:
             url, self._card = self._card, None
-            text = f"[{escaping.label(text)}]({url})"
-        return [MarkdownBlock(f"{'#' * level} {escaping.heading(text)}", "heading")]
+            text = f"[{spans.label(text)}]({url})"
+        return [MarkdownBlock(f"{'#' * level} {spans.heading(text)}", "heading")]
 
     def listing(self, element: HtmlElement) -> list[MarkdownBlock]:
+        """Return the element as a code block; nothing if it is empty."""
         code = code_blocks.fenced(element, self._shared)
         return [MarkdownBlock(code, "code")] if code else []
 
     def _table(self, element: HtmlElement) -> list[MarkdownBlock]:
-        return tables.tabled(self, element)
+        return tabled(self, element)
 
     def _definitions(self, element: HtmlElement) -> list[MarkdownBlock]:
-        return lists.defined(self, element)
+        return defined(self, element)
 
     def _quotation(self, element: HtmlElement) -> list[MarkdownBlock]:
         blocks = self.blocks(element)
@@ -155,7 +193,7 @@ class MarkdownConverter:
         if not blocks or self.has_headings(element):
             return blocks
         if label := self.notes.note(element):
-            return [lists.note(label, blocks)]
+            return [note(label, blocks)]
         return [MarkdownBlock(indented(stacked(blocks, tight=True), "- "), "list", "-")]
 
     def _summary(self, element: HtmlElement) -> list[MarkdownBlock]:
@@ -222,3 +260,374 @@ def _is_listing(element: HtmlElement) -> bool:
 def _level(element: HtmlElement) -> int:
     said = element.get("aria-level", "2")
     return min(max(int(said), 1), 6) if said.isascii() and said.isdigit() and len(said) < 3 else 2
+
+
+_WRAPPED = 8  # elements between a list and its items
+
+
+class _ListItem(NamedTuple):
+    element: HtmlElement
+    blocks: list[MarkdownBlock]
+
+
+def listed(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBlock]:
+    """Return a list as one block. If its items have headings, as cards and search results do, return their
+    blocks.
+    """
+    items = _items(writer, element)
+    if not items:
+        return []
+    if any(item.element is not element and writer.has_headings(item.element) for item in items):
+        return [block for item in items for block in item.blocks]
+    notes = [item for item in items if writer.notes.note(item.element)]
+    if notes:
+        return [block for item in items for block in _noted(writer, item)]
+    ordered = element.tag == "ol"
+    texts = (
+        list(_numbered(element, items))
+        if ordered
+        else [indented(stacked(item.blocks, tight=True), "- ") for item in items]
+    )
+    loose = any(_is_loose(item.blocks) for item in items)
+    return [MarkdownBlock(("\n\n" if loose else "\n").join(texts), "list", "." if ordered else "-")]
+
+
+def _items(writer: MarkdownConverter, element: HtmlElement) -> list[_ListItem]:
+    """Return the items that say something. A list right within a list belongs to the item before it."""
+    found: list[_ListItem] = []
+    for child, text in _children(element):
+        nested = child.tag in LISTS and text is None
+        if text is not None:
+            blocks = writer.said(text)
+        else:
+            blocks = writer.blocks(child) if child.tag == "li" else writer.written(child)
+        if nested and found:
+            found[-1].blocks.extend(blocks)
+        elif blocks:
+            found.append(_ListItem(child, blocks))
+    return found
+
+
+def _children(element: HtmlElement, depth: int = 0) -> Iterator[tuple[HtmlElement, str | None]]:
+    """Yield the items, also inside wrappers; text directly in the list comes with the list element."""
+    yield element, element.text or ""
+    for child in element:
+        if child.tag not in LISTS and child.tag != "li" and child.find("li") is not None and depth < _WRAPPED:
+            yield from _children(child, depth + 1)
+        elif isinstance(child.tag, str):
+            yield child, None
+        yield element, child.tail or ""
+
+
+def _is_loose(blocks: list[MarkdownBlock]) -> bool:
+    """Return whether an item has more than a paragraph and a list below it."""
+    return len(blocks) > 2 or (len(blocks) == 2 and blocks[1].kind != "list")
+
+
+def _numbered(element: HtmlElement, items: list[_ListItem]) -> Iterator[str]:
+    step = -1 if element.get("reversed") is not None else 1
+    number = _number(element.get("start"), len(items) if step < 0 else 1)
+    for item in items:
+        number = _number(item.element.get("value"), number)
+        yield indented(stacked(item.blocks, tight=True), f"{number}. ")
+        number = max(0, number + step)
+
+
+def _number(said: str | None, otherwise: int) -> int:
+    """Return the number in an attribute, if a Markdown list can begin with it: up to nine digits."""
+    return int(said) if said and re.fullmatch(r"\s*\d{1,9}\s*", said) else otherwise
+
+
+def extend(found: list[MarkdownBlock], blocks: list[MarkdownBlock]) -> None:
+    """Put blocks below those there are."""
+    for block in blocks:
+        found.append(again(block, found[-1]) if found else block)
+
+
+def again(block: MarkdownBlock, before: MarkdownBlock) -> MarkdownBlock:
+    """Return the list that follows another right away, with another marker: else they would be read as
+    one.
+    """
+    if block.kind != "list" or before.kind != "list" or block.marker != before.marker:
+        return block
+    if block.marker == "-":
+        return MarkdownBlock(re.sub(r"^- ", "* ", block.markdown, flags=re.M), "list", "*")
+    if block.marker == ".":
+        return MarkdownBlock(re.sub(r"^(\d+)\. ", r"\1) ", block.markdown, flags=re.M), "list", ")")
+    return block
+
+
+def _noted(writer: MarkdownConverter, item: _ListItem) -> list[MarkdownBlock]:
+    label = writer.notes.note(item.element)
+    return [note(label, item.blocks)] if label else item.blocks
+
+
+def note(label: str, blocks: list[MarkdownBlock]) -> MarkdownBlock:
+    """Return a footnote below the text; its further blocks are four spaces in."""
+    first = f"[^{label}]: "
+    body = stacked(blocks)
+    return MarkdownBlock(first + re.sub(r"\n(?=.)", "\n    ", body), "note")
+
+
+def defined(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBlock]:
+    """Return a definition list: items if each is one line, else terms with their definitions below them."""
+    groups = list(_groups(writer, element))
+    if all(len(group.blocks) <= 1 and _plain(group.blocks) for group in groups):
+        items = [_line(term, blocks) for term, blocks in groups]
+        return (
+            [MarkdownBlock("\n".join(f"- {item}" for item in items if item), "list", "-")]
+            if any(items)
+            else []
+        )
+    found: list[MarkdownBlock] = []
+    for term, blocks in groups:
+        if term:
+            found.append(MarkdownBlock(term))
+        found.extend(blocks)
+    return found
+
+
+class _ListGroup(NamedTuple):
+    term: str
+    blocks: list[MarkdownBlock]
+
+
+def _plain(blocks: list[MarkdownBlock]) -> bool:
+    return all(block.kind == "paragraph" and "\n" not in block.markdown for block in blocks)
+
+
+def _line(term: str, blocks: list[MarkdownBlock]) -> str:
+    return ": ".join(part for part in (term, blocks[0].markdown if blocks else "") if part)
+
+
+def _groups(writer: MarkdownConverter, element: HtmlElement) -> Iterator[_ListGroup]:
+    terms: list[str] = []
+    for child, text in _terms(element):
+        if text is not None:
+            if stray := writer.said(text):
+                yield _ListGroup("", stray)
+            continue
+        if child.tag == "dt":
+            if writer.has_headings(child):
+                yield _ListGroup("", writer.blocks(child))
+            elif term := _term(writer, child):
+                terms.append(term)
+            continue
+        blocks = writer.blocks(child) if child.tag == "dd" else writer.written(child)
+        label = writer.notes.note(child) if child.tag == "dd" else None
+        if label and blocks:
+            blocks = [note(label, blocks)]
+        if terms or blocks:
+            yield _ListGroup(", ".join(terms), blocks)
+        terms = []
+    if terms:
+        yield _ListGroup(", ".join(terms), [])
+
+
+def _terms(element: HtmlElement, depth: int = 0) -> Iterator[tuple[HtmlElement, str | None]]:
+    """Terms and definitions, and text beside them; HTML allows a ``<div>`` around a group."""
+    yield element, element.text or ""
+    for child in element:
+        wraps = child.tag == "div" and (child.find("dt") is not None or child.find("dd") is not None)
+        if wraps and depth < _WRAPPED:
+            yield from _terms(child, depth + 1)
+        elif isinstance(child.tag, str):
+            yield child, None
+        yield element, child.tail or ""
+
+
+def _term(writer: MarkdownConverter, element: HtmlElement) -> str:
+    """Return a term in bold, a signature as code."""
+    if {"sig", "sig-object"}.intersection(classes(element)):
+        return spans.code(text_of(element).replace("¶", "").replace("[source]", ""))
+    line = " ".join(writer.line(element).split())
+    return line if not line or line.startswith(("**", "`")) else f"**{line}**"
+
+
+_PARTS = ("thead", "tbody", "tfoot")
+_CELL = frozenset({"td", "th"})
+_OF_PART = _CELL | {"tr"}
+_OF_TABLE = _OF_PART | {*_PARTS, "caption", "colgroup", "col"}
+_WIDEST = 100  # columns
+_CELLS = 50_000  # of a table: beyond them a span counts as one cell
+_LONG = 1200  # characters that a cell of data hardly has
+_MOST_INNER = 20  # tables in cells of a table of data
+_REPEATED = 60  # characters of a cell over several rows that is repeated in each of them
+
+
+class _TableCell(NamedTuple):
+    element: HtmlElement
+    wide: int
+    high: int
+
+
+class _TableRow(NamedTuple):
+    cells: list[_TableCell]
+    head: bool
+
+
+def tabled(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBlock]:
+    """Return the table's caption and the table; or the blocks of its cells, if it is not one of data."""
+    listing = code_blocks.in_table(element)
+    if listing is not None:
+        return writer.listing(listing)
+    rows = list(_rows(element))
+    blocks = [block for caption in element.iterchildren("caption") for block in writer.blocks(caption)]
+    blocks += _beside(writer, element)
+    if _arranges(element, rows):
+        return blocks + [block for row in rows for cell in row.cells for block in writer.blocks(cell.element)]
+    table = _written(_grid(writer, rows), _heads(rows), titled=_titled(rows))
+    return [*blocks, MarkdownBlock(table, "table")] if table else blocks
+
+
+def _beside(writer: MarkdownConverter, table: HtmlElement) -> list[MarkdownBlock]:
+    """Return the content of a table outside its cells: browsers show it above the table."""
+    found: list[MarkdownBlock] = []
+    parts = list(table.iterchildren(*_PARTS))
+    rows = [row for part in (table, *parts) for row in part.iterchildren("tr")]
+    for own, holders in ((_OF_TABLE, [table]), (_OF_PART, parts), (_CELL, rows)):
+        for holder in holders:
+            found += writer.said(holder.text)
+            for child in holder:
+                if isinstance(child.tag, str) and child.tag not in own:
+                    found += writer.written(child)
+                found += writer.said(child.tail)
+    return found
+
+
+def _rows(table: HtmlElement) -> Iterator[_TableRow]:
+    """Yield rows in display order: the foot comes last, wherever it is in the source."""
+    feet: list[_TableRow] = []
+    loose: list[HtmlElement] = []  # cells without a row, which libxml2 does not wrap
+    for part in table:
+        if part.tag in _CELL:
+            loose.append(part)
+            continue
+        if loose:
+            yield _row(loose, head=False)
+            loose = []
+        if part.tag == "tr":
+            yield _row(part.iterchildren(*_CELL), head=False)
+        elif part.tag in _PARTS:
+            found = list(_of_part(part))
+            if part.tag == "tfoot":
+                feet.extend(found)
+            else:
+                yield from found
+    if loose:
+        yield _row(loose, head=False)
+    yield from feet
+
+
+def _of_part(part: HtmlElement) -> Iterator[_TableRow]:
+    loose = list(part.iterchildren(*_CELL))
+    if loose:
+        yield _row(loose, head=False)
+    for row in part.iterchildren("tr"):
+        yield _row(row.iterchildren(*_CELL), head=part.tag == "thead")
+
+
+def _row(elements: Iterable[HtmlElement], *, head: bool) -> _TableRow:
+    cells = [_TableCell(cell, _span(cell, "colspan"), _span(cell, "rowspan")) for cell in elements]
+    return _TableRow(cells, head or (bool(cells) and all(cell.element.tag == "th" for cell in cells)))
+
+
+def _span(cell: HtmlElement, name: str) -> int:
+    said = cell.get(name, "1").strip()
+    return min(max(1, int(said)), _WIDEST) if said.isascii() and said.isdigit() and len(said) < 6 else 1
+
+
+def _arranges(table: HtmlElement, rows: list[_TableRow]) -> bool:
+    """Return whether the table only puts parts of the page beside each other."""
+    widest = max((len(row.cells) for row in rows), default=0)
+    named = any(cell.element.tag == "th" for row in rows for cell in row.cells)
+    inner = list(islice(table.iterdescendants("table"), _MOST_INNER + 1))
+    if table.get("role") in ("presentation", "none") or (
+        inner and not (named or table.get("role") == "table")
+    ):
+        return True
+    if len(inner) > _MOST_INNER or any(len(text_of(each, _LONG + 1)) > _LONG for each in inner):
+        return True
+    if widest < 2 or (len(rows) < 2 and not named):
+        return True
+    return any(_is_page(cell.element, named) for row in rows for cell in row.cells)
+
+
+def _is_page(cell: HtmlElement, named: bool) -> bool:
+    """Return whether a cell holds a piece of a page more than a value."""
+    long = _LONG * (3 if named else 1)
+    if cell.tag == "td" and not named and next(cell.iter(*HEADINGS, "blockquote"), None) is not None:
+        return True
+    if any(text_of(pre).strip().count("\n") >= (8 if named else 2) for pre in cell.iter("pre")):
+        return True
+    return len(cell) > 0 and len(text_of(cell)) > long
+
+
+def _grid(writer: MarkdownConverter, rows: list[_TableRow]) -> list[list[str]]:
+    """Return a text for each place. A cell over several columns is in the first of them, or in each of a
+    head's.
+    """
+    grid: list[list[str]] = []
+    over: dict[int, tuple[int, str]] = {}  # column → rows still to fill, and their text
+    room = _CELLS
+    several = _heads(rows) > 1
+    for row in rows:
+        places: list[str] = []
+        for cell in row.cells:
+            _fill(places, over)
+            text = spans.cell(writer.line(cell.element))
+            wide = min(cell.wide, _WIDEST - len(places)) if room > 0 else 1
+            for nth in range(max(wide, 1)):
+                said = text if nth == 0 or (row.head and several) else ""
+                if cell.high > 1 and room > 0:
+                    over[len(places)] = (cell.high - 1, said if len(said) <= _REPEATED else "")
+                places.append(said)
+            if len(places) >= _WIDEST:
+                break
+        _fill(places, over)
+        room -= len(places)
+        grid.append(places)
+    return grid
+
+
+def _fill(places: list[str], over: dict[int, tuple[int, str]]) -> None:
+    """Insert cells that span down from rows above, up to the first free column."""
+    while len(places) in over:
+        column = len(places)
+        left, text = over.pop(column)
+        if left > 1:
+            over[column] = (left - 1, text)
+        places.append(text)
+
+
+def _heads(rows: list[_TableRow]) -> int:
+    """Return how many rows at the top are heads."""
+    count = 0
+    while count < len(rows) and rows[count].head:
+        count += 1
+    return count if count < len(rows) else min(count, 1)
+
+
+def _titled(rows: list[_TableRow]) -> bool:
+    """Return whether the header cells are at the left of the rows, and no row is a header."""
+    lefts = [row.cells[0].element.tag == "th" for row in rows if row.cells]
+    return _heads(rows) == 0 and sum(lefts) * 2 > len(lefts)
+
+
+def _written(grid: list[list[str]], heads: int, *, titled: bool) -> str:
+    wide = max(map(len, grid), default=0)
+    padded = [row + [""] * (wide - len(row)) for row in grid]
+    used = [column for column in range(wide) if any(row[column] for row in padded)]
+    if not used:
+        return ""
+    head = _merged(padded[:heads], wide) if heads else [""] * wide
+    body = padded[heads:]
+    if not heads and not titled and body:
+        head, body = body[0], body[1:]
+    rows = [head, ["---"] * wide, *(row for row in body if any(row))]
+    return "\n".join("| " + " | ".join(row[column] for column in used) + " |" for row in rows)
+
+
+def _merged(heads: list[list[str]], wide: int) -> list[str]:
+    """Join several header rows into one: the headers above each column, from the top."""
+    return [" / ".join(dict.fromkeys(row[column] for row in heads if row[column])) for column in range(wide)]

@@ -1,25 +1,33 @@
-"""Inline content as spans: emphasis, links, images, code, formulas, ruby."""
+"""Inline content as spans: emphasis, links, images, code, ruby, formulas as TeX, and marks of footnotes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from urllib.parse import unquote
 
+from lxml.etree import iterwalk
 from lxml.html import HtmlElement
 
-from tabane.reader.markdown import escaping
+from tabane.reader.markdown import spans
 from tabane.reader.markdown.code_blocks import source
 from tabane.reader.markdown.elements import (
     BLOCKS,
+    PLAYERS,
     SILENT,
     address,
     classes,
     decorative,
+    embedded_address,
     image,
+    is_embedded,
+    is_formula,
+    is_task_box,
     short_text,
     text_of,
 )
-from tabane.reader.markdown.formulas import formula, rendered
 from tabane.reader.markdown.spans import (
     AtomicSpan,
     ClosingMark,
@@ -30,8 +38,6 @@ from tabane.reader.markdown.spans import (
     blank,
     joined,
 )
-from tabane.reader.markdown.wordless import PLAYERS, embedded_address, is_embedded, is_task_box
-from tabane.reader.markdown.writer import Footnotes
 
 _MARKS = {"strong": "**", "b": "**", "em": "*", "i": "*", "dfn": "*", "del": "~~", "s": "~~", "strike": "~~"}
 _CODE = frozenset({"code", "kbd", "samp", "tt"})
@@ -159,10 +165,10 @@ class InlineConverter:
         where = image(element, self._base)
         if where is None:
             if words and set(element.attrib) == {"alt"}:  # of a document, which has its images in it
-                found.append(AtomicSpan(f"![{escaping.label(escaping.inline(words))}]()"))
+                found.append(AtomicSpan(f"![{spans.label(spans.inline(words))}]()"))
             return
         if words or not (decorative(element) and not self._in_figure(element)):
-            label = escaping.label(escaping.inline(words))
+            label = spans.label(spans.inline(words))
             found.append(AtomicSpan(f"![{label}]({where if self._links else ''})"))
 
     def _in_figure(self, element: HtmlElement) -> bool:
@@ -171,7 +177,7 @@ class InlineConverter:
     def _code(self, element: HtmlElement, found: list[Piece]) -> None:
         text = text_of(element)
         links = [child for child in element if child.tag == "a"]
-        code = escaping.code(text.replace("\xa0", " "))
+        code = spans.code(text.replace("\xa0", " "))
         if not code:
             found.append(text)
             return
@@ -272,7 +278,7 @@ class InlineConverter:
         url = address(where, self._base)
         words = _unread(element.get("title") or element.get("aria-label"))
         if url and self._links and (words or is_embedded(element, url)):
-            label = escaping.label(escaping.inline(words)) if words else None
+            label = spans.label(spans.inline(words)) if words else None
             found.extend([" ", LinkSpan(label, url) if label else AtomicSpan(f"<{url}>"), " "])
         elif element.tag in ("object", "video", "audio"):
             found.extend(self.pieces(element))
@@ -283,7 +289,7 @@ class InlineConverter:
             lines = source(element).split("\n")
             found.append(" ")
             found.extend(
-                piece for line in lines if line.strip() for piece in (AtomicSpan(escaping.code(line)), " ")
+                piece for line in lines if line.strip() for piece in (AtomicSpan(spans.code(line)), " ")
             )
             return
         before = _BETWEEN.get(tag, " ") if element.getprevious() is not None else " "
@@ -332,3 +338,300 @@ def _last_char(pieces: list[Piece]) -> str:
         elif not isinstance(piece, OpeningMark | ClosingMark):
             return " "
     return " "
+
+
+_RENDERED = {
+    "mathjax",
+    "mathjax_preview",
+    "mathjax_display",
+    "mathjax_svg",
+    "mathjax_chtml",
+    "mathjax_svg_display",
+}
+_WRAPPERS = {"katex", "katex-display", "mwe-math-element", "math-container", "math", "ztext-math", "mathjax"}
+SOURCES = frozenset(("math", "annotation", "script", "data-tex", "image of a formula", "math-container"))
+"""Places where a page has a formula."""
+_GLYPHS = {  # characters of MathML that TeX writes as words, if TeX does not read the character
+    "\u2061": "", "\u2062": "", "\u2063": ",", "\u2064": "", "\u2212": "-", "\u00d7": r"\times ",
+    "\u22c5": r"\cdot ", "\u2264": r"\le ", "\u2265": r"\ge ", "\u2260": r"\ne ", "\u2211": r"\sum ",
+    "\u222b": r"\int ", "\u221e": r"\infty ", "\u2208": r"\in ", "\u2192": r"\to ", "\u00b1": r"\pm ",
+    "\u220f": r"\prod ", "\u2202": r"\partial ", "{": r"\{", "}": r"\}",
+}  # fmt: skip
+_DEEPEST_FORMULA = 60
+_PROSE = re.compile(r"(?<![A-Za-z])(?:[A-Za-z]{2,}[,.;:!?'\"]*\s+){12}|[\u3040-\u30ff\u3400-\u9fff、。]{40}")
+"""Twelve words in a row, or as much Japanese or Chinese: no formula contains that."""
+
+
+class Formula(NamedTuple):
+    """TeX, and whether it is on a line of its own."""
+
+    tex: str
+    shown: bool
+
+    @property
+    def markdown(self) -> str:
+        return f"$${self.tex}$$" if self.shown else f"${self.tex}$"
+
+
+def formula(element: HtmlElement) -> Formula | None:
+    """Return the formula of this element; None if it is not one or its source is unknown."""
+    tag = element.tag
+    if tag == "math":
+        return _made(_of_mathml(element), element.get("display") == "block")
+    if tag == "script":
+        return _of_script(element)
+    if tag == "img":
+        return _of_image(element)
+    if element.get("class") is None and tag != "mjx-container" and element.get("data-tex") is None:
+        return None
+    names = set(classes(element))
+    if tag == "mjx-container" or names & _WRAPPERS or element.get("data-tex"):
+        return _of_wrapper(element, names)
+    return None
+
+
+def rendered(element: HtmlElement) -> bool:
+    """Return whether this is the image of a formula whose source comes right after it."""
+    if not _RENDERED.intersection(classes(element)):
+        return False
+    behind = element.getnext()
+    for _ in range(2):
+        if behind is None:
+            return "mathjax_preview" in classes(element)
+        if _is_source(behind):
+            return True
+        behind = behind.getnext()
+    return False
+
+
+def _is_source(element: HtmlElement) -> bool:
+    return element.tag == "script" and str(element.get("type", "")).startswith("math/")
+
+
+def _of_script(element: HtmlElement) -> Formula | None:
+    if not is_formula(element):
+        return None
+    return _given(element.text or "", "mode=display" in element.get("type", "").replace(" ", ""))
+
+
+def _of_image(element: HtmlElement) -> Formula | None:
+    names = " ".join(classes(element))
+    if not re.search(r"\b(?:latex|tex|math|mwe-math-fallback-image-\w+)\b", names):
+        return None
+    return _given(element.get("alt") or "", "display" in names)
+
+
+def _of_wrapper(element: HtmlElement, names: set[str]) -> Formula | None:
+    shown = bool(names & {"katex-display", "display"}) or element.get("display") == "true"
+    math = next(element.iter("math"), None)
+    if math is not None:
+        return _made(_of_mathml(math), shown or math.get("display") == "block")
+    if tex := element.get("data-tex"):
+        return _given(tex, shown)
+    text = text_of(element)
+    if "math-container" in names or (names & {"inline", "display"} and "math" in names):
+        return _made(text, shown or text.strip().startswith(("$$", "\\[")))
+    return None
+
+
+def _given(tex: str, shown: bool) -> Formula | None:
+    """Return the TeX source that the page hides next to a formula; None if it is prose."""
+    return None if _PROSE.search(tex) else _made(tex, shown)
+
+
+def _made(tex: str, shown: bool) -> Formula | None:
+    tex = " ".join(tex.split())
+    for before, behind in (("$$", "$$"), ("\\(", "\\)"), ("\\[", "\\]"), ("$", "$")):
+        if tex.startswith(before) and tex.endswith(behind) and len(tex) >= len(before) * 2:
+            tex = tex[len(before) : len(tex) - len(behind)].strip()
+    if found := re.fullmatch(r"\{\\(?:display|text)style\s*(.*)\}", tex):
+        tex = found[1].strip()
+    return Formula(tex, shown) if tex else None
+
+
+def _of_mathml(math: HtmlElement) -> str:
+    """Return the TeX that the page gives next to its MathML, else TeX made from the MathML."""
+    for note in math.iter("annotation"):
+        if "tex" in str(note.get("encoding", "")).lower() and not _PROSE.search(note.text or ""):
+            return note.text or ""
+    said = math.get("alttext") or ""
+    return said if said and not _PROSE.search(said) else _tex(math, 0)
+
+
+def _tex(node: HtmlElement, depth: int) -> str:
+    tag = str(node.tag).rpartition(":")[2]
+    if depth > _DEEPEST_FORMULA or tag in ("mi", "mn", "mo", "mtext", "ms"):
+        return _leaf(tag, text_of(node))
+    if tag in ("annotation", "annotation-xml"):
+        return ""
+    parts = [_tex(child, depth + 1) for child in node if isinstance(child.tag, str)]
+    form = _FORMS.get(tag)
+    return form(parts) if form and len(parts) >= _NEEDS.get(tag, 1) else "".join(parts)
+
+
+def _leaf(tag: str, text: str) -> str:
+    text = text.strip()
+    if tag == "mtext":
+        return rf"\text{{{text}}}" if text else ""
+    if tag == "mi" and len(text) > 1 and text.isascii() and text.isalpha():
+        return rf"\operatorname{{{text}}}"
+    return "".join(_GLYPHS.get(char, char) for char in text)
+
+
+def _rows(parts: list[str]) -> str:
+    return r"\begin{matrix}" + r" \\ ".join(parts) + r"\end{matrix}"
+
+
+_FORMS: Mapping[str, Callable[[list[str]], str]] = {
+    "mfrac": lambda parts: rf"\frac{{{parts[0]}}}{{{parts[1]}}}",
+    "msup": lambda parts: f"{parts[0]}^{{{parts[1]}}}",
+    "msub": lambda parts: f"{parts[0]}_{{{parts[1]}}}",
+    "msubsup": lambda parts: f"{parts[0]}_{{{parts[1]}}}^{{{parts[2]}}}",
+    "munder": lambda parts: f"{parts[0]}_{{{parts[1]}}}",
+    "mover": lambda parts: f"{parts[0]}^{{{parts[1]}}}",
+    "munderover": lambda parts: f"{parts[0]}_{{{parts[1]}}}^{{{parts[2]}}}",
+    "msqrt": lambda parts: rf"\sqrt{{{''.join(parts)}}}",
+    "mroot": lambda parts: rf"\sqrt[{parts[1]}]{{{parts[0]}}}",
+    "mtable": _rows,
+    "mtr": lambda parts: " & ".join(parts),
+}
+_NEEDS = {
+    "mfrac": 2,
+    "msup": 2,
+    "msub": 2,
+    "msubsup": 3,
+    "munder": 2,
+    "mover": 2,
+    "munderover": 3,
+    "mroot": 2,
+}
+
+
+_KINDS = re.compile(r"\b(?:foot-?notes?|end-?notes?|references?|reflist|citations?|doc-(?:end|foot)notes?)\b")
+_REFERENCE = re.compile(r"\b(?:foot-?note(?:-?ref)?|foot-?note-reference|doc-noteref|fn-?ref|noteref)\b")
+_BACK = re.compile(r"(?:[\^↩↑⏎↵\ufe0e\ufe0f\s←]|\b[a-z0-9]\b)*", re.I)
+_LONGEST_BACK = 200  # characters of a link back, with white space
+_LONGEST_MARK = 200
+_NOTES = frozenset({"li", "p", "div", "dd", "aside"})
+
+
+@dataclass(frozen=True, slots=True)
+class Footnotes:
+    """``marks``: label by the href of a reference; ``notes``: label by the id of a note; ``backs``: links in
+    notes that only lead back to a reference.
+    """
+
+    marks: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+    backs: Collection[HtmlElement] = frozenset()
+
+    def mark(self, link: HtmlElement) -> str | None:
+        """Return the label of the note that this link leads to, if it is a reference."""
+        return self.marks.get(link.get("href", "")) if self.marks and _refers(link) else None
+
+    def note(self, element: HtmlElement) -> str | None:
+        """Return the label of the note that this element is."""
+        return self.notes.get(element.get("id", "")) if self.notes else None
+
+    def leads_back(self, link: HtmlElement) -> bool:
+        """Return whether this link, within a note, only leads back to its reference."""
+        return link in self.backs
+
+
+def notes(elements: Sequence[HtmlElement]) -> Footnotes:
+    """Return the footnotes of these elements: references whose notes are in these elements too."""
+    wanted: dict[str, HtmlElement] = {}
+    for element in elements:
+        for link in element.iter("a"):
+            href = link.get("href", "")
+            if len(href) > 1 and href[0] == "#" and _refers(link):
+                wanted.setdefault(href, link)
+    if not wanted:
+        return Footnotes()
+    there = _targets(elements, {unquote(href[1:]) for href in wanted})
+    marks: dict[str, str] = {}
+    taken: set[str] = set()
+    for href, link in wanted.items():
+        if unquote(href[1:]) in there:
+            marks[href] = _mark_of(link, taken)
+            taken.add(marks[href])
+    labels = {unquote(href[1:]): label for href, label in marks.items()}
+    return Footnotes(marks, labels, frozenset(_backs(elements, labels)))
+
+
+def _refers(link: HtmlElement) -> bool:
+    if not link.get("href", "").startswith("#"):
+        return False
+    parent = link.getparent()
+    if link.find("sup") is not None or (parent is not None and parent.tag == "sup"):
+        return True
+    names = " ".join([*classes(link), link.get("role", ""), *(classes(parent) if parent is not None else ())])
+    return bool(_REFERENCE.search(names)) and len(text_of(link, 8)) <= 8
+
+
+def _targets(elements: Sequence[HtmlElement], ids: set[str]) -> set[str]:
+    """Return the ids that are notes: in a section marked as such, or with a link back."""
+    linking = _linking_back(elements)
+    found: set[str] = set()
+    for element in elements:
+        marked = int(any(_is_marked(above) for above in element.iterancestors()))
+        for event, note in iterwalk(element, events=("start", "end")):
+            if _is_marked(note):
+                marked += 1 if event == "start" else -1
+            if event == "start" and note.tag in _NOTES and (marked or note in linking):
+                found.add(note.get("id", ""))
+    return found & ids
+
+
+def _is_marked(element: HtmlElement) -> bool:
+    """Return whether the names of an element are those of footnotes."""
+    attributes = element.attrib
+    if not attributes:
+        return False
+    return bool(
+        _KINDS.search(" ".join([*classes(element), attributes.get("role", ""), attributes.get("id", "")]))
+    )
+
+
+def _linking_back(elements: Sequence[HtmlElement]) -> set[HtmlElement]:
+    """Return every element with a link that may lead back from a note."""
+    found: set[HtmlElement] = set()
+    for element in elements:
+        for link in element.iter("a"):
+            if not _is_back(link):
+                continue
+            for above in (link, *link.iterancestors()):
+                if above in found:
+                    break
+                found.add(above)
+    return found
+
+
+def _backs(elements: Sequence[HtmlElement], labels: Mapping[str, str]) -> Iterator[HtmlElement]:
+    """Yield the links in notes that only lead back."""
+    for element in elements:
+        inside = 0
+        for event, at in iterwalk(element, events=("start", "end"), tag=("a", *_NOTES)):
+            if at.tag != "a":
+                if at.get("id") in labels:
+                    inside += 1 if event == "start" else -1
+            elif inside and event == "start" and _is_back(at):
+                yield at
+
+
+def _is_back(link: HtmlElement) -> bool:
+    if not link.get("href", "").startswith("#"):
+        return False
+    text = text_of(link, _LONGEST_BACK)
+    return len(text) <= _LONGEST_BACK and _BACK.fullmatch(text) is not None
+
+
+def _mark_of(link: HtmlElement, taken: Collection[str]) -> str:
+    """Return the text of the mark if it is a valid, unique label; else a number."""
+    label = re.sub(r"[^\w.-]", "", text_of(link, _LONGEST_MARK)[:_LONGEST_MARK])[:16]
+    if label and label not in taken:
+        return label
+    number = len(taken) + 1
+    while str(number) in taken:
+        number += 1
+    return str(number)

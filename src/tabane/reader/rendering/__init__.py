@@ -25,7 +25,7 @@ from tabane.reader.fetching.interface import FetchedResource, Policy, Resolver, 
 from tabane.reader.rendering.chromium import RenderLimits, browser
 
 if TYPE_CHECKING:
-    from tabane.reader.fetching.guarded_connections import Source
+    from tabane.reader.fetching.network import Source
     from tabane.reader.rendering.browser_process import RenderedPage
 
 
@@ -114,7 +114,7 @@ class PageRenderer:
     async def _shown(self, program: str, url: str, scrolls: int) -> FetchedResource:
         # In a thread: it takes a while, in which the hub has other things to do.
         await asyncio.to_thread(importlib.import_module, "tabane.reader.rendering.browser_process")
-        from tabane.reader.fetching.guarded_connections import source
+        from tabane.reader.fetching.network import source
         from tabane.reader.rendering.browser_process import RenderedPage
 
         if self._closed:

@@ -18,8 +18,8 @@ import msgspec
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.fetching.guarded_connections import GuardedNetworkBackend, Source
 from tabane.reader.fetching.interface import FetchedResource, Policy, Resolver
+from tabane.reader.fetching.network import GuardedNetworkBackend, Source
 from tabane.reader.guard import Guard
 from tabane.reader.rendering.chromium import (
     BrowserGone,

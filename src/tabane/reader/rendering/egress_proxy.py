@@ -20,8 +20,8 @@ from httpcore2 import AsyncNetworkStream
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.fetching.fetch_errors import TransientFetchError
-from tabane.reader.fetching.guarded_connections import GuardedNetworkBackend
+from tabane.reader.fetching.network import GuardedNetworkBackend
+from tabane.reader.fetching.responses import TransientFetchError
 from tabane.reader.guard import Guard, Target
 from tabane.reader.rendering.chromium import RenderLimits
 

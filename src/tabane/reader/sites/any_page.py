@@ -1,27 +1,31 @@
 """The adapter for any page: its own Markdown, its extracted content, llms.txt, its plain text.
 
-One request is made if it is enough; more are made for what the first response offers or lacks.
+One request is made if it is enough; more are made for what the first response offers or lacks. Hints in the
+response (its own Markdown, a need of JavaScript, menus) are searched in the raw bytes, without parsing, in
+one pass each; a wrong guess costs one request.
 """
 
 from __future__ import annotations
 
 import asyncio
+import html
 import logging
+import re
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
+from urllib.parse import urlsplit, urlunsplit
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader import bot_walls
-from tabane.reader.cleaning import without_links
-from tabane.reader.extraction.machine_text import overlaps
-from tabane.reader.extraction.onward import ELSEWHERE, FRAME, REFRESH, refreshed
+from tabane.reader.extraction import page_kinds
+from tabane.reader.extraction.metadata import ELSEWHERE, FRAME, REFRESH, overlaps, refreshed
 from tabane.reader.extraction.page_kinds import LOADS_MORE, wall_of
 from tabane.reader.fetching.interface import FetchedResource
-from tabane.reader.guard import target
+from tabane.reader.guard import joined, target
+from tabane.reader.hidden_text import without_links
 from tabane.reader.page import NOT_KEPT, Page
 from tabane.reader.paging import tokens
-from tabane.reader.sites import page_hints
 from tabane.reader.sites.site_adapter import ReadingTools
 from tabane.text.encodings import decode_leniently
 
@@ -93,7 +97,7 @@ class AnyPageAdapter:
         if fetched.media_type in _HTML:
             return await self._of_html(fetched, tools, way)
         page = await _converted(fetched, tools)
-        return await asyncio.to_thread(_pruned, page) if page_hints.is_dump(way[-1], fetched) else page
+        return await asyncio.to_thread(_pruned, page) if is_dump(way[-1], fetched) else page
 
     async def _instead(self, url: str, error: ReadError, tools: ReadingTools) -> Page:
         """Return what can be had of a page that is refused. Raises ``error`` if that is nothing."""
@@ -146,7 +150,7 @@ class AnyPageAdapter:
         if found is not None and found.kind in NOT_KEPT:
             return await self._barred(url, found, tools)
         page = found if found is not None and (found.markdown.strip() or found.pictures) else None
-        hints = await asyncio.to_thread(page_hints.html_hints, fetched)
+        hints = await asyncio.to_thread(html_hints, fetched)
         little = _is_little(page, fetched, hints.programs)
         for address in _beside(fetched, hints, little):
             better = await _markdown(address, tools)
@@ -197,7 +201,7 @@ async def _fetched(url: str, tools: ReadingTools) -> FetchedResource:
         if error.status != 406:
             raise
         return await tools.fetcher.fetch(url, accept=HTML_ALONE)
-    if fetched.media_type in page_hints.MARKDOWN and not fetched.body.strip():
+    if fetched.media_type in MARKDOWN and not fetched.body.strip():
         return await tools.fetcher.fetch(url, accept=HTML_ALONE)
     return fetched
 
@@ -214,7 +218,7 @@ async def _attempt(fetched: FetchedResource, tools: ReadingTools) -> tuple[Page 
         if error.cause not in _NOTHING_FOUND:
             raise
         return None, error
-    vendor = bot_walls.by_headers(fetched.status, fetched.headers)
+    vendor = page_kinds.by_headers(fetched.status, fetched.headers)
     if vendor is None or page.kind == "bot-wall":
         return page, None
     wall = wall_of(vendor)
@@ -308,7 +312,7 @@ async def _of_frames(
 
 def _is_menu(frame: Page) -> bool:
     """Return whether a frame says little beside its links."""
-    outside, whole = page_hints.outside_links(frame.markdown), without_links(frame.markdown)
+    outside, whole = outside_links(frame.markdown), without_links(frame.markdown)
     return "](" in frame.markdown and 3 * sum(map(str.isalnum, outside)) < sum(map(str.isalnum, whole))
 
 
@@ -322,13 +326,13 @@ def _is_little(page: Page | None, fetched: FetchedResource, programs: bool) -> b
     return tokens(page.markdown) < LITTLE and (programs or part or len(fetched.body) > LARGE)
 
 
-def _beside(fetched: FetchedResource, hints: page_hints.HtmlHints, little: bool) -> list[str]:
+def _beside(fetched: FetchedResource, hints: HtmlHints, little: bool) -> list[str]:
     """Return the URL at which the page's own Markdown may be, if that is worth a request.
 
     This is rare: little content was found on 2 of 257 pages of seven kinds (WCXB's dev split, postlight).
     """
     found = [hints.offered] if hints.offered and (little or hints.documents) else []
-    guessed = page_hints.beside(fetched.url) if little and not hints.offered else None
+    guessed = beside(fetched.url) if little and not hints.offered else None
     return [*found, guessed] if guessed else found
 
 
@@ -353,7 +357,7 @@ async def _markdown(url: str, tools: ReadingTools) -> Page | None:
     """Return the Markdown at that URL; None if it is missing or something else."""
     try:
         fetched = await tools.fetcher.fetch(url, accept=TEXT_ALONE)
-        if not page_hints.is_text(fetched) or target(fetched.url).origin != target(url).origin:
+        if not is_text(fetched) or target(fetched.url).origin != target(url).origin:
             return None  # the text of another site is not this page
         page = await tools.converting.page(fetched.body, fetched.url, "text/markdown", fetched.charset)
     except ReadError as error:
@@ -408,7 +412,7 @@ async def _last(url: str, fetched: FetchedResource, why: ReadError, tools: Readi
     listed = await _listed(url, tools)
     if listed is not None:
         return replace(listed, warnings=(*listed.warnings, _said(why)))
-    if not page_hints.may_be_text(fetched):
+    if not may_be_text(fetched):
         raise _no_text(fetched)
     shown = await tools.converting.text(fetched.body, fetched.url, fetched.media_type, fetched.charset)
     text = shown.markdown
@@ -421,7 +425,7 @@ async def _last(url: str, fetched: FetchedResource, why: ReadError, tools: Readi
 
 async def _listed(url: str, tools: ReadingTools) -> Page | None:
     """Return llms.txt of the URL's folder."""
-    page = await _markdown(page_hints.list_of(url), tools)
+    page = await _markdown(list_of(url), tools)
     return replace(page, way="llms.txt") if page else None
 
 
@@ -460,7 +464,7 @@ def _warned(page: Page, fetched: FetchedResource, programs: bool) -> Page:
 
 def _pruned(page: Page) -> Page:
     """Return a whole page that was served as Markdown, without the menus around its content."""
-    kept = page_hints.pruned(page.markdown)
+    kept = pruned(page.markdown)
     if kept == page.markdown:
         return page
     return replace(page, markdown=kept, share=round(len(kept) / len(page.markdown), 2))
@@ -468,7 +472,7 @@ def _pruned(page: Page) -> Page:
 
 def _source(fetched: FetchedResource) -> str:
     """Return the body as text. Raises ReadError if it is not text."""
-    if not page_hints.may_be_text(fetched):
+    if not may_be_text(fetched):
         raise _no_text(fetched)
     return decode_leniently(fetched.body, fetched.charset, fetched.media_type)
 
@@ -476,3 +480,229 @@ def _source(fetched: FetchedResource) -> str:
 def _no_text(fetched: FetchedResource) -> ReadError:
     kind = fetched.media_type or say("bytes")
     return ReadError(say("{kind} is not text, so it has no source to show.", kind=kind), "type")
+
+
+MARKDOWN = frozenset({"text/markdown", "text/x-markdown"})
+
+_HEAD = 200_000  # bytes in which links and generators are declared
+_BODY = 500_000  # bytes in which a page's place for its program is looked for
+_TEXTUAL = re.compile(
+    r"text/.*|application/(?:.*[+-])?(?:json|xml|javascript|ecmascript|yaml|toml|sql|x-sh|graphql)"
+)
+
+# Possessive or bounded, because the input is untrusted; a name is looked for only where one begins.
+_LINK = re.compile(rb"<link\b[^>]{1,2000}+>", re.IGNORECASE)
+_ATTRIBUTE = re.compile(
+    r"""(?<![a-z-])([a-z-]++)\s*+=\s*+(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE
+)
+_IN_HEADER = re.compile(r"<([^<>]*+)>([^,<\"]*+(?:\"[^\"]*+\"[^,<\"]*+)*+)")
+
+# Marks of documentation generators in a page.
+_META = re.compile(rb"<meta\b[^>]{1,500}+>", re.IGNORECASE)
+_MAKERS = re.compile(
+    rb"docusaurus|vitepress|mkdocs|sphinx|gitbook|mintlify|starlight|nextra|docsify|hugo-book|readme\.io|redocly|"
+    rb"vuepress|antora",
+    re.IGNORECASE,
+)
+_MARKS_OF_MAKERS = (b"readthedocs", b"data-docusaurus", b"VPContent", b"mintlify")
+_SCRIPT = re.compile(rb"<script\b", re.IGNORECASE)
+_NOSCRIPT = re.compile(rb"<noscript\b[^>]{0,200}+>", re.IGNORECASE)
+_SAID_WITHOUT = 1500  # bytes of text for browsers without scripts
+_ASKS = re.compile("javascript|ジャバスクリプト", re.IGNORECASE)
+_SHELL = re.compile(
+    rb"<(div|main|section)[^>]{0,200}\bid=[\"']?(?:root|app|__next|__nuxt|___gatsby|application|app-root|main-app|svelte|"
+    rb"react-root|mount)[\"']?[^>]{0,200}>\s*+(?:<!--(?>.{0,200}?-->)\s*+)*+</\1|"
+    rb"<(app-root|ion-app|[a-z]{1,40}-app)\b[^>]{0,500}>\s*+</",
+    re.IGNORECASE | re.DOTALL,
+)
+
+_HEADING = re.compile(r"\s{0,3}#{1,6}\s")
+_ONE_LINK = re.compile(
+    r"!?\[(?:[^\[\]]|\[[^\[\]\n]{0,200}+\](?:\([^()\n]{0,500}+\))?+){0,500}+\]\([^()\n]{0,2000}+\)"
+)
+_MARKS = re.compile(r"[\s\W_]+")
+_BETWEEN = re.compile(r"\n(?:[ \t]*\n)+")
+_LONGEST = 1_000_000  # characters of Markdown in which menus are looked for
+_MENU = 3  # links that make a menu
+_LABEL = 40  # characters of a label or an introduction
+
+
+class HtmlHints(NamedTuple):
+    """Hints in HTML: it needs scripts, it is documentation, it has its own Markdown."""
+
+    programs: bool
+    documents: bool
+    offered: str | None
+
+
+def html_hints(fetched: FetchedResource) -> HtmlHints:
+    """Return all of it at once: some milliseconds for a large page."""
+    return HtmlHints(wants_programs(fetched.body), documents(fetched.body), offered(fetched))
+
+
+def is_dump(url: str, fetched: FetchedResource) -> bool:
+    """Return whether Markdown was generated from a whole page on request, and is not a file of its own."""
+    path = urlsplit(url).path.lower()
+    return fetched.media_type in MARKDOWN and not path.endswith((".md", ".markdown", ".mdx", ".txt"))
+
+
+def is_text(fetched: FetchedResource) -> bool:
+    """Return whether this is a text for models, and not the page that a site serves for missing files."""
+    start = fetched.body[:500].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    served = fetched.media_type in MARKDOWN or fetched.media_type in ("text/plain", "")
+    return (
+        served and not start.startswith((b"<!doctype", b"<html", b"<?xml", b"<head")) and may_be_text(fetched)
+    )
+
+
+def may_be_text(fetched: FetchedResource) -> bool:
+    if fetched.media_type:
+        return _TEXTUAL.fullmatch(fetched.media_type) is not None
+    return b"\0" not in fetched.body[:4000]
+
+
+def offered(fetched: FetchedResource) -> str | None:
+    """Return the address of the page's Markdown, if the page or its header names one."""
+    for address, rest in _IN_HEADER.findall(fetched.headers.get("link", "")):
+        if found := _alternate(rest, address, fetched.url):
+            return found
+    for tag in _LINK.findall(fetched.body[:_HEAD]):
+        text = tag.decode("utf-8", "replace")
+        attributes = _attributes(text)
+        if found := _alternate(text, html.unescape(attributes.get("href", "")), fetched.url):
+            return found
+    return None
+
+
+def _alternate(said: str, address: str, base: str) -> str | None:
+    attributes = _attributes(said)
+    is_alternate = "alternate" in attributes.get("rel", "").lower().split()
+    kind = attributes.get("type", "").lower().partition(";")[0].strip()
+    if not (is_alternate and kind in MARKDOWN and address):
+        return None
+    try:
+        here, there = target(base), joined(target(base), address)
+    except ReadError:
+        return None
+    return there.url if there.origin == here.origin and there.url != here.url else None
+
+
+def _attributes(text: str) -> dict[str, str]:
+    return {name.lower(): a or b or c for name, a, b, c in reversed(_ATTRIBUTE.findall(text))}
+
+
+def beside(url: str) -> str | None:
+    """Return the usual URL of a page's Markdown: ``.md`` in place of ``.html``, or appended to the path."""
+    parts = urlsplit(url)
+    path = re.sub(r"(?:/index)?\.html?$", "", parts.path).rstrip("/")
+    if not path or "." in path.rpartition("/")[2]:
+        return None
+    return urlunsplit((parts.scheme, parts.netloc, f"{path}.md", "", ""))
+
+
+def list_of(url: str) -> str:
+    """Return llms.txt of a URL's folder: a last segment with a dot is a file, any other a folder."""
+    parts = urlsplit(url)
+    folder, _, last = parts.path.rpartition("/")
+    path = folder if "." in last or not last else f"{folder}/{last}"
+    return urlunsplit((parts.scheme, parts.netloc, f"{path}/llms.txt", "", ""))
+
+
+def documents(body: bytes) -> bool:
+    """Return whether a maker of documentation made the page: then its Markdown is its source."""
+    head = body[:_HEAD]
+    if any(mark in head for mark in _MARKS_OF_MAKERS):
+        return True
+    return any(b"generator" in tag.lower() and _MAKERS.search(tag) for tag in _META.findall(head))
+
+
+def wants_programs(body: bytes) -> bool:
+    """Return whether HTML looks like a shell that its programs would fill."""
+    if _SCRIPT.search(body) is None:
+        return False
+    body = body[:_BODY]
+    if _SHELL.search(body) is not None:
+        return True
+    return any(_ASKS.search(said.decode("utf-8", "replace")) for said in _without_programs(body))
+
+
+def _without_programs(body: bytes) -> Iterator[bytes]:
+    """Yield the text for browsers without scripts."""
+    for begin in _NOSCRIPT.finditer(body):
+        said = body[begin.end() : begin.end() + _SAID_WITHOUT]
+        end = said.lower().find(b"</noscript")
+        if end >= 0:
+            yield said[:end]
+
+
+def outside_links(markdown: str) -> str:
+    """Return the Markdown without its links and their texts."""
+    return _ONE_LINK.sub("", markdown)
+
+
+def pruned(markdown: str) -> str:
+    """Return a whole page as Markdown without the menus before and after its content, and repeated ones.
+
+    Before the content, blocks of links and the labels around them are removed, up to the first title or text;
+    after it, those that no heading or colon announces. A page made of links is not changed, nor a very long
+    one.
+    """
+    if len(markdown) > _LONGEST:
+        return markdown
+    blocks = [_MarkdownParagraph(text) for text in _BETWEEN.split(markdown.strip()) if text]
+    texts = sum(len(block.text) for block in blocks if not block.links)
+    if texts * 4 < len(markdown):
+        return markdown
+    first, last = _leading(blocks), _trailing(blocks)
+    seen: set[str] = set()
+    kept = []
+    for block in blocks[first:last]:
+        if block.links >= _MENU and block.text in seen:
+            continue
+        seen.add(block.text)
+        kept.append(block)
+    if len(kept) == len(blocks):
+        return markdown
+    return "\n\n".join(block.text for block in kept) + "\n"
+
+
+class _MarkdownParagraph:
+    """A block of Markdown. ``links`` is the number of links in a block of links, 0 for other blocks."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        found = _ONE_LINK.findall(text) if "](" in text else []
+        beyond = _MARKS.sub("", _ONE_LINK.sub("", text)) if found else text
+        self.links = len(found) if found and len(beyond) <= 3 * len(found) else 0
+        self.heading = _HEADING.match(text) is not None
+        self.label = (
+            not self.heading and len(text) < _LABEL and "\n" not in text and text[-1:] not in ".。:：!?！？"
+        )
+
+
+def _leading(blocks: list[_MarkdownParagraph]) -> int:
+    """Return how many blocks before the content go."""
+    at = menu = 0
+    while at < len(blocks):
+        block = blocks[at]
+        titles_menu = block.heading and at + 1 < len(blocks) and blocks[at + 1].links >= _MENU
+        if not (block.links or block.label or (titles_menu and not block.text.lstrip().startswith("# "))):
+            break
+        at += 1
+        if block.links >= _MENU:
+            menu = at
+    # Labels are removed only with a menu: without one they are the beginning of the page.
+    return at if menu and at < len(blocks) else 0
+
+
+def _trailing(blocks: list[_MarkdownParagraph]) -> int:
+    """Return the index at which the blocks after the content begin."""
+    at = end = len(blocks)
+    while at > 1:
+        block, before = blocks[at - 1], blocks[at - 2]
+        if not (block.links or block.label) or before.heading or before.text.endswith((":", "：")):
+            break
+        at -= 1
+        if block.links >= _MENU:
+            end = at
+    return end

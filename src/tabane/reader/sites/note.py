@@ -14,8 +14,7 @@ from tabane.messages import Message, say
 from tabane.reader.formats.article_html import WHOLE_MEDIA
 from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
-from tabane.reader.sites.site_api import SiteApi
-from tabane.reader.sites.site_markdown import blocks, one_line
+from tabane.reader.sites.site_api import SiteApi, blocks, one_line
 
 _PATH = re.compile(r"/[\w-]{1,60}/n/(n[0-9a-f]{8,16})/?")
 _EMBEDDED = re.compile(r"<figure\b[^<>]{0,3000}?\bdata-src=\"(https?://[^\"\s]{1,3000}+)\"[^<>]{0,3000}+>")

@@ -14,8 +14,7 @@ from tabane.messages import Message, say
 from tabane.reader.formats.text import bounded, unix
 from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
-from tabane.reader.sites.site_api import Explain, SiteApi
-from tabane.reader.sites.site_markdown import absolute, blocks, comments, facts
+from tabane.reader.sites.site_api import Explain, SiteApi, absolute, blocks, comments, facts
 
 _PATH = re.compile(r"/[\w@-]{1,60}/items/([0-9a-f]{20})(?:\.md)?/?")
 

@@ -17,8 +17,7 @@ from tabane.messages import Message, say
 from tabane.reader.formats.article_html import WHOLE_MEDIA
 from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
-from tabane.reader.sites.site_api import SiteApi
-from tabane.reader.sites.site_markdown import moment
+from tabane.reader.sites.site_api import SiteApi, moment
 
 PAGE = 100
 """Items of a page, the most that the API gives."""

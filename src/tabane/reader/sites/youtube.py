@@ -21,8 +21,7 @@ from tabane.messages import Message, say
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample, UnexpectedAnswer
-from tabane.reader.sites.site_api import SiteApi
-from tabane.reader.sites.site_markdown import blocks, facts, one_line
+from tabane.reader.sites.site_api import SiteApi, blocks, facts, one_line
 
 _Shape = TypeVar("_Shape")
 

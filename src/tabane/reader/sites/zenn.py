@@ -13,8 +13,7 @@ from msgspec import Struct
 from tabane.reader.formats.article_html import WHOLE_MEDIA
 from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
-from tabane.reader.sites.site_api import SiteApi
-from tabane.reader.sites.site_markdown import blocks, facts
+from tabane.reader.sites.site_api import SiteApi, blocks, facts
 
 _PATH = re.compile(r"/([\w-]{1,60})/articles/([a-z0-9_-]{1,60})/?")
 _FORMULA = re.compile(r"<embed-katex\b([^<>]{0,200})>((?:[^<]|<(?!/?embed-katex)){0,20000})</embed-katex>")

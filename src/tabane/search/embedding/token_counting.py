@@ -18,12 +18,11 @@ from dataclasses import dataclass
 import msgspec
 
 from tabane.errors import WorkerError
-from tabane.search.chunking.chunk import Estimate
-from tabane.search.embedding.batching import slices
-from tabane.search.embedding.embedder import clean
+from tabane.search.chunking.cutting import Estimate
+from tabane.search.embedding.embedder import clean, slices
 from tabane.search.embedding.model_families import reads
+from tabane.search.embedding.model_files import Recipe
 from tabane.search.embedding.process_requests import TokenizerSpec
-from tabane.search.embedding.recipe import Recipe
 from tabane.search.embedding.universal_encoder import VOCABULARY
 from tabane.workers.resident import RequestRefused, ResidentWorker
 from tabane.workers.worker import Program, module

@@ -1,4 +1,16 @@
-"""Import of servers from other programs: their files are read, merged, and converted to ours."""
+"""Import of servers from other programs: their files are read, merged, and converted to ours.
+
+Limits that programs keep beside their servers are kept: tools that are off, servers that are not started.
+Sources: the references of opencode (``tools``, ``permission``), Gemini CLI (``mcp.allowed``,
+``tools.exclude``), Amp (``amp.tools.disable``, ``amp.mcpPermissions``) and Zed (``agent.profiles``). Limits
+of a single agent or profile that is not the default are not read.
+
+VS Code's files ask a person for inputs as ``${input:ID}``. Source: "Input variables" in its variables
+reference. ``inputs`` lists objects with ``id`` and ``type``: promptString (``description``, ``default``,
+``password``), pickString (``options``, ``default``) or command, which runs a command of the editor.
+
+A server whose tools the hub already has is recognized by its command, and left out.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +18,368 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple, cast
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
-from tabane.servers.assistants.client import Client, ClientFile, Form, Scope, ServersPlace, UserMachine
-from tabane.servers.assistants.client_inputs import ClientInput, agrees, input_ids, inputs_of
-from tabane.servers.assistants.entries import FILE_INPUT, with_our_variables
-from tabane.servers.assistants.entries import definition as definition_of
-from tabane.servers.assistants.formats import FormatSyntaxError, at_path, format_of
-from tabane.servers.assistants.table import CLIENTS
-from tabane.servers.assistants.tool_filters import ServerFilters
-from tabane.servers.command_lines import split_command, words_of_line
+from tabane.servers.assistants.formats import (
+    FILE_INPUT,
+    FormatSyntaxError,
+    at_path,
+    format_of,
+    with_our_variables,
+)
+from tabane.servers.assistants.formats import definition as definition_of
+from tabane.servers.assistants.table import (
+    CLIENTS,
+    Client,
+    ClientFile,
+    Form,
+    Scope,
+    ServersPlace,
+    UserMachine,
+)
 from tabane.servers.configuration import TABLES, open_document, server_tables
-from tabane.servers.foreign_keys import narrow, our_definition
-from tabane.servers.key_values import is_plain
-from tabane.servers.replaced_servers import replacement_for
+from tabane.servers.foreign_keys import narrow, our_definition, split_command, words_of_line
+from tabane.servers.plain_secrets import variable_name, words_of
 from tabane.servers.server import is_hub
-from tabane.servers.variables import each_text
+from tabane.servers.server_keys import is_plain
+from tabane.servers.variables import NAME, each_text
 from tabane.settings.files import read_owned
+
+InputType = Literal["promptString", "pickString", "command"]
+
+MOST_INPUTS = 200
+MOST_OPTIONS = 200
+LONGEST = 300
+"""Characters of a description or label that are shown."""
+
+_TYPES = ("promptString", "pickString", "command")
+_INPUT = re.compile(r"\$\{input:([^{}]*)\}")
+
+
+class ClientInput(Struct, frozen=True):
+    """An input of a file. ``options`` are the choices of pickString: labels and values.
+
+    ``origin`` is the file: the same id in another file is another input. An id that the file does not declare
+    is asked for as text.
+    """
+
+    id: str
+    origin: str = ""
+    type: InputType = "promptString"
+    description: str = ""
+    default: str | None = None
+    password: bool = False
+    options: tuple[tuple[str, str], ...] = ()
+    command: str = ""
+
+    @property
+    def title(self) -> str:
+        """Return what it asks for, for people."""
+        return self.description or self.id
+
+
+def inputs_of(value: object, origin: str) -> dict[str, ClientInput]:
+    """Return the inputs of a file by id. ``value`` is its member ``inputs``. What is no input is left out."""
+    found: dict[str, ClientInput] = {}
+    for item in value[:MOST_INPUTS] if isinstance(value, list) else ():
+        if isinstance(item, dict) and isinstance(item.get("id"), str):
+            found.setdefault(item["id"], _input(item, origin))
+    return found
+
+
+def input_ids(definition: Any) -> tuple[str, ...]:
+    """Return the ids of the inputs that a definition asks for, each once."""
+    return tuple(
+        dict.fromkeys(found[1] for text in _texts_within(definition) for found in _INPUT.finditer(text))
+    )
+
+
+def with_inputs(definition: Any, answer: Callable[[str], str]) -> Any:
+    """Return a definition with each ``${input:ID}`` replaced by the text that ``answer`` gives for the id."""
+    return each_text(definition, lambda text: _INPUT.sub(lambda found: answer(found[1]), text))
+
+
+def input_variable(wanted: ClientInput, server: str, definition: Mapping[str, Any]) -> str:
+    """Return a name for the variable of an input.
+
+    That is the variable of ``env`` that it fills, if it fills only one, else its id.
+    """
+    whole = f"${{input:{wanted.id}}}"
+    env = definition.get("env")
+    names = [name for name, text in env.items() if text == whole] if isinstance(env, dict) else []
+    if len(names) == 1 and NAME.fullmatch(names[0]):
+        return str(names[0])
+    own = words_of(wanted.id)
+    return own if NAME.fullmatch(own) and "_" in own else variable_name(server, wanted.id)
+
+
+def agrees(written: object, found: object) -> bool:
+    """Return whether a text of ours is one of a client's, with any text in the place of an input."""
+    if not isinstance(found, str) or not isinstance(written, str) or "${input:" not in found:
+        return written == found
+    first, *middle, last = _INPUT.split(found)[::2]
+    position, end = len(first), len(written) - len(last)
+    if not written.startswith(first) or not written.endswith(last):
+        return False
+    for part in middle:
+        at = written.find(part, position, end)
+        if at < 0:
+            return False
+        position = at + len(part)
+    return position <= end
+
+
+def _input(item: Mapping[str, Any], origin: str) -> ClientInput:
+    kind = item.get("type")
+    default = item.get("default")
+    command = item.get("command")
+    return ClientInput(
+        item["id"],
+        origin,
+        cast("InputType", kind) if kind in _TYPES else "promptString",
+        _shown(item.get("description")),
+        default if isinstance(default, str) and default else None,
+        item.get("password") is True,
+        tuple(_options(item.get("options"))),
+        _shown(command),
+    )
+
+
+def _options(value: object) -> Iterator[tuple[str, str]]:
+    for option in value[:MOST_OPTIONS] if isinstance(value, list) else ():
+        if isinstance(option, str):
+            yield _shown(option), option
+        elif isinstance(option, dict) and isinstance(option.get("value"), str):
+            yield _shown(option.get("label")) or _shown(option["value"]), option["value"]
+
+
+def _shown(value: object) -> str:
+    """Return a text of a file for a terminal: one line without control characters."""
+    if not isinstance(value, str):
+        return ""
+    return " ".join("".join(c if c.isprintable() else " " for c in value[:LONGEST]).split())
+
+
+def _texts_within(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _texts_within(part)
+
+
+class ToolRules(Struct, frozen=True):
+    """Globs of a server's tools, and what a file says about them, in its order: allow, deny or confirm."""
+
+    rules: tuple[tuple[str, str], ...] = ()
+
+    def keys(self) -> dict[str, list[str]]:
+        """Return the keys of a definition that allow no more. Of a contradiction, the narrower part stays."""
+        by_state = {state: [glob for glob, each in self.rules if each == state] for _, state in self.rules}
+        found: dict[str, list[str]] = {key: by_state[key] for key in ("deny", "confirm") if key in by_state}
+        if "*" in found.get("deny", ()) and by_state.get("allow"):
+            found["deny"].remove("*")
+            found["allow"] = by_state["allow"]
+        return {key: globs for key, globs in found.items() if globs}
+
+
+class ServerFilters:
+    """The limits on servers that stand beside them in a file."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root if isinstance(root, dict) else {}
+
+    def applied(self, name: str, definition: Definition) -> Definition:
+        """Return the definition of a server with the limits of its file."""
+        made = dict(definition)
+        rules = (
+            *self._of_opencode(name),
+            *self._of_exclusions(name),
+            *self._of_zed(name),
+        )
+        for key, globs in ToolRules(rules).keys().items():
+            narrow(made, key, globs)
+        if self._is_off(name):
+            made["enabled"] = False
+        rejecting = self._rejecting()
+        return made | ({"permissions": rejecting} if rejecting else {})
+
+    def _of_opencode(self, name: str) -> Iterable[tuple[str, str]]:
+        prefix = re.sub(r"[^A-Za-z0-9_-]", "_", name) + "_"
+        states = {False: "deny", True: "allow", "deny": "deny", "ask": "confirm", "allow": "allow"}
+        for key in ("tools", "permission"):
+            given = self._root.get(key)
+            table = given if isinstance(given, dict) else {"*": given}
+            for pattern, value in table.items():
+                state = states.get(value) if isinstance(value, bool | str) else None
+                if state is not None and isinstance(pattern, str):
+                    yield from ((glob, state) for glob in _globs(pattern, prefix))
+
+    def _of_exclusions(self, name: str) -> Iterable[tuple[str, str]]:
+        tools = self._table("tools")
+        for patterns, prefixes in (
+            (self._root.get("amp.tools.disable"), (f"mcp__{name}__",)),
+            (self._root.get("excludeTools"), (f"{name}__", f"mcp_{name}_")),
+            (tools.get("exclude"), (f"{name}__", f"mcp_{name}_")),
+        ):
+            for pattern in _texts(patterns):
+                for prefix in prefixes:
+                    yield from ((glob, "deny") for glob in _globs(pattern, prefix))
+
+    def _of_zed(self, name: str) -> Iterable[tuple[str, str]]:
+        agent = self._table("agent")
+        profiles, chosen = agent.get("profiles"), agent.get("default_profile", "write")
+        profile = profiles.get(chosen) if isinstance(profiles, dict) and isinstance(chosen, str) else None
+        profile = profile if isinstance(profile, dict) else {}
+        if profile.get("enable_all_context_servers") is False:
+            yield "*", "deny"
+        servers = profile.get("context_servers")
+        server = servers.get(name) if isinstance(servers, dict) else None
+        tools = server.get("tools") if isinstance(server, dict) else None
+        for tool, state in tools.items() if isinstance(tools, dict) else ():
+            yield tool, "allow" if state is True else "deny"
+
+    def _is_off(self, name: str) -> bool:
+        mcp = self._table("mcp")
+        excluded = [*_texts(mcp.get("excluded")), *_texts(self._root.get("excludeMCPServers"))]
+        allowed = [mcp.get("allowed"), self._root.get("allowMCPServers")]
+        return name in excluded or any(isinstance(names, list) and name not in names for names in allowed)
+
+    def _rejecting(self) -> list[Any]:
+        """Return the rules of Amp if some of them reject servers."""
+        rules = self._root.get("amp.mcpPermissions")
+        rules = [rule for rule in rules if isinstance(rule, dict)] if isinstance(rules, list) else []
+        return rules if any(rule.get("action") == "reject" for rule in rules) else []
+
+    def _table(self, key: str) -> Mapping[str, Any]:
+        value = self._root.get(key)
+        return value if isinstance(value, dict) else {}
+
+
+def _globs(pattern: str, prefix: str) -> list[str]:
+    """Return the globs of a server's own names of tools that a pattern of prefixed names stands for."""
+    if pattern.startswith(prefix):
+        return [pattern.removeprefix(prefix)] if pattern != prefix else []
+    if pattern.endswith("*") and fnmatchcase(prefix, pattern):
+        return ["*"]
+    if pattern.startswith("*"):
+        return [pattern, pattern.lstrip("*_")]
+    return []
+
+
+def _texts(value: object) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+
+
+_VERSION = re.compile(r"(?<=.)[@:].*")
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class _ComparedCommand(NamedTuple):
+    """A definition as it is compared. ``parts``: segments of its paths and packages, in lower case."""
+
+    name: str
+    words: frozenset[str]
+    parts: frozenset[str]
+    env: frozenset[str]
+    host: str
+
+
+def replacement_for(name: str, definition: Mapping[str, Any]) -> Message | None:
+    """Return why a server is not needed behind the hub, and the replacement; None for any other server."""
+    command = _command(name, definition)
+    return next((why for is_it, why in _SERVERS if is_it(command)), None)
+
+
+def _is_monoread(command: _ComparedCommand) -> bool:
+    return "monoread" in command.parts and "mcp" in command.words
+
+
+def _is_twilog(command: _ComparedCommand) -> bool:
+    return not command.parts.isdisjoint(
+        ("twilog-mcp-server", "twilog_mcp_server", "twilog_mcp_server.py", "twilog-search", "twilog-mcp")
+    )
+
+
+def _is_semche(command: _ComparedCommand) -> bool:
+    if "SEMCHE_CHROMA_DIR" in command.env or "semche" in command.parts:
+        return True
+    return command.name == "semche" and command.host in _LOOPBACK
+
+
+def _is_search_mcp(command: _ComparedCommand) -> bool:
+    return "search-mcp" in command.parts
+
+
+_SERVERS: tuple[tuple[Callable[[_ComparedCommand], bool], Message], ...] = (
+    (
+        _is_twilog,
+        say(
+            "Tabane has twilog's tools built in (search_similar and others). Import its "
+            "archive with: tabane posts import"
+        ),
+    ),
+    (
+        _is_semche,
+        say(
+            "Tabane has semche's tools built in (put_document, search and others). Import its "
+            "documents with: tabane docs import-chroma"
+        ),
+    ),
+    (_is_monoread, say("Tabane has monoread's tool built in (read_url_content)")),
+    (
+        _is_search_mcp,
+        say(
+            "Tabane replaces search-mcp. To import its servers, give its configuration file: "
+            "tabane servers import --from config/mcp-servers.json"
+        ),
+    ),
+)
+
+
+def _command(name: str, definition: Mapping[str, Any]) -> _ComparedCommand:
+    definition = our_definition(definition.items()).values
+    args = definition.get("args")
+    given = [definition.get("command"), *(args if isinstance(args, list) else ())]
+    words = [word for text in given if isinstance(text, str) for word in text.split()]
+    cwd, env = definition.get("cwd"), definition.get("env")
+    places = [*words, *(cwd.split() if isinstance(cwd, str) else ())]
+    return _ComparedCommand(
+        name.lower(),
+        frozenset(words),
+        frozenset(part for place in places for part in _parts(place)),
+        frozenset(env) if isinstance(env, Mapping) else frozenset(),
+        _host(definition.get("url")),
+    )
+
+
+_OWNERS = frozenset({"@yukukotani", "@7shi", "@paterapatera", "@krtw00"})
+
+
+def _parts(word: str) -> Iterable[str]:
+    """Return the segments of a path, or the name of a package without its version.
+
+    A package with the same name from another owner is another package.
+    """
+    segments = [segment for segment in re.split(r"[/\\=]", word.strip("'\"").lower()) if segment]
+    if segments and segments[0].startswith("@") and segments[0] not in _OWNERS:
+        return ()
+    return (_VERSION.sub("", segment) for segment in segments)
+
+
+def _host(url: object) -> str:
+    try:
+        return (urlsplit(url).hostname or "") if isinstance(url, str) else ""
+    except ValueError:
+        return ""
+
 
 LIMIT = 64 * 1024 * 1024
 """Bytes of another program's file: Claude Code keeps its history beside its servers."""

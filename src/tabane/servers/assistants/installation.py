@@ -17,10 +17,17 @@ from typing import Any, Literal
 
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.messages import Message, say
-from tabane.servers.assistants.client import Client, ClientFile, ServersPlace, UserMachine
-from tabane.servers.assistants.entries import Entry, definition, written
-from tabane.servers.assistants.formats import FormatSyntaxError, UnsafeFormatEdit, at_path, format_of
+from tabane.servers.assistants.formats import (
+    Entry,
+    FormatSyntaxError,
+    UnsafeFormatEdit,
+    at_path,
+    definition,
+    format_of,
+    written,
+)
 from tabane.servers.assistants.importing import LIMIT, broken_file, is_tabane
+from tabane.servers.assistants.table import Client, ClientFile, ServersPlace, UserMachine
 from tabane.servers.editing import folder_lock
 from tabane.settings.files import read_owned, write_private
 

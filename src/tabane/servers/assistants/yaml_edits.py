@@ -160,7 +160,7 @@ def _with_value(text: str, path: Sequence[str], name: str, value: Any) -> str:
     if found is None:
         return _with_part(text, place, name, value)
     key, node = found
-    if _plain_value(node) == value:
+    if yaml.SafeLoader("").construct_object(node, deep=True) == value:
         return text
     begin, end = node.start_mark.index, _last(node)
     if isinstance(node, SequenceNode | MappingNode) and not node.flow_style:
@@ -246,10 +246,6 @@ def _last(node: Node) -> int:
             return max(_last(last[1]), int(last[0].end_mark.index))
         return _last(last)
     return int(node.end_mark.index)
-
-
-def _plain_value(node: Node) -> Any:
-    return yaml.SafeLoader("").construct_object(node, deep=True)
 
 
 def _size(node: Node, known: dict[int, int], above: set[int]) -> int:

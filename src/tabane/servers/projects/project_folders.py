@@ -1,9 +1,16 @@
-"""Folders of projects: which folder above one has files that define servers. Nothing is read."""
+"""Folders of projects: which one has files that define servers, and those that clients work in.
+
+Nothing is read. What reads the files is imported with the first such folder.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+
+from tabane.messages import Message
+from tabane.operations import Caller
+from tabane.servers.server import Server
 
 PROJECT_FILES = (".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json")
 """Files that define servers of the project in whose folder they are."""
@@ -41,3 +48,18 @@ def _upwards(folder: str) -> Iterator[str]:
         if above == folder:
             return
         folder = above
+
+
+class ClientProjects:
+    """The projects that clients work in. Without clients, there are none."""
+
+    def awaits(self, server: Server) -> bool:
+        """Return whether a client is there that sees this server of a project."""
+        return False
+
+    def notice(self, caller: Caller) -> Message | None:
+        """Return what a caller should know about servers of its project that are not trusted."""
+        return None
+
+    def applied(self) -> None:
+        """Note that the servers have changed, maybe because others are trusted."""

@@ -1,27 +1,367 @@
-"""Servers found in a registry by words, and one of them by its name."""
+"""Servers found in a registry by words, and one of them by its name.
+
+Requests to the registry's API are bounded in bytes and time. Answers are read without trusting them, and kept
+in files for some minutes, or longer while the registry cannot be reached.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+import contextlib
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import quote
 
-from tabane.errors import BadArguments, UnknownName
+from msgspec import Struct
+
+from tabane.errors import BadArguments, ConfigurationError, UnknownName, UpstreamError, UpstreamUnavailable
 from tabane.messages import Lang, Message, say
-from tabane.servers.registry.answer_cache import AnswerCache
-from tabane.servers.registry.entries import NAME, RegistryServer, page_of, server_of
-from tabane.servers.registry.registry_client import (
-    PATIENCE,
-    RegistryAnswer,
-    RegistryClient,
-    RegistryNotFound,
-    RegistryUnavailable,
-    registry_client,
-)
+from tabane.net.target import Target, is_loopback
+from tabane.servers.registry.runs import RegistryRun, items, member, runs_of, shown_text, shown_url
+from tabane.servers.server import MAX_CONCURRENCY, is_web
+from tabane.settings.files import private_folder, read_private, write_private
+from tabane.wire.json import InvalidJson, decode
+
+if TYPE_CHECKING:
+    from tabane.net.http_client import UpstreamHttpClient
+
+EntryStatus = Literal["active", "deprecated", "deleted"]
+
+MOST_RUNS = 20
+MOST_SERVERS = 200
+"""Servers of one page of an answer that are read."""
+
+OFFICIAL = "io.modelcontextprotocol.registry/official"
+
+NAME = re.compile(r"[a-zA-Z0-9.-]{1,150}/[a-zA-Z0-9._-]{1,150}")
+_LONGEST_CURSOR = 1_000
+
+
+class RegistryServer(Struct, frozen=True):
+    """One version of a server in the registry. ``runs`` are the ways to run it, in the publisher's order."""
+
+    name: str
+    version: str
+    description: str = ""
+    title: str = ""
+    status: EntryStatus = "active"
+    status_message: str = ""
+    repository: str = ""
+    website: str = ""
+    updated: str = ""
+    runs: tuple[RegistryRun, ...] = ()
+
+    @property
+    def short_name(self) -> str:
+        """Return a name for the servers file: ``weather`` for ``io.github.user/weather``."""
+        return self.name.rpartition("/")[2].strip(".") or "server"
+
+    @property
+    def usable_runs(self) -> tuple[RegistryRun, ...]:
+        return tuple(run for run in self.runs if run.why_not is None)
+
+    def row(self, lang: Lang) -> dict[str, Any]:
+        """Return the server as JSON."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "version": self.version,
+            "status": self.status,
+            "status_message": self.status_message,
+            "repository": self.repository,
+            "website": self.website,
+            "updated": self.updated,
+            "short_name": self.short_name,
+            "runs": [run.row(self.short_name, lang) for run in self.runs],
+        }
+
+
+class RegistryPage(Struct, frozen=True):
+    """A page of an answer. ``cursor`` is that of the next page; None if there is none."""
+
+    servers: Sequence[RegistryServer]
+    cursor: str | None = None
+
+
+def page_of(answer: object) -> RegistryPage:
+    """Return the servers of an answer, without those that are deleted or cannot be read.
+
+    Raises ValueError if the answer is no list of servers.
+    """
+    if not isinstance(member(answer, "servers"), list):
+        raise ValueError
+    found = (server_of(given) for given in items(answer, "servers", MOST_SERVERS))
+    cursor = member(member(answer, "metadata"), "nextCursor")
+    usable = isinstance(cursor, str) and cursor.isprintable() and 0 < len(cursor) <= _LONGEST_CURSOR
+    return RegistryPage(
+        [server for server in found if server is not None and server.status != "deleted"],
+        cursor if usable else None,
+    )
+
+
+def server_of(answer: object) -> RegistryServer | None:
+    """Return a server of an answer; None if its name or version cannot be used."""
+    server = member(answer, "server")
+    name, version = member(server, "name"), shown_text(member(server, "version"), 100)
+    if not isinstance(name, str) or not NAME.fullmatch(name) or not version:
+        return None
+    official = member(member(answer, "_meta"), OFFICIAL)
+    status = member(official, "status")
+    return RegistryServer(
+        name,
+        version,
+        shown_text(member(server, "description")),
+        shown_text(member(server, "title"), 100),
+        cast("EntryStatus", status) if status in ("active", "deprecated", "deleted") else "active",
+        shown_text(member(official, "statusMessage")),
+        shown_url(member(member(server, "repository"), "url")),
+        shown_url(member(server, "websiteUrl")),
+        shown_text(member(official, "updatedAt"), 40),
+        tuple(runs_of(server, MOST_RUNS)),
+    )
+
+
+FRESH = 600.0
+"""Seconds for which an answer is used without asking again."""
+
+OLDEST = 30 * 86_400.0
+"""Seconds after which an answer is of no use, even if the registry cannot be reached."""
+
+MOST_FILES = 64
+LARGEST = 8 << 20
+"""Bytes of all kept answers together."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """An answer, its age in seconds, and the ETag with which the registry is asked whether it changed."""
+
+    body: bytes
+    age: float
+    etag: str = ""
+
+    @property
+    def is_fresh(self) -> bool:
+        return self.age < FRESH
+
+
+class AnswerCache:
+    """Keeps answers by their URL. Blocks. Failures of the disk only mean that nothing is kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get(self, url: str) -> KeptAnswer | None:
+        """Return the kept answer; None if there is none, or it is too old or damaged."""
+        try:
+            head, _, body = read_private(self._path(url), LARGEST).partition(b"\n")
+            kept = json.loads(head)
+            age = max(0.0, time.time() - float(kept["at"]))
+            if kept["url"] != url or age > OLDEST:
+                return None
+            return KeptAnswer(body, age, str(kept.get("etag") or ""))
+        except (OSError, ConfigurationError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def put(self, url: str, body: bytes, etag: str = "") -> None:
+        """Keep an answer, and remove the oldest if there are too many."""
+        head = json.dumps({"url": url, "at": time.time(), "etag": etag}).encode()
+        with contextlib.suppress(OSError, ConfigurationError):
+            private_folder(self._folder)
+            write_private(self._path(url), head + b"\n" + body)
+            self._remove_oldest()
+
+    def _remove_oldest(self) -> None:
+        found = []
+        with os.scandir(self._folder) as files:
+            for file in files:
+                with contextlib.suppress(OSError):
+                    status = file.stat(follow_symlinks=False)
+                    found.append((status.st_mtime, status.st_size, file.path))
+        size = 0
+        for number, (_, length, path) in enumerate(sorted(found, reverse=True)):
+            size += length
+            if number >= MOST_FILES or size > LARGEST:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+
+    def _path(self, url: str) -> Path:
+        return self._folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
+
+
+LARGEST_ANSWER = 4 << 20
+"""Bytes of one answer."""
+
+PATIENCE = 20.0
+"""Seconds for one request, from the connection to the last byte."""
+
+OFF = "off"
+"""Setting of the address if no registry may be asked."""
+
+NOT_FOUND = 404
+_UNCHANGED = 304
+_OK = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryAnswer:
+    """A decoded answer. ``problem`` is why a kept answer of that ``age`` (seconds) is given instead."""
+
+    value: Any
+    age: float = 0.0
+    problem: Message | None = None
+
+
+class RegistryUnavailable(UpstreamUnavailable):
+    """The registry cannot be asked, and there is no kept answer."""
+
+
+class RegistryNotFound(UpstreamError):
+    """The registry has nothing at that address."""
+
+
+def checked_address(url: str) -> str:
+    """Return the address of a registry without a final slash. Raises ConfigurationError.
+
+    What a registry answers is run, so it is asked over TLS, or on this computer.
+    """
+    if url.strip() in ("", OFF):
+        raise ConfigurationError(say("The registry is turned off by the setting registry_url."))
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url) if is_web(url) else None
+    if parts is None or parts.query or parts.fragment:
+        raise ConfigurationError(say("The setting registry_url must be the https:// address of a registry."))
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        raise ConfigurationError(
+            say("The setting registry_url must begin with https://, because its servers are run here.")
+        )
+    return url.rstrip("/")
+
+
+class RegistryClient:
+    """Asks one registry. Made by :func:`registry_client`, inside the running loop."""
+
+    def __init__(
+        self, address: str, host: str, client: UpstreamHttpClient, cache: AnswerCache, patience: float
+    ) -> None:
+        self._patience = patience
+        self._address, self._client, self._cache = address, client, cache
+        self.host = host
+
+    async def get(self, path: str, query: Mapping[str, str]) -> RegistryAnswer:
+        """Return the answer to a request. ``path`` begins with a slash and is quoted.
+
+        Raises RegistryNotFound and RegistryUnavailable.
+        """
+        from urllib.parse import urlencode
+
+        url = self._address + path + (f"?{urlencode(query)}" if query else "")
+        kept = await asyncio.to_thread(self._cache.get, url)
+        if kept is not None and kept.is_fresh:
+            with contextlib.suppress(InvalidJson):
+                return RegistryAnswer(await _decoded(kept.body), kept.age)
+        try:
+            body, etag = await self._fetch(url, kept.etag if kept else "")
+            if body is None and kept is not None:
+                body, etag = kept.body, kept.etag
+            value = await _decoded(body or b"")
+        except InvalidJson:
+            problem = say("{host} answers with something else than JSON.", host=self.host)
+        except _NoAnswer as failure:
+            problem = failure.problem
+        else:
+            await asyncio.to_thread(self._cache.put, url, body or b"", etag)
+            return RegistryAnswer(value)
+        if kept is not None:
+            with contextlib.suppress(InvalidJson):
+                return RegistryAnswer(await _decoded(kept.body), kept.age, problem)
+        raise RegistryUnavailable(say("The registry cannot be asked: {problem}", problem=problem))
+
+    async def _fetch(self, url: str, etag: str) -> tuple[bytes | None, str]:
+        """Return body and ETag; None as body if it has not changed. Raises _NoAnswer, RegistryNotFound."""
+        from yarl import URL
+
+        from tabane.net.http_responses import HttpConnectionBroken, HttpUnreachable, ResponseTooLong, body
+
+        headers = {"Accept": "application/json"} | ({"If-None-Match": etag} if etag else {})
+        try:
+            async with asyncio.timeout(self._patience):
+                response = await self._client.send("GET", headers, url=URL(url, encoded=True))
+                try:
+                    if response.status == _UNCHANGED and etag:
+                        return None, etag
+                    if response.status == NOT_FOUND:
+                        raise RegistryNotFound(say("{host} does not have it.", host=self.host))
+                    if response.status != _OK:
+                        raise _NoAnswer(
+                            say("{host} answers with HTTP {status}.", host=self.host, status=response.status)
+                        )
+                    return await body(response, LARGEST_ANSWER), response.headers.get("ETag", "")[:200]
+                finally:
+                    response.close()
+        except TimeoutError:
+            problem = say(
+                "{host} gave no answer within {seconds:g} s.", host=self.host, seconds=self._patience
+            )
+        except ResponseTooLong:
+            problem = say("the answer of {host} is longer than {limit} MiB.",
+                          host=self.host, limit=LARGEST_ANSWER >> 20)  # fmt: skip
+        except HttpUnreachable as error:
+            problem = self._untrusted() if error.untrusted else error.problem
+        except HttpConnectionBroken as error:
+            problem = error.problem
+        except UpstreamUnavailable as error:
+            problem = error.message
+        raise _NoAnswer(problem)
+
+    def _untrusted(self) -> Message:
+        return say(
+            "the certificate of {host} is not trusted. If your own authority signed it, set SSL_CERT_FILE "
+            "to its PEM file.",
+            host=self.host,
+        )
+
+
+class _NoAnswer(Exception):
+    def __init__(self, problem: Message) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+async def _decoded(body: bytes) -> Any:
+    # Megabytes of hostile JSON take tens of milliseconds.
+    return await asyncio.to_thread(decode, body)
+
+
+@contextlib.asynccontextmanager
+async def registry_client(
+    address: str, environment: Mapping[str, str], cache: AnswerCache, patience: float
+) -> AsyncIterator[RegistryClient]:
+    """Connect to a registry: with the proxies and the authorities of the environment, for the block.
+
+    Raises ConfigurationError and UpstreamUnavailable.
+    """
+    address = checked_address(address)
+    # On first use: this imports the HTTP client.
+    from tabane.net.http_client import UpstreamHttpClient
+
+    client = UpstreamHttpClient(Target("registry", address, MAX_CONCURRENCY), environment)
+    try:
+        plain = str(client.url.with_user(None).with_password(None)).rstrip("/")
+        yield RegistryClient(plain, client.url.host or "", client, cache, patience)
+    finally:
+        await client.close()
+
 
 MOST_RESULTS = 100
 MOST_PAGES = 5

@@ -1,4 +1,7 @@
-"""Downloads of packages before their servers start: one at a time for each package, a few in parallel."""
+"""Downloads of packages before their servers start: one at a time for each package, a few in parallel.
+
+One quick look at where packages come from, or at the proxy before it, shows whether there is a network.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,15 @@ import contextlib
 import logging
 import os
 import re
+import socket
+import ssl
+import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
 from msgspec import Struct, field, structs
 
@@ -18,17 +26,144 @@ from tabane.errors import UpstreamUnavailable
 from tabane.messages import Message, say
 from tabane.servers.redaction import Redactor
 from tabane.servers.server import Server
-from tabane.upstreams.launching.network_probe import IMPATIENT, NetworkProbe
 from tabane.upstreams.processes.child_environment import child_environment, download_environment
 from tabane.upstreams.processes.processes import ChildProcess, ChildProcesses
 
 if TYPE_CHECKING:
     from tabane.guard.cages.cages import CagedStart
-    from tabane.upstreams.launching.download_journal import DownloadJournal
-    from tabane.upstreams.launching.kept_package import KeptPackage
+    from tabane.upstreams.launching.kept_package import DownloadJournal, KeptPackage
 
 
 log = logging.getLogger(__name__)
+
+WAIT = 3.0
+"""Seconds until a network that answers nothing counts as none."""
+
+VALID = 10.0
+"""Seconds for which an answer is used again."""
+
+SITES = ("https://www.npmjs.com", "https://pypi.org")
+"""Sites that answer wherever packages can be downloaded by default."""
+
+_NAMED = ("NPM_CONFIG_REGISTRY", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
+_FILES = {"NPM_CONFIG_USERCONFIG": ".npmrc", "UV_CONFIG_FILE": ".config/uv/uv.toml"}
+"""Settings of launchers, in which a company names its registry: by variable, the path in the home folder."""
+
+_MOST_ADDRESSES = 8
+_find_addresses = re.compile(r"https?://[^\s\"',\]]+").findall
+
+IMPATIENT = {
+    "npm_config_prefer_offline": "true",
+    "npm_config_fetch_retries": "0",
+    "npm_config_fetch_timeout": "4000",
+    "npm_config_update_notifier": "false",
+    "UV_HTTP_RETRIES": "0",
+    "UV_HTTP_TIMEOUT": "4",
+    "UV_HTTP_CONNECT_TIMEOUT": "4",
+}
+"""Variables with which launchers give up soon. A registry that the probe does not know may still answer."""
+
+
+class NetworkProbe:
+    """Looks for the network at most once in :data:`VALID` seconds. ``environment`` names proxies.
+
+    ``known`` is whether there is one, if somebody has looked already.
+    """
+
+    def __init__(self, environment: Mapping[str, str], known: bool | None = None) -> None:
+        self._environment, self._known = environment, known
+        self._looking: asyncio.Future[bool] | None = None
+        self._until = 0.0
+
+    async def online(self) -> bool:
+        """Return whether a registry, or a proxy before one, answers within :data:`WAIT` seconds."""
+        if self._known is not None:
+            return self._known
+        if self._looking is None or (self._looking.done() and time.monotonic() > self._until):
+            self._looking = asyncio.ensure_future(asyncio.to_thread(is_online, self._environment))
+            self._until = time.monotonic() + WAIT + VALID
+        return await asyncio.shield(self._looking)
+
+
+def is_online(environment: Mapping[str, str], wait: float = WAIT) -> bool:
+    """Return whether a registry that the user names answers, or one of :data:`SITES`.
+
+    Blocks for at most ``wait`` seconds.
+    """
+    from tabane.access.oauth.fetching import proxy_of  # a hub that starts does not look
+
+    addresses = list(dict.fromkeys((*_named_registries(environment), *SITES)))
+    found, left = threading.Event(), threading.Semaphore(0)
+
+    def look(address: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            if _answers(address, proxy_of(address, environment), wait):
+                found.set()
+        left.release()
+
+    # Not the threads of a pool: nothing ends the search for a name, and nobody waits for these.
+    for address in addresses:
+        threading.Thread(target=partial(look, address), daemon=True, name="network probe").start()
+    end = time.monotonic() + wait
+    for _ in addresses:
+        if not left.acquire(timeout=max(0.0, end - time.monotonic())) or found.is_set():
+            break
+    return found.is_set()
+
+
+def _named_registries(environment: Mapping[str, str]) -> list[str]:
+    """Return the registries of the user's environment and of the settings of launchers."""
+    upper = {name.upper(): value for name, value in environment.items()}
+    named = [upper[name] for name in _NAMED if "://" in upper.get(name, "")]
+    for variable, usual in _FILES.items():
+        path = upper.get(variable) or os.path.join(upper.get("HOME") or "", usual)
+        with contextlib.suppress(OSError, UnicodeDecodeError), open(path, encoding="utf-8") as file:
+            named += _find_addresses(file.read(1 << 16))
+    return named[:_MOST_ADDRESSES]
+
+
+def found_hosts(hosts: Iterable[str], wait: float = 1.0) -> frozenset[str]:
+    """Return the hosts whose address is known within ``wait`` seconds. Blocks for that long.
+
+    A search for a name cannot be ended: whoever waits for its thread waits for the whole time of a resolver.
+    """
+    found: set[str] = set()
+
+    def look(host: str) -> None:
+        with contextlib.suppress(OSError, UnicodeError):
+            socket.getaddrinfo(host, None)
+            found.add(host)
+
+    threads = [threading.Thread(target=partial(look, host), daemon=True) for host in dict.fromkeys(hosts)]
+    end = time.monotonic() + wait
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    return frozenset(found)
+
+
+def _answers(address: str, proxy: str | None, wait: float) -> bool:
+    """Return whether a server, or the proxy before it, says anything. Raises OSError and ValueError."""
+    target = urlsplit(address)
+    port = target.port or (443 if target.scheme == "https" else 80)
+    via = urlsplit(proxy if "://" in proxy else f"http://{proxy}") if proxy else None
+    host, at = (via.hostname, via.port or 80) if via else (target.hostname, port)
+    with socket.create_connection((host or "", at), wait) as connection:
+        connection.settimeout(wait)
+        if via is not None and via.scheme == "http":
+            line = f"{target.hostname}:{port}"
+            connection.sendall(f"CONNECT {line} HTTP/1.1\r\nHost: {line}\r\n\r\n".encode())
+            return bool(connection.recv(1))
+        if target.scheme != "https" or via is not None:
+            return True
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # Only whether somebody answers is asked: nothing is sent, and nothing is believed.
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with contextlib.suppress(ssl.SSLError):
+            context.wrap_socket(connection, server_hostname=target.hostname).close()
+    return True
+
 
 DOWNLOADS = 4
 """Downloads at the same time."""
@@ -177,9 +312,8 @@ class PackageDownloads:
 
     def _package(self, server: Server) -> KeptPackage | None:
         """Return what the server runs; None if it is not known where that is kept. Blocks."""
-        from tabane.upstreams.launching import npx_cache
-        from tabane.upstreams.launching.download_journal import DownloadJournal, journal_folder
-        from tabane.upstreams.launching.kept_package import KeptPackage
+        from tabane.upstreams.launching import kept_package
+        from tabane.upstreams.launching.kept_package import DownloadJournal, KeptPackage, journal_folder
         from tabane.upstreams.launching.package_run import package_run
 
         run = package_run(server.command, server.args)
@@ -188,7 +322,7 @@ class PackageDownloads:
             return None
         shared = child_environment(self._environment, server.env, server.inherit)
         private = download_environment(self._environment, server.env, server.inherit)
-        entry = npx_cache.npx_entry(run, shared, server.cwd)
+        entry = kept_package.npx_entry(run, shared, server.cwd)
         caches = {name: value for name, value in shared.items() if name.upper() in _CACHES}
         what: list[object] = [run.runner, run.program, run.options, run.package, run.others, caches]
         identity = [str(entry)] if entry else what
@@ -201,9 +335,8 @@ class PackageDownloads:
         Nor with an exact version, which never changes, and if only the step can ask it. In a cage, the
         program is run without npx.
         """
-        from tabane.upstreams.launching.download_steps import is_exact, offline_args
-        from tabane.upstreams.launching.installed_program import installed_program
-        from tabane.upstreams.launching.kept_package import runs_without_download
+        from tabane.upstreams.launching.kept_package import installed_program, runs_without_download
+        from tabane.upstreams.launching.package_run import is_exact, offline_args
 
         if package.caged and package.entry is not None:
             program = installed_program(package.run, package.entry)
@@ -221,8 +354,8 @@ class PackageDownloads:
     async def _downloaded(
         self, server: Server, package: KeptPackage, on_progress: OnProgress
     ) -> PreparedStart:
-        from tabane.upstreams.launching.download_steps import download_command
         from tabane.upstreams.launching.kept_package import is_there
+        from tabane.upstreams.launching.package_run import download_command
 
         progress = PackageProgress(package.run.package)
         on_progress(progress)
@@ -284,7 +417,7 @@ class PackageDownloads:
 
     async def _repair(self, package: KeptPackage) -> None:
         """Remove what a download that was cut off has left, once nothing uses it."""
-        from tabane.upstreams.launching import npx_cache
+        from tabane.upstreams.launching import kept_package
         from tabane.upstreams.launching.kept_package import needs_removal
 
         entry = package.entry
@@ -293,9 +426,9 @@ class PackageDownloads:
         for _ in range(round(SETTLE / LOOK)):
             if not await asyncio.to_thread(needs_removal, package, entry):
                 return
-            if not await asyncio.to_thread(npx_cache.in_use, entry):
+            if not await asyncio.to_thread(kept_package.in_use, entry):
                 log.warning("Removing a broken entry of npx's cache, to download it again: %s", entry.name)
-                await asyncio.to_thread(npx_cache.remove, entry)
+                await asyncio.to_thread(kept_package.remove, entry)
                 return
             await asyncio.sleep(LOOK)
 
@@ -308,7 +441,7 @@ class PackageDownloads:
         online: bool,
     ) -> bool:
         """Download the package. Return whether that worked; False also if the launcher has no such step."""
-        from tabane.upstreams.launching.download_steps import download_command, present_command
+        from tabane.upstreams.launching.package_run import download_command, present_command
 
         present, command = present_command(package.run), download_command(package.run)
         if not online:
@@ -336,7 +469,7 @@ class PackageDownloads:
         progress: PackageProgress | None = None,
         on_progress: OnProgress = lambda progress: None,
     ) -> bool:
-        from tabane.upstreams.launching.download_output import LINE_LIMIT, OutputDrain, written_bytes
+        from tabane.upstreams.launching.kept_package import LINE_LIMIT, OutputDrain, written_bytes
         from tabane.upstreams.processes.stderr import StderrLog
 
         child = await self._spawn(server, package, command)

@@ -1,4 +1,8 @@
-"""Commands that download a package and run it, recognized from their arguments."""
+"""Commands that download a package and run it, recognized from their arguments.
+
+The options of launchers are from their own help texts and sources. For each launcher, there is a command that
+downloads a package without running it, and one that runs what is there.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,149 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from tabane.upstreams.launching import launcher_options as tables
-from tabane.upstreams.launching.launcher_options import OptionTable
+Unknown = Literal["refused", "switch", "npx"]
+"""The kind of an option that no table has.
+
+``refused``: the command is not understood. ``switch``: it takes no value. ``npx``: its value is the next
+argument if that does not begin with a hyphen, as npx decides.
+"""
+
+
+class OptionTable(Struct, frozen=True):
+    """Options of a program, without their hyphens: ``values`` take a value, ``switches`` take none.
+
+    Names of one letter are short options. ``clusters`` says whether short options may be joined
+    (``-it``), and a short option with its value (``-eNAME=value``).
+    """
+
+    values: frozenset[str]
+    switches: frozenset[str]
+    unknown: Unknown = "refused"
+    clusters: bool = field(default=True)
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+NPM = OptionTable(
+    values=_names("""
+        package p call c shell script-shell cache userconfig globalconfig prefix C workspace w registry reg
+        scope tag loglevel L location otp proxy https-proxy noproxy cafile ca cert key before
+        fetch-retries fetch-timeout fetch-retry-mintimeout fetch-retry-maxtimeout fetch-retry-factor
+        maxsockets node-options user-agent include omit node-arg allow-scripts min-release-age
+    """),
+    switches=_names("""
+        yes y no n quiet q silent s d dd ddd verbose version v help h ignore-existing always-spawn
+        shell-auto-fallback offline prefer-offline prefer-online ignore-scripts audit fund progress
+        update-notifier strict-ssl workspaces ws include-workspace-root iwr force f global g color
+        legacy-peer-deps engine-strict foreground-scripts install-links json long l parseable timing
+        unicode usage save S all a bin-links dry-run optional package-lock production dev local
+    """),
+    unknown="npx",
+    clusters=False,
+)
+
+UV = OptionTable(
+    values=_names("""
+        from with w with-editable with-requirements constraints constraint c build-constraints
+        build-constraint b overrides override env-file python-platform torch-backend index default-index
+        index-url i extra-index-url find-links f index-strategy keyring-provider upgrade-package P
+        upgrade-group resolution prerelease prerelease-package fork-strategy exclude-newer
+        exclude-newer-package no-sources-package reinstall-package link-mode config-setting
+        config-settings C config-settings-package no-build-isolation-package no-build-package
+        no-binary-package cache-dir refresh-package python p color allow-insecure-host directory project
+        config-file excludes exclude python-preference
+    """),
+    switches=_names("""
+        compile-bytecode no-compile-bytecode isolated lfs managed-python no-managed-python no-binary
+        no-build no-build-isolation no-config no-env-file no-index no-progress no-python-downloads
+        no-require-build-hashes require-build-hashes no-sources offline no-offline refresh no-refresh
+        reinstall no-reinstall system-certs no-system-certs native-tls no-native-tls upgrade no-upgrade U
+        pre help h no-cache no-cache-dir n quiet q verbose v preview no-preview show-resolution
+        generate-shell-completion
+    """),
+)
+
+PIPX = OptionTable(
+    values=_names("spec python fetch-python index-url i pip-args backend with"),
+    switches=_names("""
+        no-cache path pypackages fetch-missing-python system-site-packages editable e quiet q verbose v
+        global help h skip-maintenance
+    """),
+)
+
+BUN = OptionTable(
+    values=_names("package p cwd config c registry cache-dir"),
+    switches=_names("bun b no-install verbose silent yes y prefer-offline prefer-latest smol"),
+    unknown="switch",
+    clusters=False,
+)
+
+DENO = OptionTable(
+    values=_names("""
+        config c import-map location seed cert ext preload require log-level L conditions
+        minimum-dependency-age
+    """),
+    switches=frozenset("ARWNESIrq"),
+    unknown="switch",
+)
+"""An option of deno's with an optional value takes it after ``=`` only; the others are above."""
+
+_CONTAINER_VALUES = """
+    add-host annotation attach a blkio-weight blkio-weight-device cap-add cap-drop cgroup-parent cgroupns
+    cidfile cpu-count cpu-percent cpu-period cpu-quota cpu-rt-period cpu-rt-runtime cpu-shares c cpus
+    cpuset-cpus cpuset-mems detach-keys device device-cgroup-rule device-read-bps device-read-iops
+    device-write-bps device-write-iops dns dns-opt dns-option dns-search domainname entrypoint env e
+    env-file expose gpus group-add health-cmd health-interval health-retries health-start-interval
+    health-start-period health-timeout hostname h io-maxbandwidth io-maxiops ip ip6 ipc isolation
+    kernel-memory label l label-file link link-local-ip log-driver log-opt mac-address memory m
+    memory-reservation memory-swap memory-swappiness mount name net network net-alias network-alias
+    oom-score-adj pid pids-limit platform publish p pull restart runtime security-opt shm-size
+    stop-signal stop-timeout storage-opt sysctl tmpfs ulimit user u userns uts volume v volume-driver
+    volumes-from workdir w
+"""
+
+_CONTAINER_SWITCHES = """
+    detach d disable-content-trust help init interactive i no-healthcheck oom-kill-disable privileged
+    publish-all P quiet q read-only rm sig-proxy tty t use-api-socket
+"""
+
+DOCKER = OptionTable(values=_names(_CONTAINER_VALUES), switches=_names(_CONTAINER_SWITCHES))
+
+PODMAN = OptionTable(
+    values=_names(_CONTAINER_VALUES)
+    | _names("""
+        arch authfile cert-dir cgroup-conf cgroups chrootdirs conmon-pidfile creds decryption-key env-merge
+        gidmap group-entry health-log-destination health-max-log-count health-max-log-size
+        health-on-failure health-startup-cmd health-startup-interval health-startup-retries
+        health-startup-success health-startup-timeout hosts-file hostuser image-volume init-ctr init-path
+        os passwd-entry personality pidfile pod pod-id-file preserve-fd preserve-fds rdt-class requires
+        retry retry-delay sdnotify seccomp-policy secret shm-size-systemd subgidname subuidname systemd
+        timeout tz uidmap umask unsetenv variant
+    """),
+    switches=_names(_CONTAINER_SWITCHES)
+    | _names("""
+        env-host http-proxy no-hostname no-hosts passwd read-only-tmpfs replace rmi tls-verify unsetenv-all
+    """),
+)
+
+DOCKER_ITSELF = OptionTable(
+    values=_names("config context c host H log-level l tlscacert tlscert tlskey"),
+    switches=_names("debug D tls tlsverify version v help"),
+)
+"""Options between the program and its command, as in ``docker --context far run …``."""
+
+PODMAN_ITSELF = OptionTable(
+    values=_names("""
+        config connection c url identity log-level root runroot runtime runtime-flag storage-driver
+        storage-opt tmpdir cgroup-manager conmon network-cmd-path network-config-dir events-backend
+        hooks-dir imagestore module namespace out ssh volumepath
+    """),
+    switches=_names("remote r syslog help h version v noout transient-store"),
+)
 
 Runner = Literal["npx", "uvx", "pipx", "bunx", "docker", "podman", "deno"]
 """Kind of a launcher. pnpm dlx and yarn dlx are not recognized: they start like any other command."""
@@ -135,12 +278,12 @@ def _behind(words: Sequence[Sequence[str]], args: tuple[str, ...], table: Option
 
 
 def _npm(command: str, args: tuple[str, ...]) -> PackageRun | None:
-    at = _behind([("exec", "x")], args, tables.NPM)
+    at = _behind([("exec", "x")], args, NPM)
     return None if at is None else _npx(command, args[at:], args[:at])
 
 
 def _npx(command: str, args: tuple[str, ...], subcommand: tuple[str, ...] = ()) -> PackageRun | None:
-    options = _parsed(args, tables.NPM)
+    options = _parsed(args, NPM)
     if options is None or options.has("version", "v", "help", "h"):
         return None
     packages, rest = options.values("package", "p"), list(args[options.length :])
@@ -151,12 +294,12 @@ def _npx(command: str, args: tuple[str, ...], subcommand: tuple[str, ...] = ()) 
 
 
 def _uv(command: str, args: tuple[str, ...]) -> PackageRun | None:
-    at = _behind([("tool",), ("run",)], args, tables.UV)
+    at = _behind([("tool",), ("run",)], args, UV)
     return None if at is None else _uvx(command, args[at:], args[:at])
 
 
 def _uvx(command: str, args: tuple[str, ...], subcommand: tuple[str, ...] = ()) -> PackageRun | None:
-    options = _parsed(args, tables.UV)
+    options = _parsed(args, UV)
     if options is None or options.has("help", "h", "version", "V"):
         return None
     return _from_option_or_first(
@@ -165,8 +308,8 @@ def _uvx(command: str, args: tuple[str, ...], subcommand: tuple[str, ...] = ()) 
 
 
 def _pipx(command: str, args: tuple[str, ...]) -> PackageRun | None:
-    at = _behind([("run",)], args, tables.PIPX)
-    options = None if at is None else _parsed(args[at:], tables.PIPX)
+    at = _behind([("run",)], args, PIPX)
+    options = None if at is None else _parsed(args[at:], PIPX)
     # With --path the program is a file that is there already.
     if at is None or options is None or options.has("path", "pypackages", "help", "h"):
         return None
@@ -177,12 +320,12 @@ def _pipx(command: str, args: tuple[str, ...]) -> PackageRun | None:
 
 
 def _bun(command: str, args: tuple[str, ...]) -> PackageRun | None:
-    at = _behind([("x",)], args, tables.BUN)
+    at = _behind([("x",)], args, BUN)
     return None if at is None else _bunx(command, args[at:], args[:at])
 
 
 def _bunx(command: str, args: tuple[str, ...], subcommand: tuple[str, ...] = ()) -> PackageRun | None:
-    options = _parsed(args, tables.BUN)
+    options = _parsed(args, BUN)
     if options is None:
         return None
     packages, rest = options.values("package", "p")[-1:], list(args[options.length :])
@@ -190,8 +333,8 @@ def _bunx(command: str, args: tuple[str, ...], subcommand: tuple[str, ...] = ())
 
 
 def _deno(command: str, args: tuple[str, ...]) -> PackageRun | None:
-    at = _behind([("run",)], args, tables.DENO)
-    options = None if at is None else _parsed(args[at:], tables.DENO)
+    at = _behind([("run",)], args, DENO)
+    options = None if at is None else _parsed(args[at:], DENO)
     if at is None or options is None:
         return None
     rest = list(args[at + options.length :])
@@ -201,11 +344,11 @@ def _deno(command: str, args: tuple[str, ...]) -> PackageRun | None:
 
 
 def _docker(command: str, args: tuple[str, ...]) -> PackageRun | None:
-    return _container("docker", command, args, tables.DOCKER_ITSELF)
+    return _container("docker", command, args, DOCKER_ITSELF)
 
 
 def _podman(command: str, args: tuple[str, ...]) -> PackageRun | None:
-    return _container("podman", command, args, tables.PODMAN_ITSELF)
+    return _container("podman", command, args, PODMAN_ITSELF)
 
 
 def _container(runner: Runner, command: str, args: tuple[str, ...], itself: OptionTable) -> PackageRun | None:
@@ -248,13 +391,13 @@ def _from_option_or_first(
 
 
 _TABLES: dict[Runner, OptionTable] = {
-    "npx": tables.NPM,
-    "uvx": tables.UV,
-    "pipx": tables.PIPX,
-    "bunx": tables.BUN,
-    "docker": tables.DOCKER,
-    "podman": tables.PODMAN,
-    "deno": tables.DENO,
+    "npx": NPM,
+    "uvx": UV,
+    "pipx": PIPX,
+    "bunx": BUN,
+    "docker": DOCKER,
+    "podman": PODMAN,
+    "deno": DENO,
 }
 
 _PROGRAMS: dict[str, Callable[[str, tuple[str, ...]], PackageRun | None]] = {
@@ -269,3 +412,100 @@ _PROGRAMS: dict[str, Callable[[str, tuple[str, ...]], PackageRun | None]] = {
     "docker": _docker,
     "podman": _podman,
 }
+
+_EXACT = re.compile(r"(@[^/@]+/)?[^/@]+@\d+\.\d+\.\d+[\w.+-]*")
+_OFFLINE = ("offline", "prefer-offline", "prefer-online", "n", "no-cache", "refresh", "U", "upgrade")
+
+
+def download_command(run: PackageRun) -> list[str] | None:
+    """Return the command that downloads the package and runs nothing of it; None if there is none."""
+    match run.runner:
+        case "npx":
+            packages = [f"--package={package}" for package in (run.package, *run.others)]
+            named = run.option("package", "p") is not None
+            options = _without_call(run.options)
+            shell = ["--yes", *([] if named else packages), "-c", "exit 0"]
+            return [run.program, *run.subcommand, *options, *shell]
+        case "uvx":
+            named = run.option("from") is not None
+            source = [] if named else ["--from", _uv_requirement(run.package)]
+            python = ["python", "-c", ""]
+            return [run.program, *run.subcommand, *_without_end(run.options), *source, *python]
+        case "docker" | "podman":
+            platform = run.option("platform")
+            before = _without_run(run.subcommand)
+            return [
+                run.program,
+                *before,
+                "pull",
+                *(["--platform", platform] if platform else []),
+                run.package,
+            ]
+        case "deno":
+            return [run.program, *run.subcommand[:-1], "cache", *_cached_by_deno(run.options), run.package]
+        case _:
+            return None
+
+
+def present_command(run: PackageRun) -> list[str] | None:
+    """Return the command that succeeds if the package is there already, for launchers that have one."""
+    if run.runner in ("docker", "podman"):
+        return [run.program, *_without_run(run.subcommand), "image", "inspect", run.package]
+    return None
+
+
+def offline_args(run: PackageRun) -> list[str]:
+    """Return the arguments of a run that uses what is in the cache, if the launcher can be told so."""
+    option = {"npx": "--prefer-offline", "uvx": "--offline"}.get(run.runner)
+    own = list(run.options)
+    inserted = [] if option is None or run.option(*_OFFLINE) is not None else [option]
+    behind = [run.executable] if run.executable else []
+    end = ["--"] if run.runner == "npx" and run.subcommand and behind and own[-1:] != ["--"] else []
+    return [*run.subcommand, *inserted, *own, *end, *behind, *run.arguments]
+
+
+def is_exact(run: PackageRun) -> bool:
+    """Return whether the packages of an npx run are named with exact versions, which never change."""
+    return all(_EXACT.fullmatch(package) for package in (run.package, *run.others))
+
+
+def _uv_requirement(package: str) -> str:
+    """Return what ``--from`` understands: ``uvx ruff@0.9`` means ``ruff==0.9``, ``@latest`` the newest."""
+    name, at, version = package.partition("@")
+    if not at or "/" in package or " " in package:
+        return package
+    return name if version == "latest" else f"{name}=={version}"
+
+
+def _without_end(options: tuple[str, ...]) -> list[str]:
+    return list(options[:-1] if options[-1:] == ("--",) else options)
+
+
+def _without_call(options: tuple[str, ...]) -> list[str]:
+    """Leave out ``-c COMMAND`` and ``--``: the step has its own command."""
+    kept, skip = list[str](), False
+    for word in _without_end(options):
+        if skip or word.startswith("--call="):
+            skip = False
+        elif word in ("-c", "--call"):
+            skip = True
+        else:
+            kept.append(word)
+    return kept
+
+
+def _without_run(subcommand: tuple[str, ...]) -> list[str]:
+    kept = list(subcommand[:-1])
+    return kept[:-1] if kept[-1:] == ["container"] else kept
+
+
+def _cached_by_deno(options: tuple[str, ...]) -> list[str]:
+    """Return the options of ``deno run`` that say what is downloaded; permissions do not."""
+    names = ("--config", "-c", "--import-map", "--cert", "--lock", "--no-lock", "--node-modules-dir")
+    kept, follows = list[str](), False
+    for word in options:
+        name, equals, _ = word.partition("=")
+        if follows or name in names or word.startswith(("--reload", "--unstable", "--allow-import")):
+            kept.append(word)
+            follows = not follows and not equals and name in names[:4]
+    return kept

@@ -19,11 +19,10 @@ import msgspec
 from tabane import __version__
 from tabane.errors import TabaneError
 from tabane.messages import Message, say
-from tabane.net.http_routing import proxy_for
-from tabane.net.http_tls import context
+from tabane.net.http_client import context, proxy_for
 from tabane.net.target import is_loopback
 from tabane.servers.server import Server, target_of
-from tabane.upstreams.logins.login_network import LoginNetwork
+from tabane.upstreams.logins.login_book import LoginNetwork
 from tabane.upstreams.logins.metadata import is_safe, origin_of
 from tabane.upstreams.logins.oauth_messages import import_library
 

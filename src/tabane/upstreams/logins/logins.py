@@ -1,4 +1,7 @@
-"""All logins at servers: begun, finished, described, ended, and given to the requests that need them."""
+"""All logins at servers: begun, finished, described, ended, and given to the requests that need them.
+
+What one login needs is loaded with the first server that has one.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,18 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tabane.errors import BadArguments, LoginRequired, TabaneError, UpstreamUnavailable
+from tabane.errors import BadArguments, LoginRequired, UpstreamUnavailable
 from tabane.messages import Lang, Message, say
-from tabane.upstreams.logins.login_attempts import Flow, LoginAttempts
-from tabane.upstreams.logins.login_book import LoginBook
-from tabane.upstreams.logins.login_file import LoginFile
+from tabane.upstreams.logins.login_book import Flow, LoginBook, LoginFile, url_hash
 
 if TYPE_CHECKING:
     from tabane.servers.server import Server
-    from tabane.upstreams.logins.callback_page import CallbackPage
-    from tabane.upstreams.logins.kept_login import KeptLogin
-    from tabane.upstreams.logins.login_network import LoginNetwork
-    from tabane.upstreams.logins.server_login import ServerLogin
+    from tabane.upstreams.logins.login_book import KeptLogin, LoginNetwork
+    from tabane.upstreams.logins.redirect_listener import CallbackPage
+    from tabane.upstreams.logins.server_login import LoginAttempt, LoginAttempts, ServerLogin
 
 
 log = logging.getLogger(__name__)
-
-REVOCATION = 8.0
-"""Seconds that an authorization server has to revoke tokens. They are forgotten in any case."""
 
 
 class ServerLogins:
@@ -48,18 +45,34 @@ class ServerLogins:
         self.client_metadata_url = ""
         self.book = LoginBook(LoginFile(home, keyring=keyring))
         self._logins: dict[str, ServerLogin] = {}
-        self.attempts = LoginAttempts(lambda name: self.on_changed(name, True))
+        self._attempts: LoginAttempts | None = None
         self.on_changed: Callable[[str, bool], None] = lambda name, signed_in: None
         self.hub_callback: Callable[[], str | None] = lambda: None
+
+    @property
+    def attempts(self) -> LoginAttempts:
+        """Return the logins that wait for the user. What a login needs is loaded with the first of them."""
+        from tabane.upstreams.logins.server_login import LoginAttempts
+
+        if self._attempts is None:
+            self._attempts = LoginAttempts(lambda name: self.on_changed(name, True))
+        return self._attempts
+
+    def _attempt_at(self, server: str) -> LoginAttempt | None:
+        return self._attempts.of(server) if self._attempts is not None else None
+
+    def _drop_attempt(self, server: str, why: Message) -> None:
+        if self._attempts is not None:
+            self._attempts.drop(server, why)
 
     # -- for requests ----------------------------------------------------------------------------
 
     def of(self, server: Server) -> ServerLogin | None:
         """Return the login at a server, None if it is used without one."""
-        from tabane.upstreams.logins.server_login import ServerLogin
-
         if not server.may_login:
             return None
+        from tabane.upstreams.logins.server_login import ServerLogin
+
         login = self._logins.get(server.name)
         if login is None:
             login = ServerLogin(
@@ -85,7 +98,7 @@ class ServerLogins:
                 login.server = server
             if server is None or not server.may_login:
                 self._logins.pop(name, None)
-                self.attempts.drop(name, say("the server was removed"))
+                self._drop_attempt(name, say("the server was removed"))
             if kept is not None and kept.file == self._file and not _belongs(kept, server):
                 log.info("%s: its login is deleted, since it was made for another server", name)
                 await self.book.put(name, None)
@@ -147,7 +160,7 @@ class ServerLogins:
     async def wait(self, server: Server, seconds: float) -> None:
         """Wait until no login at the server waits for the user any more, at most so many seconds."""
         await self.book.ready()
-        attempt = self.attempts.of(server.name)
+        attempt = self._attempt_at(server.name)
         if attempt is not None and attempt.waits and seconds > 0:
             try:
                 async with asyncio.timeout(seconds):
@@ -163,7 +176,7 @@ class ServerLogins:
         login = self.of(server)
         if login is None:
             return {"state": "none", "reason": None}
-        tokens, kept, attempt = login.tokens(), login.kept(), self.attempts.of(server.name)
+        tokens, kept, attempt = login.tokens(), login.kept(), self._attempt_at(server.name)
         reason: Message | None = login.needed.message if login.needed else None
         if attempt is not None and attempt.waits:
             state = "waiting"
@@ -192,10 +205,10 @@ class ServerLogins:
         await self.book.ready()
         login = self.of(server)
         kept = self.book.get(server.name)
-        self.attempts.drop(server.name, say("the user logged out"))
+        self._drop_attempt(server.name, say("the user logged out"))
         revoked = False
         if login is not None and (own := login.kept()) is not None and own.tokens is not None:
-            revoked = await self._revoke(login, own)
+            revoked = await login.revoke(own)
         had = kept is not None and kept.tokens is not None
         if login is not None:
             await login.forget_tokens()
@@ -205,32 +218,6 @@ class ServerLogins:
         if had:
             self.on_changed(server.name, False)
         return {"server": server.name, "was_signed_in": had, "revoked": revoked}
-
-    async def _revoke(self, login: ServerLogin, kept: KeptLogin) -> bool:
-        """Return whether the authorization server revoked the tokens (RFC 7009)."""
-        from tabane.upstreams.logins.fetching import LoginRequestFailed
-        from tabane.upstreams.logins.oauth_messages import revocation_form
-        from tabane.upstreams.logins.token_requests import TokensRefused, client_request
-
-        assert kept.tokens is not None
-        if not kept.revocation_endpoint or kept.client is None:
-            return False
-        tokens = [("refresh_token", kept.tokens.refresh), ("access_token", kept.tokens.access)]
-        try:
-            async with asyncio.timeout(REVOCATION), login.http() as http:
-                answers = [
-                    await client_request(
-                        http, kept, login.options, kept.revocation_endpoint, revocation_form(token, hint)
-                    )
-                    for hint, token in tokens if token
-                ]  # fmt: skip
-        except (LoginRequestFailed, TokensRefused, TimeoutError) as failed:
-            log.warning("%s: its tokens were forgotten, but not revoked: %s", login.server.name, failed)
-            return False
-        except TabaneError as error:
-            log.warning("%s: its tokens were forgotten, but not revoked: %s", login.server.name, error)
-            return False
-        return all(answer.status == 200 for answer in answers)
 
     def _login_at(self, server: Server) -> ServerLogin:
         login = self.of(server)
@@ -250,11 +237,10 @@ class ServerLogins:
 
     async def close(self) -> None:
         """Give up logins that wait, and let renewals end."""
-        self.attempts.close()
+        if self._attempts is not None:
+            self._attempts.close()
         await asyncio.gather(*(login.close() for login in self._logins.values()))
 
 
 def _belongs(kept: KeptLogin, server: Server | None) -> bool:
-    from tabane.upstreams.logins.kept_login import url_hash
-
     return server is not None and kept.url == url_hash(server.url)

@@ -1,15 +1,19 @@
-"""Activity: calls as they happen, their number and times by the second, and one call in detail."""
+"""Pages of what happens: activity, audit log, usage, jobs and health."""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 
-from tabane.errors import BadArguments
+from tabane.errors import BadArguments, UnknownName
 from tabane.messages import Message, say
-from tabane.web.page import Fragment, Json, PageRequest, PageRoute, WholePage
+from tabane.messages.server_states import words_of_state
+from tabane.web.page import Fragment, Json, Notice, PageRequest, PageRoute, WholePage
 
 SHOWN = 200
 """Calls that the page begins with."""
@@ -140,9 +144,376 @@ def _whole(text: str) -> int:
     return int(text)
 
 
+PAGE = 50
+"""Entries that are shown at once."""
+
+AUDIT_FILTERS = ("text", "tool", "key", "client", "server", "hub", "type", "result", "start", "end")
+
+PERIODS = (
+    ("1h", say("last hour")),
+    ("24h", say("last 24 hours")),
+    ("7d", say("last 7 days")),
+    ("30d", say("last 30 days")),
+    ("", say("all time")),
+)
+RESULTS = (
+    ("", say("any result")),
+    ("ok", say("successful")),
+    ("failed", say("failed")),
+    ("refused", say("refused")),
+    ("limited", say("over a limit")),
+    ("cancelled", say("canceled")),
+)
+TYPES = (
+    ("", say("any entry")),
+    ("call", say("calls")),
+    ("access", say("sign-ins")),
+    ("admin", say("administration")),
+    ("audit", say("the log itself")),
+)
+
+
+async def entries(request: PageRequest) -> WholePage | Fragment:
+    """Show entries that match the filters, newest first."""
+    given = {name: value.strip() for name in AUDIT_FILTERS if (value := request.query.get(name, "")).strip()}
+    context: dict[str, Any] = {"given": {**dict.fromkeys(AUDIT_FILTERS, ""), **given}, "problem": None}
+    try:
+        found = await request.call(
+            "query_audit_logs", **given, limit=PAGE, cursor=request.query.get("cursor") or None
+        )
+    except BadArguments as error:
+        found = {"results": [], "total": 0, "exact": True, "next_cursor": None}
+        context["problem"] = error.text(request.lang)
+    query = urlencode(given)
+    context |= {
+        "rows": found["results"],
+        "total": found["total"],
+        "exact": found["exact"],
+        "next": found["next_cursor"],
+        "partly": found.get("problem"),
+        "in_group": "hub" in given or any("hub" in row for row in found["results"]),
+        "query": f"{query}&" if query else "",
+        "filtered": bool(given),
+    }
+    if request.query.get("cursor"):
+        return Fragment("audit/rows.html", context)
+    return WholePage("audit/list.html", say("Audit log"), context | _choices(request), module="audit")
+
+
+async def entry(request: PageRequest) -> WholePage:
+    """Show one entry with everything that the log has of it."""
+    try:
+        seq = int(request.path("seq"))
+    except ValueError:
+        raise UnknownName(say("There is no entry {seq}.", seq=request.path("seq"))) from None
+    hub = request.query.get("hub") or None
+    found = await request.call("query_audit_logs", seq=seq, limit=1, hub=hub)
+    if not found["results"]:
+        raise UnknownName(say("There is no entry {seq} in the audit log any more.", seq=seq))
+    row = found["results"][0]
+    arguments = row.get("arguments")
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, indent=2)
+    context = {
+        "entry": row,
+        "arguments": text if arguments is not None else None,
+        "seq": seq,
+        "of_hub": f"?{urlencode({'hub': hub})}" if hub else "",
+    }
+    return WholePage("audit/entry.html", say("Entry {seq}", seq=seq), context)
+
+
+async def summary(request: PageRequest) -> Fragment:
+    """Show how many entries there are by outcome, tool, key and client, in a period."""
+    period = {name: request.query[name] for name in ("start", "end") if request.query.get(name)}
+    found = await request.call("get_audit_stats", **period)
+    return Fragment("audit/summary.html", {"stats": found, "period": urlencode(period)})
+
+
+async def integrity(request: PageRequest) -> WholePage:
+    """Show the head of the log, and the last verification."""
+    head = (await request.call("audit_head"))["head"] if request.may("audit_head") else None
+    return WholePage(
+        "audit/integrity.html", say("Integrity"), {"head": head, "job": await _last_verification(request)}
+    )
+
+
+async def verify(request: PageRequest) -> Fragment:
+    """Verify the log, as a job."""
+    form = await request.form()
+    try:
+        job = await request.call("verify_audit_log", head=form.get("head", "").strip() or None)
+    except BadArguments as error:
+        return Fragment("audit/report.html", {"job": None, "problem": error.text(request.lang)}, status=422)
+    return Fragment("audit/report.html", {"job": job, "problem": None})
+
+
+async def report(request: PageRequest) -> Fragment:
+    """Show the report of a verification."""
+    job = await request.call("follow_job", job=request.path("job"), wait=0)
+    return Fragment("audit/report.html", {"job": job, "problem": None})
+
+
+async def _last_verification(request: PageRequest) -> dict[str, Any] | None:
+    """Return the newest verification that the hub remembers."""
+    if not request.may("list_jobs"):
+        return None
+    rows = (await request.call("list_jobs", hub="this"))["results"]
+    return next((row for row in rows if row["operation"] == "verify_audit_log"), None)
+
+
+def _choices(request: PageRequest) -> dict[str, Any]:
+    lang = request.lang
+    return {
+        name: [(code, label.render(lang)) for code, label in choices]
+        for name, choices in (("periods", PERIODS), ("results", RESULTS), ("types", TYPES))
+    }
+
+
+MOST_DAYS = 1000
+"""Days of a chart."""
+
+GROUPS = (
+    ("tool", say("Tools")),
+    ("server", say("Servers")),
+    ("key", say("Keys")),
+    ("client", say("Programs")),
+)
+RANGES = (("7d", say("7 days")), ("30d", say("30 days")), ("90d", say("90 days")), ("365d", say("a year")))
+USAGE_FILTERS = ("tool", "server", "key", "client")
+
+
+async def usage(request: PageRequest) -> WholePage | Fragment:
+    """Show the usage of a period: its sum, a chart by day, and a table."""
+    query = request.query
+    by = query.get("by", "tool")
+    by = by if by in dict(GROUPS) else "tool"
+    given = {name: value for name in USAGE_FILTERS if (value := query.get(name, "").strip())}
+    period = {name: value for name in ("start", "end") if (value := query.get(name, "").strip())}
+    period = period or {"start": _since("30d")}
+    context: dict[str, Any] = {"by": by, "given": given, "period": period, "problem": None}
+    try:
+        table = await request.call(
+            "get_usage_stats", by=by, limit=PAGE, cursor=query.get("cursor") or None, **period, **given
+        )
+    except BadArguments as error:
+        if "start" not in query:
+            raise
+        context["problem"] = error.text(request.lang)
+        period = {"start": _since("30d")}
+        table = await request.call("get_usage_stats", by=by, limit=PAGE, **period, **given)
+    context |= {
+        "table": table,
+        "next": table["next_cursor"],
+        "query": urlencode({**period, **given, "by": by}),
+    }
+    if query.get("cursor"):
+        return Fragment("usage/rows.html", context)
+    days = await request.call("get_usage_stats", by="day", limit=MOST_DAYS, **period, **given)
+    context |= _views(request, {**period, **given}, by) | {
+        "sum": table["sum"],
+        "days": [
+            [day["day"], day["calls"], day["errors"], day["saved"]] for day in reversed(days["results"])
+        ],
+        "first": table["start"],
+        "last": table["end"],
+    }
+    return WholePage("usage/usage.html", say("Usage"), context, module="usage")
+
+
+async def advice(request: PageRequest) -> Fragment:
+    """Show what nobody uses and what it costs, what is slow, and what fails."""
+    period = {name: request.query[name] for name in ("start", "end") if request.query.get(name)}
+    found = await request.call("analyze_usage", limit=10, **period)
+    return Fragment("usage/advice.html", {"found": found})
+
+
+def _since(range: str) -> str:
+    """Return the beginning of a range of whole days, which includes today."""
+    return f"{int(range.removesuffix('d')) - 1}d"
+
+
+def _views(request: PageRequest, chosen: dict[str, str], by: str) -> dict[str, Any]:
+    """Return the links to other ranges and groups."""
+    lang = request.lang
+    filters = {name: value for name, value in chosen.items() if name in USAGE_FILTERS}
+
+    def url(**more: str) -> str:
+        return "/usage?" + urlencode(more)
+
+    return {
+        "ranges": [
+            (
+                url(start=_since(code), by=by, **filters),
+                label.render(lang),
+                chosen.get("start") == _since(code),
+            )
+            for code, label in RANGES
+        ],
+        "views": [(url(**{**chosen, "by": code}), label.render(lang), None) for code, label in GROUPS],
+        "here": url(**{**chosen, "by": by}),
+        "unfiltered": url(
+            **{name: value for name, value in chosen.items() if name not in USAGE_FILTERS}, by=by
+        ),
+    }
+
+
+MOST_RESULT = 100_000
+"""Characters of a result that a page shows."""
+
+
+async def job_list(request: PageRequest) -> WholePage:
+    """Show the jobs that run, and the last ones that ended."""
+    found = await request.call("list_jobs")
+    rows = found["results"]
+    running = [job for job in rows if job["status"] == "running"]
+    ended = [job for job in rows if job["status"] != "running"]
+    shown = {"running": running, "ended": ended, "problem": found.get("problem")}
+    # Jobs of other hubs send no events to this page, so it asks from time to time.
+    return WholePage("jobs/list.html", say("Jobs"), {**shown, "in_group": any("hub" in job for job in rows)})
+
+
+async def job_page(request: PageRequest) -> WholePage:
+    """Show one job."""
+    job = await job_state(request, request.path("job"))
+    text = json.dumps(job.get("result"), ensure_ascii=False, indent=2)
+    if len(text) > MOST_RESULT:
+        text = text[:MOST_RESULT] + "\n…"
+    return WholePage("jobs/job.html", say("Job"), {"job": job, "result_text": text})
+
+
+async def progress(request: PageRequest) -> Fragment:
+    """Show how far a job is. ``then`` is the URL that is loaded in its place when it is over."""
+    job = await job_state(request, request.path("job"))
+    return Fragment("jobs/progress.html", {"job": job, "then": _within(request.query.get("then", ""))})
+
+
+async def cancel(request: PageRequest) -> Notice:
+    """Stop a job."""
+    job = await request.call("cancel_job", job=request.path("job"))
+    return Notice(say("{title} was canceled.", title=job["title"]), events=("jobs",))
+
+
+async def job_state(request: PageRequest, job: str) -> dict[str, Any]:
+    """Return a job as it is now. Raises UnknownName."""
+    found: dict[str, Any] = await request.call("follow_job", job=job, wait=0)
+    return found
+
+
+def _within(url: str) -> str:
+    """Return the URL if it is a path of this hub, else nothing."""
+    return url if url.startswith("/") and not url.startswith(("//", "/\\")) else ""
+
+
+FRESH = 900
+"""Seconds for which the result of a check-up is shown before the page checks again."""
+
+LEVELS = ("fault", "warning", "note", "ok")
+
+
+async def health(request: PageRequest) -> WholePage:
+    """Show the hub, and the last check-up; begin one if there is none, or it is old."""
+    status = await request.call("hub_status") if request.may("hub_status") else None
+    job = await _last_diagnosis(request)
+    if request.may("run_doctor") and (job is None or _old(job)):
+        job = await request.call("run_doctor", quick=True)
+    return WholePage("health/health.html", say("Health"), {"status": status, **_checkup(job)})
+
+
+async def check(request: PageRequest) -> Fragment:
+    """Begin a check-up."""
+    form = await request.form()
+    job = await request.call("run_doctor", quick=form.get("full") != "1")
+    return Fragment("health/checkup.html", _checkup(job))
+
+
+async def checkup(request: PageRequest) -> Fragment:
+    """Show a check-up, or how far it is."""
+    job = await request.call("follow_job", job=request.path("job"), wait=0)
+    return Fragment("health/checkup.html", _checkup(job))
+
+
+async def fix(request: PageRequest) -> Fragment:
+    """Apply one fix, or all that are safe."""
+    form = await request.form()
+    job = await request.call("apply_fix", fix=form.get("fix", ""))
+    return Fragment("health/fixing.html", {"job": job})
+
+
+async def fixed(request: PageRequest) -> Fragment:
+    """Show what was fixed, and check again."""
+    job = await request.call("follow_job", job=request.path("job"), wait=0)
+    if job["status"] == "running":
+        return Fragment("health/fixing.html", {"job": job})
+    again = await request.call("run_doctor", quick=True)
+    return Fragment("health/checkup.html", {**_checkup(again), "fixes": job})
+
+
+async def servers(request: PageRequest) -> Fragment:
+    """Ask each running server whether it answers."""
+    found = await request.call("health_check")
+    rows = [{**row, "healthy": found.get(name) is True} for name, row in found.get("details", {}).items()]
+    rows.sort(key=lambda row: (row["healthy"], row["name"]))
+    return Fragment("health/servers.html", {"rows": rows, "state_words": words_of_state})
+
+
+async def restart(request: PageRequest) -> Notice:
+    """Restart the hub. The page continues with the next one."""
+    await request.call("restart_hub")
+    return Notice(say("The hub is restarting. This page continues when it is back."))
+
+
+async def _last_diagnosis(request: PageRequest) -> dict[str, Any] | None:
+    """Return the newest check-up that the hub remembers, with its result."""
+    if not (request.may("list_jobs") and request.may("run_doctor")):
+        return None
+    rows = (await request.call("list_jobs", hub="this"))["results"]
+    fixes = next((at for at, row in enumerate(rows) if row["operation"] == "apply_fix"), len(rows))
+    return next((row for row in rows[:fixes] if row["operation"] == "run_doctor"), None)
+
+
+def _old(job: dict[str, Any]) -> bool:
+    return bool(job["status"] != "running") and (
+        job["status"] != "done" or time.time() - job.get("ended", 0) > FRESH
+    )
+
+
+def _checkup(job: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what the template needs: the sections with the worst findings first."""
+    context: dict[str, Any] = {"job": job, "sections": [], "counts": {}, "fixable": 0, "fixes": None}
+    if job is None or job["status"] != "done":
+        return context
+    result = job["result"]
+    for section in result["sections"]:
+        ordered = sorted(section["findings"], key=lambda finding: LEVELS.index(finding["level"]))
+        if ordered:
+            context["sections"].append({**section, "findings": ordered, "worst": ordered[0]["level"]})
+    context["counts"] = {level: result[level] for level in LEVELS}
+    context["fixable"] = sum(bool(each["fix"]) for one in result["sections"] for each in one["findings"])
+    return context
+
+
 ROUTES = (
     PageRoute("/activity", activity),
     PageRoute("/activity/rows", rows),
     PageRoute("/activity/seconds", seconds),
     PageRoute("/activity/calls/{number}", call),
+    PageRoute("/audit", entries),
+    PageRoute("/audit/summary", summary),
+    PageRoute("/audit/integrity", integrity),
+    PageRoute("/audit/integrity", verify, "POST"),
+    PageRoute("/audit/integrity/{job}", report),
+    PageRoute("/audit/{seq}", entry),
+    PageRoute("/usage", usage),
+    PageRoute("/usage/advice", advice),
+    PageRoute("/jobs", job_list),
+    PageRoute("/jobs/{job}", job_page),
+    PageRoute("/jobs/{job}/progress", progress),
+    PageRoute("/jobs/{job}/cancel", cancel, "POST"),
+    PageRoute("/health", health),
+    PageRoute("/health/check", check, "POST"),
+    PageRoute("/health/check/{job}", checkup),
+    PageRoute("/health/fix", fix, "POST"),
+    PageRoute("/health/fix/{job}", fixed),
+    PageRoute("/health/servers", servers),
+    PageRoute("/health/restart", restart, "POST"),
 )

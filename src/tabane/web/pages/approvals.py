@@ -1,23 +1,156 @@
-"""Calls that wait until a person approves them."""
+"""Pages where a person decides: calls to approve, changed definitions, and rules of data flows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
-from tabane.errors import Forbidden, RateLimited, UnknownName
-from tabane.messages import say
+from tabane.errors import BadArguments, Conflict, Forbidden, RateLimited, UnknownName
+from tabane.messages import Message, say
 from tabane.text.control_characters import shown_controls
-from tabane.web.page import Fragment, PageAnswer, PageRequest, PageRoute, Redirect, WholePage
-from tabane.web.pages.tool_results import printable
+from tabane.web.page import Fragment, Notice, PageAnswer, PageRequest, PageRoute, Redirect, WholePage
+from tabane.web.pages.servers import server_url
+from tabane.web.pages.tools import printable
 
-LONGEST = 8_000
+MOST_LISTED = 100
+"""Definitions that the list shows."""
+
+MOST_LINES = 3_000
+"""Lines of a difference that are shown."""
+
+LONGEST_NAME = 300
+
+WHICH = ("server", "kind", "digest")
+"""What names a definition. Its own name may have characters that no address has."""
+
+KINDS: Mapping[str, Message] = {
+    "tool": say("Tool"),
+    "prompt": say("Prompt"),
+    "resource": say("Resource"),
+    "template": say("Resource template"),
+    "skill": say("Skill"),
+    "instructions": say("Instructions"),
+}
+
+CHANGES: Mapping[str, tuple[Message, str]] = {
+    "added": (say("New"), "warn"),
+    "changed": (say("Changed"), "warn"),
+    "suspicious": (say("Suspicious"), "bad"),
+    "rejected": (say("Rejected"), ""),
+}
+
+SEVERITIES: Mapping[str, tuple[Message, str]] = {
+    "high": (say("severe"), "bad"),
+    "medium": (say("medium"), "warn"),
+    "low": (say("minor"), ""),
+}
+
+_ESCAPES = re.compile(r"((?:\\u[0-9a-f]{4})+)")
+
+
+class DiffRow(NamedTuple):
+    """A line of a difference in parts. Each second part is an escape of characters that nobody sees."""
+
+    mark: str
+    parts: Sequence[str]
+
+
+async def change_list(request: PageRequest) -> WholePage:
+    """Show the definitions that wait, those that are held back first."""
+    server = request.query.get("server", "")
+    found = await request.call("list_definition_changes", server=server or None, limit=MOST_LISTED)
+    rows = [_shown_change(row) for row in found["results"]]
+    context = {"changes": rows, "more": found["total"] - len(rows), "server": server, "held": found["held"]}
+    return WholePage("changes/list.html", say("Changes"), context)
+
+
+async def count_changes(request: PageRequest) -> Fragment:
+    """Return the number of definitions that wait, for the navigation."""
+    found = await request.call("list_definition_changes", limit=MOST_LISTED)
+    rejected = sum(row["change"] == "rejected" for row in found["results"])
+    return Fragment("changes/count.html", {"count": found["total"] - rejected})
+
+
+async def one_change(request: PageRequest) -> WholePage:
+    """Show how one definition differs from the one that was accepted."""
+    try:
+        found = await request.call("show_definition_change", **_which(request.query))
+    except (UnknownName, BadArguments):
+        return WholePage("changes/gone.html", say("Changed definition"))
+    lines = found.pop("diff")
+    context = {
+        "change": _shown_change(found),
+        "lines": [
+            DiffRow(line["mark"], _ESCAPES.split(printable(line["text"]))) for line in lines[:MOST_LINES]
+        ],
+        "more": max(0, len(lines) - MOST_LINES),
+    }
+    return WholePage("changes/change.html", say("Changed definition"), context)
+
+
+async def accept(request: PageRequest) -> PageAnswer:
+    """Accept the definition that the page shows, by its hash."""
+    return await _decide(request, "accept_definitions")
+
+
+async def reject(request: PageRequest) -> PageAnswer:
+    """Reject the definition that the page shows."""
+    return await _decide(request, "reject_definitions")
+
+
+async def _decide(request: PageRequest, operation: str) -> PageAnswer:
+    given = _which(await request.form())
+    server = given.pop("server")
+    try:
+        done = await request.call(operation, server=server, definitions=[given])
+    except (Conflict, UnknownName) as error:
+        return Notice(error.message, kind="error", events=("definitions",))
+    said = {
+        "accepted": say("The definition was accepted."),
+        "rejected": say("The definition was rejected. It is held back."),
+    }
+    return Redirect("/changes", said[done["status"]])
+
+
+def _which(given: Mapping[str, str]) -> dict[str, Any]:
+    return {name: given.get(name, "") for name in WHICH}
+
+
+def _shown_change(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a change for the templates: what the server says is untrusted, and nothing in it is hidden."""
+    which = {name: row[name] for name in WHICH}
+    label, color = CHANGES.get(row["change"], (Message(row["change"]), ""))
+    name = row["name"]
+    short = name[:LONGEST_NAME] + ("…" if len(name) > LONGEST_NAME else "")
+    return {
+        **row,
+        "which": which,
+        "shown_name": shown_controls(printable(short)),
+        "kind_label": KINDS.get(row["kind"], Message(row["kind"])),
+        "label": label,
+        "color": color,
+        "page": f"/changes/-/one?{urlencode(which)}",
+        "server_page": server_url(row["server"]),
+        "findings": [_finding(finding) for finding in row["findings"]],
+    }
+
+
+def _finding(finding: Mapping[str, Any]) -> dict[str, Any]:
+    label, color = SEVERITIES.get(finding["severity"], (Message(finding["severity"]), ""))
+    texts = {name: shown_controls(printable(finding[name])) for name in ("message", "excerpt", "rule")}
+    return {**texts, "label": label, "color": color}
+
+
+LONGEST_ARGUMENTS = 8_000
 """Characters of arguments that are shown."""
 
 
 async def approvals(request: PageRequest) -> WholePage:
     """Show the calls that wait, the oldest first, and approvals that are not used yet."""
-    rows = [_shown(row) for row in await _listed(request)]
+    rows = [_shown_approval(row) for row in await _listed(request)]
     state = await request.call("passphrase_state")
     context = {
         "open": [row for row in rows if row["state"] == "open"],
@@ -68,20 +201,174 @@ async def _listed(request: PageRequest) -> Sequence[dict[str, Any]]:
     return sorted(found["results"], key=lambda row: float(row["asked"]))
 
 
-def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+def _shown_approval(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return an approval for the template. The assistant wrote its arguments: nothing in them is hidden."""
     arguments = str(row["arguments"])
-    shown = shown_controls(printable(arguments[:LONGEST]))
-    cut = len(arguments) > LONGEST or row["arguments_size"]
+    shown = shown_controls(printable(arguments[:LONGEST_ARGUMENTS]))
+    cut = len(arguments) > LONGEST_ARGUMENTS or row["arguments_size"]
     return {**row, "arguments": shown, "cut": cut, "url": f"/approvals/{row['id']}"}
 
 
 _ONE = "/approvals/{approval}"
 
+
+MOST_TOOLS = 1_000
+"""Tools whose labels are shown."""
+
+MOST_TRAILS = 100
+MOST_PAIRS = 200
+MOST_KEYS = 10_000
+LONGEST_CLIENT = 200
+"""Characters of a client's name or folder that are shown."""
+
+LABELS: Mapping[str, tuple[Message, str]] = {
+    "private": (say("What it returns is your own: mail, files, notes, accounts."), "accent"),
+    "untrusted": (say("Strangers can write what it returns: mail, web pages, issues."), "warn"),
+    "external": (say("What it is given leaves this machine, to a place that others can read."), ""),
+    "destructive": (say("It deletes, spends, sends in your name, or runs programs."), "bad"),
+}
+"""The meaning of each label, and the color of its badge."""
+
+ORIGINS: Mapping[str, Message] = {
+    "settings": say("servers file"),
+    "annotation": say("annotation of the server"),
+    "table": say("table of well-known servers"),
+    "name": say("guessed from its words"),
+    "built-in": say("built in"),
+}
+
+
+@dataclass
+class LabeledServer:
+    """The labels of a server's tools. ``labels`` has each label once, with all of its origins."""
+
+    name: str
+    url: str
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    labels: dict[str, dict[str, Message]] = field(default_factory=dict)
+
+
+async def flows(request: PageRequest) -> WholePage:
+    """Show what clients have read, the allowed pairs, and the labels of tools by server."""
+    found = await request.call("list_flow_labels", limit=MOST_TOOLS)
+    context = {
+        **await _trails(request),
+        "servers": labeled_servers(found["results"]),
+        "more_tools": found["more"],
+        "meanings": LABELS,
+    }
+    return WholePage("flows/flows.html", say("Flow policy"), context)
+
+
+async def trails(request: PageRequest) -> Fragment:
+    """Return what changes while clients work: trails and pairs."""
+    return Fragment("flows/trails.html", await _trails(request))
+
+
+async def forget(request: PageRequest) -> PageAnswer:
+    """Forget what one client has read in one folder."""
+    given = await request.form()
+    which = {name: given.get(name, "") for name in ("holder", "client", "cwd")}
+    return _forgotten(await request.call("forget_flow_trails", **which))
+
+
+async def forget_all(request: PageRequest) -> PageAnswer:
+    """Forget what all clients have read."""
+    return _forgotten(await request.call("forget_flow_trails"))
+
+
+async def disallow(request: PageRequest) -> PageAnswer:
+    """Take an allowed pair back."""
+    given = await request.form()
+    pair = given.get("pair", "")
+    found = await request.call("disallow_flow", pair=pair, holder=given.get("holder", ""))
+    if not found["changed"]:
+        return Notice(say("{pair} was not allowed.", pair=pair), events=("flows",))
+    return Notice(say("{pair} is no longer allowed.", pair=pair), events=("flows",))
+
+
+def _forgotten(found: Mapping[str, Any]) -> Notice:
+    count = found["forgotten"]
+    said = say("{count} {count:client|clients} forgotten.", count=count)
+    return Notice(said if count else say("There was nothing to forget."), events=("flows",))
+
+
+async def _trails(request: PageRequest) -> dict[str, Any]:
+    found = await request.call("list_flow_trails")
+    allowed = [(holder, pair) for holder, pairs in found["allowed"].items() for pair in pairs]
+    holders = {row["holder"] for row in found["results"]} | set(found["allowed"])
+    names = await _names(request, holders)
+    return {
+        "policy": found["policy"],
+        "trails": [_trail(row, names) for row in found["results"][:MOST_TRAILS]],
+        "more_trails": len(found["results"]) - MOST_TRAILS,
+        "pairs": [{"holder": h, "who": names.get(h, h), "pair": pair} for h, pair in allowed[:MOST_PAIRS]],
+        "more_pairs": len(allowed) - MOST_PAIRS,
+        "colors": {name: color for name, (_, color) in LABELS.items()},
+    }
+
+
+async def _names(request: PageRequest, holders: Iterable[str]) -> dict[str, str]:
+    """Return the names of keys by holder, if there is a key among the holders."""
+    if not any(holder.startswith("key:") for holder in holders) or not request.may("keys_list"):
+        return {}
+    found = await request.call("keys_list", revoked=True, limit=MOST_KEYS)
+    return {f"key:{key['id']}": key["name"] for key in found["results"]}
+
+
+def _trail(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return a trail for the template. A client names itself: nothing in its name is hidden."""
+    return {
+        **row,
+        "who": names.get(row["holder"], row["holder"]),
+        "shown_client": _shown_text(row["client"]),
+        "shown_cwd": _shown_text(row["cwd"]),
+        "read": [(label, list(row[label].items())) for label in row["labels"]],
+        "of_all": not row["holder"],
+    }
+
+
+def _shown_text(text: str) -> str:
+    return shown_controls(printable(text[:LONGEST_CLIENT] + ("…" if len(text) > LONGEST_CLIENT else "")))
+
+
+def labeled_servers(rows: Sequence[Mapping[str, Any]]) -> list[LabeledServer]:
+    """Return the tools by server, with the labels that some tool of it has. Tabane itself is the last."""
+    found: dict[str, LabeledServer] = {}
+    for row in rows:
+        name = row["server"]
+        server = found.setdefault(name, LabeledServer(name, server_url(name) if name else ""))
+        labels = [
+            {"name": each["label"], "color": LABELS[each["label"]][1], "origin": _origin(each["from"])}
+            for each in row["labels"]
+        ]
+        server.tools.append({**row, "labels": labels, "if_given": row.get("if_given", [])})
+        for each in row["labels"]:
+            origins = server.labels.setdefault(each["label"], {})
+            origins[each["from"]] = _origin(each["from"])
+    for server in found.values():
+        server.labels = {label: server.labels[label] for label in LABELS if label in server.labels}
+    return sorted(found.values(), key=lambda server: (not server.name, server.name))
+
+
+def _origin(name: str) -> Message:
+    return ORIGINS.get(name, Message(name))
+
+
 ROUTES = (
+    PageRoute("/changes", change_list),
+    PageRoute("/changes/-/count", count_changes),
+    PageRoute("/changes/-/one", one_change),
+    PageRoute("/changes/-/accept", accept, "POST"),
+    PageRoute("/changes/-/reject", reject, "POST"),
     PageRoute("/approvals", approvals),
     PageRoute("/approvals/-/count", count),
     PageRoute("/approvals/-/unlock", unlock, "POST"),
     PageRoute(f"{_ONE}/approve", approve, "POST"),
     PageRoute(f"{_ONE}/refuse", refuse, "POST"),
+    PageRoute("/flows", flows),
+    PageRoute("/flows/-/trails", trails),
+    PageRoute("/flows/-/forget", forget, "POST"),
+    PageRoute("/flows/-/forget-all", forget_all, "POST"),
+    PageRoute("/flows/-/disallow", disallow, "POST"),
 )

@@ -1,34 +1,153 @@
-"""Documents: browse and search them, read one, write, delete, and drop files in."""
+"""Pages of documents and of the reader: texts found, read, written and deleted; watched folders."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
 
-from tabane.errors import BadArguments, Conflict, TabaneError, UnknownName
+from markupsafe import Markup, escape
+
+from tabane.errors import BadArguments, Conflict, HubError, TabaneError, UnknownName
 from tabane.messages import Message, say
 from tabane.web.page import (
     FileDownload,
     Fragment,
     Json,
+    Notice,
     PageAnswer,
     PageRequest,
     PageRoute,
     Redirect,
     WholePage,
 )
-from tabane.web.pages import watched_folders
-from tabane.web.pages.document_calls import (
-    HOME,
-    asked,
-    crumbs,
-    document_url,
-    list_url,
-    token_estimate,
-)
-from tabane.web.pages.marked_passages import marked
+
+HOME = "/documents"
+
+_KINDS: Mapping[str, type[TabaneError]] = {
+    "ConflictError": Conflict,
+    "NotFoundError": UnknownName,
+    "ValidationError": BadArguments,
+}
+
+
+async def asked(request: PageRequest, operation: str, /, **params: Any) -> dict[str, Any]:
+    """Return the answer of an operation on documents. Raises TabaneError if the answer is a failure."""
+    answer: dict[str, Any] = await request.call(operation, **params)
+    if answer.get("status") != "error":
+        return answer
+    # The text is in the language of the request already.
+    message = Message(str(answer.get("message", "")).replace("{", "{{").replace("}", "}}"))
+    raise _KINDS.get(str(answer.get("error_type")), HubError)(message)
+
+
+def document_url(filepath: str) -> str:
+    """Return the address of a document's page.
+
+    A browser would change a path with dots as a part, and ``-`` is the folder of the other pages.
+    """
+    parts = filepath.split("/")
+    if "." in parts or parts[0] == "-" or "\\" in filepath:
+        return f"{HOME}/-/at?{urlencode({'path': filepath})}"
+    return f"{HOME}/{quote(filepath, safe='/')}"
+
+
+def list_url(prefix: str = "", **more: str | None) -> str:
+    """Return the address of a list of documents."""
+    given = {name: value for name, value in {"prefix": prefix, **more}.items() if value}
+    return f"{HOME}?{urlencode(given)}" if given else HOME
+
+
+def crumbs(filepath: str) -> list[tuple[str, str]]:
+    """Return the folders of a name: label, and address of its list."""
+    found: list[tuple[str, str]] = []
+    start = 0
+    while (end := filepath.find("/", start)) >= 0:
+        label = filepath[start:end]
+        if label:
+            found.append((label, list_url(filepath[: end + 1])))
+        start = end + 1
+    return found[-_MOST_CRUMBS:]
+
+
+_MOST_CRUMBS = 8
+
+
+def token_estimate(text: str) -> int:
+    """Estimate the tokens of a text: one for four ASCII characters, or for one of any other script."""
+    plain = len(text.encode("ascii", "ignore"))
+    return (plain + 3) // 4 + len(text) - plain
+
+
+_RECENT = 900.0  # seconds for which a failure is shown
+_JOBS = ("watch_documents", "add_documents", "import_chroma")
+
+
+async def watched(request: PageRequest) -> WholePage | Fragment:
+    """Show the folders that are watched, and what is being added."""
+    context = {
+        "folders": (await request.call("list_watched"))["results"],
+        "jobs": await _jobs(request),
+        "list_url": list_url, "tab": f"{HOME}/-/watched", "form": {}, "problem": None,
+    }  # fmt: skip
+    if request.partial:
+        return Fragment("documents/watched_list.html", context)
+    return WholePage("documents/watched.html", say("Watched folders"), context, module="documents")
+
+
+async def _jobs(request: PageRequest) -> list[dict[str, Any]]:
+    """Return the jobs that add files: those that run, and those that failed a short time ago."""
+    if not request.may("list_jobs"):
+        return []
+    found = (await request.call("list_jobs", hub="this"))["results"]
+    since = time.time() - _RECENT
+    return [job for job in found if job["operation"] in _JOBS and job.get("ended", since) >= since]
+
+
+async def watch(request: PageRequest) -> Fragment | Redirect:
+    """Begin to watch a folder, or add it once."""
+    form = await request.form()
+    path = form.get("path", "").strip()
+    given: dict[str, Any] = {
+        "id_prefix": form.get("id_prefix", "").strip() or None,
+        "relative": True if form.get("relative") else None,
+        "ignore": [line.strip() for line in form.get("ignore", "").splitlines() if line.strip()] or None,
+    }
+    try:
+        if form.get("watch"):
+            await request.call("watch_documents", path=path, **given)
+        else:
+            await request.call("add_documents", paths=[path], **given)
+    except BadArguments as error:
+        context = {"form": form, "problem": error.message}
+        return Fragment("documents/watch_form.html", context, status=422)
+    return Redirect(f"{HOME}/-/watched", say("The files of {path} are being added.", path=path))
+
+
+async def unwatch(request: PageRequest) -> Notice:
+    """Stop watching a folder."""
+    form = await request.form()
+    removed = await request.call(
+        "unwatch_documents", path=form.get("path", ""), remove=True if form.get("remove") else None
+    )
+    message = say("{path} is no longer watched.", path=removed["path"])
+    return Notice(message, events=("documents",))
+
+
+def marked(text: str, marks: Sequence[Sequence[int]]) -> Markup:
+    """Return a text with ``<mark>`` around its spans, which do not overlap and are in order."""
+    parts: list[Markup] = []
+    at = 0
+    for start, end in marks:
+        if start < at or end > len(text):
+            continue
+        parts += [escape(text[at:start]), Markup("<mark>{}</mark>").format(text[start:end])]
+        at = end
+    return Markup("").join([*parts, escape(text[at:])])
+
 
 LARGEST_FILE = 16_000_000
 """Bytes of a file that is dropped."""
@@ -126,8 +245,10 @@ async def _document(request: PageRequest, name: str) -> WholePage | Fragment:
     context: dict[str, Any] = {
         "name": name, "part": part, "text": text,
         "next": _with_cursor(document_url(name), part["next_cursor"]),
-        "rendered": await request.markdown(text, 2, part["start"], title) if _is_markdown(part) else None,
+        "rendered": None,
     }  # fmt: skip
+    if part["kind"] == "markdown":
+        context["rendered"] = await request.markdown(text, 2, part["start"], title)
     if request.query.get("cursor"):
         return Fragment("documents/part.html", context)
     context |= {
@@ -135,10 +256,6 @@ async def _document(request: PageRequest, name: str) -> WholePage | Fragment:
         "list_url": list_url, "is_page": name.startswith(("http://", "https://")),
     }  # fmt: skip
     return WholePage("documents/document.html", Message("{name}", name=title), context, module="documents")
-
-
-def _is_markdown(part: Mapping[str, Any]) -> bool:
-    return bool(part["kind"] == "markdown")
 
 
 def _with_cursor(url: str, cursor: str | None) -> str | None:
@@ -278,6 +395,169 @@ async def upload(request: PageRequest) -> Json:
     return Json({"url": document_url(details["filepath"]), "state": state, "chunks": details["chunks"]})
 
 
+READER_HOME = "/reader"
+
+_TOKENS = 15_000  # of a part that is shown at once
+_SOURCE_TOKENS = 40_000
+_LISTED_PAGES = 50
+
+
+_FACTS: dict[str, Any] = dict.fromkeys(
+    ("title", "author", "date", "site", "language", "canonical", "share", "tokens_left", "pictures")
+)
+"""Members that an answer need not have."""
+
+
+def read_url(url: str, **more: str | None) -> str:
+    """Return the address of the reader with a page."""
+    return f"{READER_HOME}?{_query(url, more)}"
+
+
+def _query(url: str, more: dict[str, str | None]) -> str:
+    return urlencode({"url": url, **{name: value for name, value in more.items() if value}})
+
+
+async def reader(request: PageRequest) -> WholePage | Fragment:
+    """Show the field for a URL, and the page or the shelf."""
+    url = _completed(request.query.get("url", "").strip())
+    if url:
+        source = request.query.get("view") == "source"
+        context: dict[str, Any] = {
+            "url": url, "source": source, "read_url": read_url, "site": "", "q": "",
+            "part_url": f"{READER_HOME}/-/read?{_query(url, {'view': 'source' if source else None})}",
+        }  # fmt: skip
+        return WholePage("reader/reading.html", say("Reader"), context, module="reader")
+    context = {**await _shelf(request), "url": "", "source": False}
+    if request.partial:
+        return Fragment("reader/more.html" if request.query.get("after") else "reader/shelf.html", context)
+    return WholePage("reader/reader.html", say("Reader"), context, module="reader")
+
+
+def _completed(url: str) -> str:
+    """Return what was typed as a URL: people leave the scheme out."""
+    return (
+        f"https://{url}"
+        if url and "://" not in url and not url.startswith(("mailto:", "javascript:"))
+        else url
+    )
+
+
+# -- one page ---------------------------------------------------------------------------------------
+
+
+async def read(request: PageRequest) -> Fragment:
+    """Read a page, or its next part. A failure is shown in its place, with what to do."""
+    query = request.query
+    url, cursor = query.get("url", ""), query.get("cursor")
+    source = query.get("view") == "source"
+    try:
+        page = await request.call(
+            "read_url_content", url=url, cursor=cursor, max_tokens=_TOKENS,
+            refresh=True if query.get("refresh") else None,
+        )  # fmt: skip
+    except TabaneError as error:
+        return Fragment("reader/failure.html", {"url": url, "message": error.message, "read_url": read_url})
+    after = page.get("next_cursor")
+    page = _FACTS | page
+    context: dict[str, Any] = {
+        "url": url, "page": page, "source": source, "read_url": read_url,
+        "rendered": await request.markdown(page["content"], 3, page["start"], page["title"] or ""),
+        "next": f"{READER_HOME}/-/read?{_query(url, {'cursor': after})}" if after else None,
+    }  # fmt: skip
+    if cursor:
+        return Fragment("reader/part.html", context)
+    context |= {"kept": await _kept(request, page["url"]), **await _saved(request, page["url"])}
+    context["host"] = urlsplit(page["url"]).hostname or ""
+    context["source_url"] = f"{READER_HOME}/-/source?{_query(page['url'], {})}"
+    return Fragment("reader/page.html", context)
+
+
+async def _kept(request: PageRequest, url: str) -> dict[str, Any] | None:
+    """Return what the list of read pages says of one."""
+    if not request.may("list_pages"):
+        return None
+    rows = (await request.call("list_pages", url=url))["results"]
+    return rows[0] if rows else None
+
+
+async def _saved(request: PageRequest, url: str) -> dict[str, Any]:
+    """Return whether the page is a document too, and where."""
+    saved = False
+    if request.may("get_document"):
+        try:
+            await asked(request, "get_document", filepath=url, length=1)
+            saved = True
+        except (UnknownName, BadArguments):
+            saved = False
+    return {"saved": saved, "document": document_url(url), "page_url": url}
+
+
+async def source(request: PageRequest) -> Fragment:
+    """Show what the site sent, as text."""
+    query = request.query
+    url, cursor = query.get("url", ""), query.get("cursor")
+    try:
+        page = await request.call(
+            "read_url_content", url=url, format="raw", max_tokens=_SOURCE_TOKENS, cursor=cursor
+        )
+    except TabaneError as error:
+        return Fragment("reader/failure.html", {"url": url, "message": error.message, "read_url": read_url})
+    after = page.get("next_cursor")
+    following = f"{READER_HOME}/-/source?{_query(url, {'cursor': after})}" if after else None
+    return Fragment("reader/source.html", {"page": page, "next": following})
+
+
+async def remember(request: PageRequest) -> Fragment:
+    """Keep a page as a document."""
+    url = (await request.form()).get("url", "")
+    found = await request.call("remember_url", url=url)
+    key = found["remembered"]
+    context = {"saved": True, "document": document_url(key), "page_url": found["url"]}
+    return Fragment("reader/saved.html", context, events=("documents",))
+
+
+async def forget(request: PageRequest) -> Notice | Redirect:
+    """Delete a page from those that were read."""
+    form = await request.form()
+    url = form.get("url", "")
+    await request.call("forget_page", url=url)
+    message = say("{url} is no longer kept.", url=url)
+    if form.get("leave"):
+        return Redirect(READER_HOME, message)
+    return Notice(message, events=("pages",))
+
+
+# -- the shelf --------------------------------------------------------------------------------------
+
+
+async def _shelf(request: PageRequest) -> dict[str, Any]:
+    site, query = request.query.get("site", ""), request.query.get("q", "").strip()
+    context: dict[str, Any] = {
+        "site": site, "q": query, "read_url": read_url, "marked": marked, "pages": [], "sites": [],
+        "hits": None, "warning": None, "next": None, "list_url": _list_url(site, query), "most": _FOUND,
+    }  # fmt: skip
+    if not request.may("list_pages"):
+        return context
+    if query:
+        found = await request.call("search_everything", query=query, top_k=_FOUND, **{"in": ["pages"]})
+        listed = await request.call("list_pages", limit=1, sites=True)
+        hits = [hit for hit in found["results"] if not site or urlsplit(hit["key"]).hostname == site]
+        return context | {"hits": hits, "warning": found.get("warning"), "sites": listed["sites"]}
+    listed = await request.call(
+        "list_pages", site=site or None, limit=_LISTED_PAGES, after=request.query.get("after"), sites=True
+    )
+    after = listed.get("next_cursor")
+    return context | {
+        "pages": listed["results"], "sites": listed.get("sites", []),
+        "next": _list_url(site, "", after=after) if after else None,
+    }  # fmt: skip
+
+
+def _list_url(site: str, query: str, **more: str) -> str:
+    given = {name: value for name, value in {"site": site, "q": query, **more}.items() if value}
+    return f"{READER_HOME}?{urlencode(given)}" if given else READER_HOME
+
+
 ROUTES = (
     PageRoute(HOME, browse),
     PageRoute(f"{HOME}/-/stats", statistics),
@@ -290,6 +570,13 @@ ROUTES = (
     PageRoute(f"{HOME}/-/version", version),
     PageRoute(f"{HOME}/-/preview", preview, method="POST"),
     PageRoute(f"{HOME}/-/upload", upload, method="POST"),
-    *watched_folders.ROUTES,
+    PageRoute(f"{HOME}/-/watched", watched),
+    PageRoute(f"{HOME}/-/watched", watch, method="POST"),
+    PageRoute(f"{HOME}/-/unwatch", unwatch, method="POST"),
     PageRoute(f"{HOME}/{{path:path}}", document),
+    PageRoute(READER_HOME, reader),
+    PageRoute(f"{READER_HOME}/-/read", read),
+    PageRoute(f"{READER_HOME}/-/source", source),
+    PageRoute(f"{READER_HOME}/-/remember", remember, method="POST"),
+    PageRoute(f"{READER_HOME}/-/forget", forget, method="POST"),
 )

@@ -15,8 +15,8 @@ from tabane.errors import TabaneError
 from tabane.messages import Message, say
 from tabane.messages.server_states import SERVER_STATES, state_of_row, words_of_state
 from tabane.web.page import Fragment, PageRequest, PageRoute, WholePage
-from tabane.web.pages.document_calls import document_url
-from tabane.web.pages.marked_text import TextPart, cut, text_parts
+from tabane.web.pages.documents import document_url
+from tabane.web.pages.posts import TextPart, cut, text_parts
 
 FOUND = 24
 """Results of all kinds together."""

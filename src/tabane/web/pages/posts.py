@@ -1,17 +1,143 @@
-"""Pages of the post archive: timeline, one post, users, tags, statistics."""
+"""Pages of the post archive: timeline, one post, users, tags, statistics, and imports."""
 
 from __future__ import annotations
 
+import calendar
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from tabane.errors import BadArguments, TabaneError, UnknownName
 from tabane.messages import Message, say
-from tabane.web.page import Fragment, Json, PageRequest, PageRoute, WholePage
-from tabane.web.pages.marked_text import text_parts
-from tabane.web.pages.post_filters import PostFilterQuery
+from tabane.web.page import Fragment, Json, PageAnswer, PageRequest, PageRoute, Redirect, WholePage
+
+MOST_NAMES = 100
+
+_SEPARATOR = re.compile(r"[,、，\n]")
+_MONTH = re.compile(r"(\d{4})-(\d{2})")
+TYPES = ("post", "like", "bookmark")
+
+
+class PostFilterQuery(NamedTuple):
+    """Filters as the address bar has them."""
+
+    users: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    since: str = ""
+    until: str = ""
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> PostFilterQuery:
+        """Return the filters in a query string. What is no date or type is left out."""
+        types = tuple(name for name in _names(query.get("type", "")) if name in TYPES)
+        return cls(
+            tuple(name.removeprefix("@") for name in _names(query.get("user", ""))),
+            _names(query.get("tag", "")),
+            () if len(types) == len(TYPES) else types,
+            _date(query.get("from", ""), last=False),
+            _date(query.get("to", ""), last=True),
+        )
+
+    def __bool__(self) -> bool:
+        return any(self)
+
+    def parameters(self, *, dates: bool = True) -> dict[str, Any]:
+        """Return the filters as parameters of an operation; without those that are not set."""
+        found: dict[str, Any] = {}
+        if self.users:
+            found["user_filter"] = {"includes": list(self.users)}
+        if self.tags:
+            found["tags"] = list(self.tags)
+        if self.types:
+            found["log_type"] = list(self.types)
+        span = {"from": self.since, "to": self.until}
+        if dates and any(span.values()):
+            found["date_filter"] = {name: day for name, day in span.items() if day}
+        return found
+
+    def query(self, *, dates: bool = True, **more: str) -> str:
+        """Return the filters as a query string, together with other parameters."""
+        found = {"user": ", ".join(self.users), "tag": ", ".join(self.tags), "type": ",".join(self.types)}
+        if dates:
+            found |= {"from": self.since, "to": self.until}
+        return urlencode({name: value for name, value in {**found, **more}.items() if value})
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = (name.strip() for name in _SEPARATOR.split(text[:20_000]))
+    return tuple(dict.fromkeys(name for name in names if name))[:MOST_NAMES]
+
+
+def _date(text: str, *, last: bool) -> str:
+    """Return a day, or the first or last day of a month, as YYYY-MM-DD; empty for anything else."""
+    text = text.strip()
+    if _DAY.fullmatch(text):
+        return text
+    month = _MONTH.fullmatch(text)
+    if month is None or not 1 <= int(month[2]) <= 12 or int(month[1]) < 1:
+        return ""
+    day = calendar.monthrange(int(month[1]), int(month[2]))[1] if last else 1
+    return f"{text}-{day:02}"
+
+
+MOST_LINKS = 100
+"""Links of one text. Later ones are plain text."""
+
+# A URL ends at the first character that is not ASCII, because Japanese text follows without a space.
+_LINK = re.compile(r"https?://[!-~]+", re.IGNORECASE)
+_CLOSING = re.compile(r"[.,;:!?'\")\]}>]+$")
+
+
+class TextPart(NamedTuple):
+    """A part of a text. ``url`` is the address of a link; empty if the part is no link."""
+
+    text: str
+    marked: bool = False
+    url: str = ""
+
+
+def text_parts(text: str, marks: Sequence[Sequence[int]] = (), *, links: bool = True) -> list[TextPart]:
+    """Return the text in parts, in order. ``marks`` are spans that do not overlap, in order."""
+    found: list[TextPart] = []
+    at = 0
+    for start, end, url in _links(text) if links else ():
+        found += _marked(text, at, start, marks, "")
+        found += _marked(text, start, end, marks, url)
+        at = end
+    return [*found, *_marked(text, at, len(text), marks, "")]
+
+
+def _links(text: str) -> Iterator[tuple[int, int, str]]:
+    for number, found in enumerate(_LINK.finditer(text)):
+        if number == MOST_LINKS:
+            return
+        url = _CLOSING.sub("", found.group())
+        if len(url) > len("https://"):
+            yield found.start(), found.start() + len(url), url
+
+
+def _marked(text: str, start: int, end: int, marks: Sequence[Sequence[int]], url: str) -> Iterator[TextPart]:
+    at = start
+    for first, last in marks:
+        first, last = max(first, at), min(last, end)
+        if first < last:
+            if at < first:
+                yield TextPart(text[at:first], False, url)
+            yield TextPart(text[first:last], True, url)
+            at = last
+    if at < end:
+        yield TextPart(text[at:end], False, url)
+
+
+def cut(text: str, marks: Sequence[Sequence[int]], most: int) -> tuple[str, list[list[int]], bool]:
+    """Return the beginning of a text, its marks, and whether it was cut."""
+    if len(text) <= most:
+        return text, [list(mark) for mark in marks], False
+    return text[:most], [[start, min(end, most)] for start, end in marks if start < most], True
+
 
 PER_PAGE = 30
 NAMES_PER_PAGE = 100
@@ -208,7 +334,131 @@ async def running_imports(request: PageRequest) -> list[Mapping[str, Any]]:
     return [job for job in jobs if job["operation"] in wanted and job["status"] == "running"]
 
 
+MOST_SHOWN = 100
+"""Rows that could not be used."""
+
+KINDS: Mapping[str, Message] = {
+    "twilog.csv": say("posts (CSV)"),
+    "x_archive": say("archive of X"),
+    "results": say("results of a model"),
+    "vectors of content": say("vectors of contents"),
+    "vectors of reasoning": say("vectors of reasoning"),
+    "vectors of summary": say("vectors of summaries"),
+}
+
+_FOLDERS = ("embeddings", "reasoning", "summary")
+_FIELDS = ("files", *_FOLDERS, "report")
+
+
+async def form(request: PageRequest) -> WholePage:
+    """Show the form, and the job of the query or one that runs."""
+    key = request.query.get("job", "")
+    running = await running_imports(request)
+    job = await _job(request, key) if key else next(iter(running), None)
+    return _page(dict.fromkeys((*_FIELDS, "prune"), ""), {}, job, request)
+
+
+def _page(
+    values: Mapping[str, str],
+    errors: Mapping[str, str],
+    job: Mapping[str, Any] | None,
+    request: PageRequest,
+    status: int = 200,
+) -> WholePage:
+    context = {"values": values, "errors": errors, "allowed": request.may("import_posts"), **_shown(job)}
+    return WholePage("posts/import.html", say("Import posts"), context, module="posts", status=status)
+
+
+async def start(request: PageRequest) -> PageAnswer:
+    """Start the import of the files in the form."""
+    given = await request.form()
+    sample = given.get("sample") == "true"
+    values = {name: given.get(name, "").strip() for name in (*_FIELDS, "prune")}
+    files = [path for line in values["files"].splitlines() if (path := _path(line))]
+    folders = {name: _path(values[name]) or None for name in (*_FOLDERS, "report")}
+    if not (sample or files or any(folders[name] for name in _FOLDERS)):
+        return _form(values, {"files": say("Name at least one file or folder.").render(request.lang)})
+    try:
+        job = await request.call(
+            "import_posts",
+            files=files,
+            prune=bool(values["prune"]) and not sample,
+            sample=sample or None,
+            **({} if sample else folders),
+        )
+    except BadArguments as error:
+        return _form(values, {"files": error.text(request.lang)})
+    return Redirect(f"/posts/import?job={job['job']}")
+
+
+def _form(values: Mapping[str, str], errors: Mapping[str, str]) -> Fragment:
+    return Fragment(
+        "posts/import_form.html", {"values": values, "errors": errors, "allowed": True}, status=422
+    )
+
+
+def _path(text: str) -> str:
+    """Return a path as it was typed or dropped: without quotes, and with ~ as the home of the hub's user."""
+    text = text.strip().strip("'\"")
+    if not text.startswith("~"):
+        return text
+    try:
+        return str(Path(text).expanduser())
+    except RuntimeError:  # ~somebody, who does not exist
+        return text
+
+
+async def progress(request: PageRequest) -> Fragment:
+    """Return the state of a job."""
+    job = await _job(request, request.query.get("job", ""))
+    return Fragment("posts/import_progress.html", _shown(job))
+
+
+async def cancel(request: PageRequest) -> Fragment:
+    """Stop an import."""
+    job = await request.call("cancel_job", job=request.query.get("job", ""))
+    return Fragment("posts/import_progress.html", _shown(job))
+
+
+async def _job(request: PageRequest, key: str) -> Mapping[str, Any] | None:
+    """Return the state of a job; None if the hub does not know it (any more)."""
+    try:
+        found: Mapping[str, Any] = await request.call("follow_job", job=key, wait=0)
+    except UnknownName:
+        return None
+    except TabaneError:
+        if not key:
+            return None
+        raise
+    return found if found["operation"] in ("import_posts", "open_posts") else None
+
+
+def _shown(job: Mapping[str, Any] | None) -> dict[str, Any]:
+    result = (job or {}).get("result") or {}
+    bad = result.get("bad_rows", [])
+    sources = [
+        {
+            **each,
+            "name": Path(each["source"]).name or each["source"],
+            "kind": KINDS.get(each["kind"], each["kind"]),
+        }
+        for each in result.get("sources", [])
+    ]
+    return {
+        "job": job,
+        "report": result if "sources" in result else None,
+        "unchanged": bool(result.get("unchanged_files")),
+        "sources": sources,
+        "bad_rows": bad[:MOST_SHOWN],
+        "more_bad": max(0, result.get("bad", 0) - MOST_SHOWN),
+    }
+
+
 ROUTES = (
+    PageRoute("/posts/import", form),
+    PageRoute("/posts/import", start, method="POST"),
+    PageRoute("/posts/import/progress", progress),
+    PageRoute("/posts/import/cancel", cancel, method="POST"),
     PageRoute("/posts", timeline),
     PageRoute("/posts/list", listed),
     PageRoute("/posts/months", months),

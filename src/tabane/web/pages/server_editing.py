@@ -2,16 +2,310 @@
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from tabane.errors import CallerError, TabaneError
 from tabane.messages import Message, say
 from tabane.web.page import Fragment, PageAnswer, PageRequest, PageRoute, Redirect, WholePage
-from tabane.web.pages.server_forms import STARTING, ServerDraft, as_text, draft_of, fits_form, read_draft
+
+LARGEST = 64 << 10
+"""Characters of a definition."""
+
+URL_KEYS = ("url", "serverUrl", "httpUrl")
+"""A URL, also under other programs' names."""
+
+COMMAND_ONLY = ("command", "args", "env", "inherit", "cwd")
+URL_ONLY = (*URL_KEYS, "headers")
+
+STARTING = (*COMMAND_ONLY, "url", "headers", "type", "tls", "ca", "proxy")
+"""Our keys that decide what is started, or where data is sent."""
+
+TEXTS = ("command", "cwd", "url", "description", "category", "prefix")
+LINES = ("args", "inherit", "allow", "deny", "pin")
+PAIRS = {"env": "=", "headers": ": "}
+KINDS = ("command", "url")
+
+
+class NotInForm(ValueError):
+    """A text of the form is not what its field takes. ``key`` is the field."""
+
+    def __init__(self, key: str, why: Message) -> None:
+        super().__init__(key)
+        self.key, self.why = key, why
+
+
+@dataclass(frozen=True)
+class ServerDraft:
+    """A server that somebody adds or edits. ``replaces`` is the name of the edited one.
+
+    ``base`` is the definition that the form was filled with: keys that the form does not have stay.
+    ``errors`` are texts by field.
+    """
+
+    name: str
+    definition: Mapping[str, Any]
+    base: Mapping[str, Any] = field(default_factory=dict)
+    replaces: str | None = None
+    version: str | None = None
+    view: str = "form"
+    fields: Mapping[str, str] = field(default_factory=dict)
+    json: str = ""
+    errors: Mapping[str, Message] = field(default_factory=dict)
+
+
+def draft_of(
+    name: str, definition: Mapping[str, Any], replaces: str | None = None, version: str | None = None
+) -> ServerDraft:
+    """Return the draft to begin with. A definition that the form cannot hold is shown as JSON."""
+    return ServerDraft(
+        name,
+        definition,
+        definition,
+        replaces,
+        version,
+        "form" if fits_form(definition) else "json",
+        fields_of(definition),
+        as_text(definition),
+    )
+
+
+def read_draft(form: Mapping[str, str]) -> ServerDraft:
+    """Return the draft that was sent. Faults are in its ``errors``; its definition is then the former one."""
+    base = _parsed(form.get("base", "") or "{}")
+    name, view = form.get("name", "").strip(), form.get("view", "form")
+    replaces, version = form.get("replaces") or None, form.get("version") or None
+    text = form.get("json", "")
+    errors: dict[str, Message] = {}
+    definition: Mapping[str, Any] = base
+    try:
+        if view == "json":
+            name, definition = pasted(name, text)
+        else:
+            definition = from_fields(form, base)
+    except NotInForm as wrong:
+        errors[wrong.key] = wrong.why
+    if not name:
+        errors["name"] = say("A server needs a name.")
+    fields = {key: form[key] for key in FIELDS if key in form} if view == "form" else fields_of(definition)
+    if view == "form":
+        text = as_text(definition)
+    return ServerDraft(name, definition, base, replaces, version, view, fields, text, errors)
+
+
+# -- fields ------------------------------------------------------------------------------------------
+
+FIELDS = ("kind", *TEXTS, *LINES, *PAIRS, "tags", "type", "share", "timeout", "enabled")
+
+
+def fields_of(definition: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts of the fields. What a field cannot hold is left out."""
+    url = next((definition[key] for key in URL_KEYS if definition.get(key)), "")
+    found = {key: _text(definition.get(key)) for key in TEXTS}
+    found |= {"url": _text(url), "kind": "url" if url else "command"}
+    found |= {key: "\n".join(_texts(definition.get(key))) for key in LINES}
+    found["pin"] = "\n".join(_texts(_one_or_more(definition.get("pin"))))
+    for key, sign in PAIRS.items():
+        pairs = definition.get(key)
+        lines = (
+            [f"{name}{sign}{_text(value)}" for name, value in (pairs or {}).items()]
+            if isinstance(pairs, dict)
+            else []
+        )
+        found[key] = "\n".join(lines)
+    found["tags"] = ", ".join(_texts(definition.get("tags")))
+    found["type"] = _text(definition.get("type")) if url else ""
+    found["share"] = _text(definition.get("share"))
+    timeout = definition.get("timeout")
+    found["timeout"] = f"{timeout:g}" if isinstance(timeout, int | float) else ""
+    on = definition.get("enabled") is not False and not definition.get("disabled")
+    return found | {"enabled": "true" if on else ""}
+
+
+def fits_form(definition: Mapping[str, Any]) -> bool:
+    """Return whether the form can hold all that it has fields for: what comes back is the same."""
+    try:
+        return from_fields(fields_of(definition), definition) == dict(definition)
+    except NotInForm:
+        return False
+
+
+def from_fields(form: Mapping[str, str], base: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the definition of the fields; other keys are those of ``base``. Raises NotInForm."""
+    made = dict(base)
+    at_url = form.get("kind") == "url"
+    for key in COMMAND_ONLY if at_url else URL_ONLY:
+        made.pop(key, None)
+    if at_url:
+        _put_url(made, form)
+    else:
+        _put_command(made, form)
+    for key in ("description", "category", "prefix"):
+        if key != "prefix" or form.get(key) or made.get(key) != "":
+            _put(made, key, form.get(key, "").strip())
+    for key in ("allow", "deny", "pin"):
+        lines = _lines(form.get(key, ""))
+        if key == "pin" and lines == [made.get(key)]:  # "pin": "ui" needs no list
+            continue
+        if form.get(key) or made.get(key) != []:
+            _put(made, key, lines)
+    _put(made, "tags", [tag.strip() for tag in form.get("tags", "").split(",") if tag.strip()])
+    _put(made, "share", form.get("share", ""))
+    _put(made, "timeout", _seconds(form.get("timeout", "").strip()))
+    _put_enabled(made, form.get("enabled") == "true")
+    return made
+
+
+def _put(made: dict[str, Any], key: str, value: Any) -> None:
+    """Set a key, or remove it if the value is empty. An empty list or object that was there stays."""
+    if value or (key in made and made[key] == value and value != ""):
+        made[key] = value
+    else:
+        made.pop(key, None)
+
+
+def _put_command(made: dict[str, Any], form: Mapping[str, str]) -> None:
+    command, args = form.get("command", "").strip(), _lines(form.get("args", ""))
+    if not args and " " in command and command != made.get("command"):
+        try:
+            command, *args = map(_from_home, shlex.split(command))
+        except ValueError:
+            raise NotInForm("command", say("A quote in the command is not closed.")) from None
+    if made.get("type") in ("stdio", None):
+        _put(made, "type", made.get("type", ""))
+    else:
+        made.pop("type", None)
+    _put(made, "command", command)
+    _put(made, "args", args)
+    _put(made, "env", _pairs(form, "env", lambda name: f"${{{name}}}"))
+    _put(made, "inherit", _lines(form.get("inherit", "")))
+    _put(made, "cwd", form.get("cwd", "").strip())
+
+
+def _from_home(word: str) -> str:
+    """Return a word of a command line with the home folder that a shell would put into it."""
+    return "${HOME}" + word[1:] if word == "~" or word.startswith("~/") else word
+
+
+def _put_url(made: dict[str, Any], form: Mapping[str, str]) -> None:
+    key = next((key for key in URL_KEYS if key in made), "url")
+    _put(made, key, form.get("url", "").strip())
+    _put(made, "headers", _pairs(form, "headers", None))
+    _put(made, "type", form.get("type", ""))
+
+
+def _put_enabled(made: dict[str, Any], on: bool) -> None:
+    was = made.get("enabled") is not False and not made.get("disabled")
+    if on != was:
+        made.pop("disabled", None)
+        made.pop("enabled", None)
+        if not on:
+            made["enabled"] = False
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.split("\n") if line.strip()]
+
+
+def _pairs(form: Mapping[str, str], key: str, alone: Callable[[str], str] | None) -> dict[str, str]:
+    """Return names and values of lines. ``alone`` gives the value of a name without one."""
+    found: dict[str, str] = {}
+    sign = PAIRS[key].strip()
+    for number, line in enumerate(form.get(key, "").split("\n"), 1):
+        if not line.strip():
+            continue
+        name, there, value = line.partition(sign)
+        name = name.strip()
+        if not there and alone is not None:
+            found[name] = alone(name)
+        elif not there or not name:
+            raise NotInForm(
+                key,
+                say("Line {number}: write {example}.", number=number, example=f"NAME{PAIRS[key]}VALUE"),
+            )
+        else:
+            found[name] = value.strip() if key == "headers" else value
+    return found
+
+
+def _seconds(text: str) -> float | int | None:
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        raise NotInForm("timeout", say("Write a number of seconds.")) from None
+    return int(value) if value.is_integer() else value
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: object) -> list[str]:
+    return [part for part in value if isinstance(part, str)] if isinstance(value, list) else []
+
+
+def _one_or_more(value: object) -> object:
+    """Return a list for a text that may be given instead of a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
+# -- JSON --------------------------------------------------------------------------------------------
+
+
+def as_text(definition: Mapping[str, Any]) -> str:
+    """Return a definition as JSON for people."""
+    return json.dumps(definition, indent=2, ensure_ascii=False)
+
+
+def pasted(name: str, text: str) -> tuple[str, dict[str, Any]]:
+    """Return name and definition of JSON: a definition, or one server as other programs write it.
+
+    Raises NotInForm.
+    """
+    if len(text) > LARGEST:
+        raise NotInForm("json", say("This is too long for the definition of one server."))
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise NotInForm(
+            "json",
+            say("This is not JSON: line {line}, column {column}.", line=error.lineno, column=error.colno),
+        ) from None
+    except RecursionError:
+        raise NotInForm("json", say("This is nested too deeply.")) from None
+    if not isinstance(found, dict):
+        raise NotInForm("json", say("Write one object in braces, with command or url."))
+    for table in ("mcpServers", "servers"):
+        if isinstance(found.get(table), dict):
+            return _one_of(name, found[table])
+    inside = [value for value in found.values() if isinstance(value, dict)]
+    if len(found) == 1 and inside and any(key in inside[0] for key in ("command", "cmd", *URL_KEYS)):
+        return _one_of(name, found)
+    return name, found
+
+
+def _one_of(name: str, servers: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    if len(servers) != 1:
+        raise NotInForm("json", say("Paste one server at a time. This has {count}.", count=len(servers)))
+    (own, definition), *_ = servers.items()
+    if not isinstance(definition, dict):
+        raise NotInForm("json", say("The server {name!n} is not an object.", name=own))
+    return name or own, definition
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text[:LARGEST])
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
 
 SHARES: Mapping[str, Message] = {
     "": say("Default"),

@@ -1,9 +1,9 @@
-"""Pages of the servers: the list, one server with its tools, its log and its definition."""
+"""Pages of the servers: the list, one server with its tools, its log, its login and its definition."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -11,8 +11,186 @@ from tabane.errors import UnknownName
 from tabane.messages import Message, say
 from tabane.messages.server_states import state_of_row, words_of_state
 from tabane.web.page import Fragment, Json, Notice, PageRequest, PageRoute, Redirect, WholePage
-from tabane.web.pages import server_editing, server_logins
-from tabane.web.pages.server_tools import tool_detail, tools_of
+from tabane.web.pages import server_editing
+from tabane.web.pages.questions import shown_link
+
+LINKS = ("url", "verification_url_complete", "verification_url")
+"""Members of a login that has begun with a link for the browser, the best first."""
+
+
+async def login_state(request: PageRequest) -> Fragment:
+    """Return the state of a login, as it is now."""
+    return Fragment("servers/login.html", await _context(request))
+
+
+async def start_login(request: PageRequest) -> Fragment:
+    """Begin a login, and show the link to open, or the code to enter on another device."""
+    flow = request.query.get("flow") or None
+    begun = await request.call(
+        "start_login", server=request.path("name"), flow=flow, redirect="hub", restart=True
+    )
+    address = next((begun[name] for name in LINKS if begun.get(name)), "")
+    # A client that acts for itself is logged in at once, without a link.
+    context = {"code": begun.get("user_code") or "", "link": shown_link(str(address)) if address else None}
+    return Fragment("servers/login.html", {**await _context(request), **context}, events=("servers",))
+
+
+async def waiting(request: PageRequest) -> Fragment:
+    """Return that a login is awaited, or what became of it in place of the whole card."""
+    context = await _context(request)
+    if context["login"]["state"] == "waiting":
+        return Fragment("servers/login_waiting.html")
+    return Fragment("servers/login.html", context, retarget="#server-login-state", events=("servers",))
+
+
+async def finish(request: PageRequest) -> Fragment:
+    """Finish a login with the URL to which the browser returned, for a browser of another machine."""
+    given = (await request.form()).get("redirected_url", "").strip()
+    await request.call("finish_login", redirected_url=given)
+    return Fragment("servers/login.html", await _context(request), events=("servers",))
+
+
+async def logout(request: PageRequest) -> Notice:
+    """Revoke and forget the tokens of a server."""
+    name = request.path("name")
+    found = await request.call("logout_server", server=name)
+    said = say("{server!n}: the login was deleted here.", server=name)
+    if found.get("revoked"):
+        said = say("{server!n}: the login was deleted here, and revoked there.", server=name)
+    return Notice(said, events=("servers", "login-over"))
+
+
+async def _context(request: PageRequest) -> dict[str, Any]:
+    name = request.path("name")
+    login = await request.call("get_login", server=name)
+    return {
+        "login": login,
+        "name": name,
+        "url": f"/servers/{quote(name, safe='/')}",
+        "code": "",
+        "link": None,
+    }
+
+
+_LOGIN = "/servers/{name:path}/-/login"
+
+
+TOOLS_PER_PAGE = 50
+MOST_PARAMETERS = 200
+DEEPEST = 4
+LONGEST = 200
+"""Characters of a default or a list of allowed values."""
+
+
+async def tools_of(request: PageRequest, name: str, offset: int = 0) -> dict[str, Any]:
+    """Return some tools of a server as the template has them. ``text`` narrows them."""
+    found = await request.call("list_tools", server=name)
+    text = request.query.get("q", "").strip().casefold()
+    rows = [row for row in found["results"] if text in row["signature"].casefold()]
+    shown = rows[offset : offset + TOOLS_PER_PAGE]
+    return {
+        "name": name,
+        "tools": [row | _named(row) for row in shown],
+        "total": len(found["results"]),
+        "found": len(rows),
+        "tokens": sum(row.get("tokens", 0) for row in rows),
+        "next": offset + TOOLS_PER_PAGE if offset + TOOLS_PER_PAGE < len(rows) else None,
+        "q": request.query.get("q", ""),
+    }
+
+
+async def tool_detail(request: PageRequest) -> Fragment:
+    """Show the description and the parameters of one tool."""
+    found = await request.call("get_tool", name=request.query.get("tool", ""))
+    tool = found["tool"]
+    schema = tool.get("inputSchema")
+    context = {
+        "tool": tool,
+        "parameters": list(parameters_of(schema if isinstance(schema, Mapping) else {})),
+        "raw": json.dumps(tool, indent=2, ensure_ascii=False)[:100_000],
+    }
+    return Fragment("servers/tool.html", context)
+
+
+def _named(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the arguments and the purpose of a signature ``name {args} [marks]: purpose``."""
+    rest = str(row["signature"]).removeprefix(str(row["name"])).strip()
+    end = _closing(rest)
+    return {"arguments": rest[:end], "purpose": rest[end:].partition(": ")[2]}
+
+
+def _closing(text: str) -> int:
+    """Return the position behind the parenthesis that closes the first one; 0 if there is none."""
+    depth = 0
+    for position, sign in enumerate(text, 1):
+        depth += (sign in "({[") - (sign in ")}]")
+        if depth <= 0:
+            return position if position > 1 else 0
+    return 0
+
+
+def parameters_of(schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the parameters of a JSON Schema, each before what is inside it; at most 200, 4 deep."""
+    for count, row in enumerate(_rows(schema, "", 0)):
+        if count >= MOST_PARAMETERS:
+            return
+        yield row
+
+
+def _rows(schema: Mapping[str, Any], path: str, depth: int) -> Iterator[dict[str, Any]]:
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping) or depth >= DEEPEST:
+        return
+    required = schema.get("required")
+    needed = required if isinstance(required, list) else []
+    for name, part in properties.items():
+        part = part if isinstance(part, Mapping) else {}
+        place = f"{path}{name}"
+        yield {
+            "name": place,
+            "depth": depth,
+            "type": type_of(part),
+            "required": name in needed,
+            "description": part.get("description") if isinstance(part.get("description"), str) else "",
+            "allowed": _allowed(part),
+            "default": _short(part["default"]) if "default" in part else None,
+        }
+        items = part.get("items")
+        inner, mark = (items, "[].") if isinstance(items, Mapping) else (part, ".")
+        yield from _rows(inner, f"{place}{mark}", depth + 1)
+
+
+def type_of(part: Mapping[str, Any]) -> str:
+    """Return the type of a schema in a few words: string, array of integer, string or null."""
+    kind = part.get("type")
+    if isinstance(kind, list):
+        return " | ".join(str(one) for one in kind[:6])
+    if kind == "array" and isinstance(part.get("items"), Mapping):
+        return f"array of {type_of(part['items'])}"
+    if isinstance(kind, str):
+        return kind
+    for key in ("anyOf", "oneOf"):
+        if isinstance(part.get(key), list):
+            kinds = [type_of(one) for one in part[key][:6] if isinstance(one, Mapping)]
+            return " | ".join(dict.fromkeys(kinds))
+    if "enum" in part or "const" in part:
+        return "value"
+    return str(part["$ref"]).rpartition("/")[2] if "$ref" in part else "any"
+
+
+def _allowed(part: Mapping[str, Any]) -> str:
+    if isinstance(part.get("enum"), list):
+        return _short(part["enum"])[1:-1]
+    low, high = part.get("minimum", ""), part.get("maximum", "")
+    if low != "" or high != "":
+        return f"{low} … {high}"
+    return str(part["format"]) if isinstance(part.get("format"), str) else ""
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
 
 PER_PAGE = 100
 LOG_LINES = 500
@@ -249,7 +427,11 @@ ROUTES = (
     PageRoute("/servers", server_list),
     PageRoute("/servers/-/rows", server_rows),
     *server_editing.ROUTES,
-    *server_logins.ROUTES,
+    PageRoute(_LOGIN, login_state),
+    PageRoute(f"{_LOGIN}/waiting", waiting),
+    PageRoute(f"{_LOGIN}/start", start_login, "POST"),
+    PageRoute(f"{_LOGIN}/finish", finish, "POST"),
+    PageRoute(f"{_LOGIN}/out", logout, "POST"),
     PageRoute(f"{_ONE}/-/live", server_live),
     PageRoute(f"{_ONE}/-/log", server_log),
     PageRoute(f"{_ONE}/-/tools", more_tools),

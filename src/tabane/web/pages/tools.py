@@ -1,24 +1,351 @@
-"""Tools: found as an assistant finds them, listed by server, shown, called, pinned and hidden."""
+"""Tools: found as an assistant finds them, shown, called, pinned and hidden; their results and apps."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import json as standard_json
+import re
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 import msgspec
 
-from tabane.errors import BadArguments, TabaneError, Unauthorized
+from tabane.errors import BadArguments, TabaneError, Unauthorized, UpstreamError
 from tabane.messages import Message, say
-from tabane.web.form_values import JsonFault, arguments_of, filled, read_json, shows, values_of
-from tabane.web.page import Fragment, Json, PageRequest, PageRoute, Redirect, WholePage
-from tabane.web.pages.tool_apps import MOST_ANSWERED
-from tabane.web.pages.tool_results import MOST_TEXT, printable, shown_result
-from tabane.web.schema_fields import as_json, read_schema
+from tabane.web.headers import allowed_domains
+from tabane.web.page import Fragment, Json, PageRequest, PageRoute, RawJson, Redirect, WholePage
+from tabane.web.paths import APP_SANDBOX
+from tabane.web.schema_forms import (
+    JsonFault,
+    arguments_of,
+    as_json,
+    filled,
+    read_json,
+    read_schema,
+    shows,
+    values_of,
+)
 from tabane.wire import json
+
+MOST_BLOCKS = 200
+MOST_TEXT = 400_000
+"""Characters of a text, or of JSON, that are shown."""
+
+MOST_MEDIA = 12_000_000
+"""Characters of base64 of all images and recordings of a result."""
+
+PART = "io.github.tabane/part"
+"""The member of a result's ``_meta`` about the part that it is."""
+
+_IMAGES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/svg+xml"))
+_AUDIO = re.compile(r"audio/[a-z0-9.+-]{1,40}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_WEB = re.compile(r"https?://", re.IGNORECASE)
+_MARKDOWN = re.compile(
+    r"^(#{1,6} \S|\s*[-*+] \S|\s*\d+\. \S|```|> \S|\|.+\|\s*$)|\[[^\]\n]+\]\([^)\s]+\)|\*\*\S", re.MULTILINE
+)
+
+BlockKind = Literal["text", "json", "image", "audio", "link", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultBlock:
+    """A block of a result. ``text`` is its text or JSON, ``uri`` that of a link or resource.
+
+    ``source`` is the URL of an image or a recording. ``cut`` tells that not all is shown. ``markdown``: the
+    text seems to be Markdown.
+    """
+
+    kind: BlockKind
+    text: str = ""
+    type: str = ""
+    name: str = ""
+    uri: str = ""
+    source: str = ""
+    size: int = 0
+    cut: bool = False
+    markdown: bool = False
+
+    @property
+    def is_web(self) -> bool:
+        """Return whether the URI is one that a browser may open."""
+        return bool(_WEB.match(self.uri))
+
+
+@dataclass(frozen=True, slots=True)
+class ShownResult:
+    """A result as the page shows it. ``raw`` is all of it as JSON; empty if that is too long.
+
+    ``given`` of ``whole`` bytes are shown if it is a part, and ``next`` is the handle of the next one.
+    """
+
+    blocks: tuple[ResultBlock, ...]
+    failed: bool = False
+    structured: str = ""
+    raw: str = ""
+    left_out: int = 0
+    next: str = ""
+    given: int = 0
+    whole: int = 0
+
+
+def shown_result(result: object, size: int) -> ShownResult:
+    """Return a result to show, whatever it is; ``size`` is the bytes of its JSON."""
+    if not isinstance(result, dict):
+        return ShownResult((_json_block(result),))
+    content = result.get("content")
+    blocks = content if isinstance(content, list) else []
+    part = _part(result)
+    room = _MediaRoom()
+    structured = result.get("structuredContent")
+    return ShownResult(
+        tuple(_block(block, room) for block in blocks[:MOST_BLOCKS]),
+        result.get("isError") is True,
+        _bounded_json(structured) if structured is not None and not _repeats(structured, blocks) else "",
+        _bounded_json(result) if size <= MOST_TEXT else "",
+        max(0, len(blocks) - MOST_BLOCKS),
+        _text(part.get("next")),
+        _count(part.get("bytes")),
+        _count(part.get("of")),
+    )
+
+
+@dataclass(slots=True)
+class _MediaRoom:
+    """Characters of base64 that may still be shown."""
+
+    left: int = MOST_MEDIA
+
+    def take(self, size: int) -> bool:
+        if size > self.left:
+            return False
+        self.left -= size
+        return True
+
+
+def _block(block: object, room: _MediaRoom) -> ResultBlock:
+    if not isinstance(block, dict):
+        return _json_block(block)
+    match block.get("type"):
+        case "text" if isinstance(block.get("text"), str):
+            return _text_block(block["text"])
+        case "image" | "audio":
+            return _media(block, _text(block.get("data")), room)
+        case "resource_link":
+            return _link(block)
+        case "resource" if isinstance(block.get("resource"), dict):
+            return _resource(block["resource"], room)
+    return ResultBlock("unknown", _bounded_json(block), type=_text(block.get("type"))[:100])
+
+
+def _text_block(text: str, **more: Any) -> ResultBlock:
+    if text[:1] in ("{", "[") and len(text) <= MOST_TEXT:
+        found = read_json(text)
+        if not isinstance(found, JsonFault):
+            return ResultBlock("json", printable(text), size=len(text), **more)
+    shown = text[:MOST_TEXT]
+    markdown = len(_MARKDOWN.findall(shown[:20_000])) >= 2
+    return ResultBlock(
+        "text", printable(shown), size=len(text), cut=len(text) > MOST_TEXT, markdown=markdown, **more
+    )
+
+
+def _json_block(value: object) -> ResultBlock:
+    text = _bounded_json(value)
+    return ResultBlock("json", text, size=len(text)) if text else ResultBlock("unknown")
+
+
+def _media(block: Mapping[str, Any], data: str, room: _MediaRoom, **more: Any) -> ResultBlock:
+    kind = _text(block.get("mimeType")).lower().partition(";")[0].strip()
+    size = len(data) * 3 // 4
+    image = kind in _IMAGES
+    if not (image or _AUDIO.fullmatch(kind)) or not _BASE64.fullmatch(data) or not room.take(len(data)):
+        return ResultBlock("unknown", type=kind[:100], size=size, cut=True, **more)
+    shown: BlockKind = "image" if image else "audio"
+    return ResultBlock(shown, type=kind, source=f"data:{kind};base64,{data}", size=size, **more)
+
+
+def _link(block: Mapping[str, Any]) -> ResultBlock:
+    return ResultBlock(
+        "link",
+        _text(block.get("description"))[:2_000],
+        _text(block.get("mimeType"))[:100],
+        (_text(block.get("title")) or _text(block.get("name")))[:300],
+        _text(block.get("uri"))[:4_000],
+        size=_count(block.get("size")),
+    )
+
+
+def _resource(resource: Mapping[str, Any], room: _MediaRoom) -> ResultBlock:
+    uri = _text(resource.get("uri"))[:4_000]
+    if isinstance(resource.get("text"), str):
+        return _text_block(resource["text"], uri=uri, type=_text(resource.get("mimeType"))[:100])
+    return _media(resource, _text(resource.get("blob")), room, uri=uri)
+
+
+def _repeats(structured: object, blocks: list[Any]) -> bool:
+    """Return whether the one text has the structured content too, as servers do for old clients."""
+    texts = list(_texts(blocks))
+    if len(texts) != 1 or texts[0][:1] not in ("{", "[") or len(texts[0]) > MOST_TEXT:
+        return False
+    return bool(read_json(texts[0]) == structured)
+
+
+def _texts(blocks: list[Any]) -> Iterator[str]:
+    for block in blocks[:2]:
+        if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str):
+            yield block["text"]
+
+
+def _part(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    meta = result.get("_meta")
+    part = meta.get(PART) if isinstance(meta, dict) else None
+    return part if isinstance(part, dict) else {}
+
+
+def _bounded_json(value: object) -> str:
+    try:
+        text = as_json(value)
+    except (ValueError, RecursionError):
+        return ""
+    return printable(text) if len(text) <= MOST_TEXT else ""
+
+
+def printable(text: str) -> str:
+    """Return a text with a question mark for each half of a surrogate pair, which no page can have."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _text(value: object) -> str:
+    return printable(value) if isinstance(value, str) else ""
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and 0 <= value < 2**53 else 0
+
+
+PAGE = "text/html;profile=mcp-app"
+"""The media type of an app's page."""
+
+MOST_HTML = 8 << 20
+"""Characters of a page. Apps come as one file with all their scripts."""
+
+MOST_ASKED = 1 << 20
+"""Bytes of a call of an app."""
+
+MOST_ANSWERED = 8 << 20
+"""Bytes of an answer to an app."""
+
+_PERMISSIONS = ("camera", "microphone", "geolocation", "clipboardWrite")
+
+
+class AppRequest(msgspec.Struct, frozen=True):
+    """What an app asks for: a resource by its URI, or a call of a tool of its server."""
+
+    uri: str = ""
+    tool: str = ""
+    arguments: dict[str, Any] = {}
+
+
+async def page(request: PageRequest) -> Json:
+    """Return the page of a tool: its HTML, the URL of its frame, and what it gets of what it wants."""
+    name = request.path("name")
+    body = await request.answer("read_app_resource", name=name)
+    tool = json.decode(await request.answer("get_tool", name=name))
+    shown = await asyncio.to_thread(_page_of, body)
+    return Json(shown | {"tool": {**_plain(tool["tool"]), "name": tool["original"]}})
+
+
+async def read(request: PageRequest) -> RawJson:
+    """Read a resource for an app."""
+    asked = _asked(await request.body(MOST_ASKED))
+    if not asked.uri:
+        raise BadArguments(say("uri: a URI is required"), "uri")
+    body = await request.answer("read_app_resource", name=request.path("name"), uri=asked.uri)
+    return _answer(bytes(json.fields(body)["result"]))
+
+
+async def call_from_app(request: PageRequest) -> RawJson:
+    """Call a tool for an app. If the browser gives up, cancel the call."""
+    asked = _asked(await request.body(MOST_ASKED))
+    name = request.path("name")
+    work = request.answer("call_app_tool", name=name, tool=asked.tool, arguments=asked.arguments)
+    return _answer(await request.while_connected(work))
+
+
+def _asked(body: bytes) -> AppRequest:
+    try:
+        return msgspec.json.decode(body, type=AppRequest)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadArguments(say("The request of the app cannot be read: {reason}", reason=error)) from None
+
+
+def _answer(body: bytes) -> RawJson:
+    if len(body) > MOST_ANSWERED:
+        raise UpstreamError(
+            say("The answer for the app is too large: {size:,} {size:byte|bytes}.", size=len(body))
+        )
+    return RawJson(body)
+
+
+def _page_of(body: bytes) -> dict[str, Any]:
+    """Return the page in what was read. Raises UpstreamError if it is none."""
+    read = json.decode(body)
+    result, listed = read.get("result"), read.get("listed")
+    contents = result.get("contents") if isinstance(result, dict) else None
+    first = contents[0] if isinstance(contents, list) and contents else None
+    html = _html(first) if isinstance(first, dict) else None
+    if html is None or len(html) > MOST_HTML:
+        raise UpstreamError(
+            say("The page of this tool cannot be shown: it is not HTML of an app, or it is too long.")
+        )
+    wanted = _ui(first) or _ui(listed)
+    domains = allowed_domains(wanted.get("csp"))
+    permissions = wanted.get("permissions")
+    pairs = [(name, domain) for name, found in domains.items() for domain in found]
+    return {
+        "html": html.encode(errors="replace").decode(),
+        "frame": f"{APP_SANDBOX}?{urlencode(pairs)}" if pairs else APP_SANDBOX,
+        "csp": domains,
+        "domains": list(dict.fromkeys(domain for found in domains.values() for domain in found)),
+        "refused": [name for name in _PERMISSIONS if isinstance(permissions, dict) and name in permissions],
+        "border": wanted.get("prefersBorder") is not False,
+    }
+
+
+def _html(content: Mapping[str, Any]) -> str | None:
+    kind = content.get("mimeType")
+    if not isinstance(kind, str) or kind.replace(" ", "").lower() != PAGE:
+        return None
+    text, blob = content.get("text"), content.get("blob")
+    if isinstance(text, str):
+        return text
+    if not isinstance(blob, str):
+        return None
+    try:
+        return base64.b64decode(blob, validate=True).decode(errors="replace")
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _ui(item: object) -> Mapping[str, Any]:
+    """Return ``_meta.ui`` of a resource; empty if there is none."""
+    meta = item.get("_meta") if isinstance(item, dict) else None
+    ui = meta.get("ui") if isinstance(meta, dict) else None
+    return ui if isinstance(ui, dict) else {}
+
+
+def _plain(definition: Any) -> dict[str, Any]:
+    """Return a definition that Python can encode again."""
+    text = json.encode(definition).decode(errors="replace")
+    found = json.decode(text.encode())
+    return found if isinstance(found, dict) else {}
+
 
 ROWS = 100
 """Tools of a page of the list."""
@@ -227,7 +554,11 @@ async def to_arguments(request: PageRequest) -> Json:
         given = _decoded(body, ConvertForm)
         read = arguments_of(read_schema(given.schema), given.values)
         errors = {path: error.render(lang) for path, error in read.errors.items()}
-        return {"arguments": read.arguments, "text": _indented(read.arguments), "errors": errors}
+        return {
+            "arguments": read.arguments,
+            "text": standard_json.dumps(read.arguments, ensure_ascii=False, indent=2),
+            "errors": errors,
+        }
 
     return Json(await _converted(convert, len(body)))
 
@@ -264,11 +595,10 @@ def _decoded(body: bytes, shape: Any) -> Any:
         raise BadArguments(say("The form cannot be read: {reason}", reason=error)) from None
 
 
-def _indented(value: object) -> str:
-    return standard_json.dumps(value, ensure_ascii=False, indent=2)
-
-
 ROUTES = (
+    PageRoute("/tools/{name}/app", page, method="POST"),
+    PageRoute("/tools/{name}/app/read", read, method="POST"),
+    PageRoute("/tools/{name}/app/call", call_from_app, method="POST"),
     PageRoute("/tools", tools),
     PageRoute("/tools/-/arguments", to_arguments, method="POST"),
     PageRoute("/tools/-/form", to_form, method="POST"),

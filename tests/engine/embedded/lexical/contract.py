@@ -9,9 +9,8 @@ import pytest
 
 from tabane.errors import BadArguments
 from tabane.search.engine import Capability, Collection, LexicalQuery, Mode
-from tabane.search.filters import EVERYTHING, And, Contains, Equal, Not, Range
-from tabane.search.queries import typed
-from tabane.search.records import Record
+from tabane.search.hybrid import typed
+from tabane.search.records import EVERYTHING, And, Contains, Equal, Not, Range, Record
 from tests.engine.embedded.contract import EngineContract
 from tests.engine.embedded.lexical.homes import bodies, found
 

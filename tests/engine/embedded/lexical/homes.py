@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from tabane.engine.embedded.lexical.lexical_index import LexicalIndex
 from tabane.search.engine import Collection, EngineHits, LexicalQuery
-from tabane.search.filters import EVERYTHING, Filter
-from tabane.search.records import Record, Shape, TextField
+from tabane.search.records import EVERYTHING, Filter, Record, Shape, TextField
 
 BODY = Shape("notes", (TextField("body"),))
 

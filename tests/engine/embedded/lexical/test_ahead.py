@@ -13,8 +13,7 @@ from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.lexical.lexical_index import LexicalIndex
 from tabane.errors import BadArguments
 from tabane.search.engine import LexicalQuery
-from tabane.search.filters import EVERYTHING
-from tabane.search.records import Record, Shape, TextField
+from tabane.search.records import EVERYTHING, Record, Shape, TextField
 from tests.engine.embedded.opening import embedded
 
 SHAPE = Shape("notes", (TextField("body"),))

@@ -12,9 +12,9 @@ import pytest
 
 from tabane.engine.embedded.lexical.analysis_requests import AnalysisRequest, packed_request, read_answer
 from tabane.engine.embedded.lexical.analysis_worker import AnalysisWorker
-from tabane.engine.embedded.lexical.bulk_analysis import MANY, PART, AnalysisProcess, EntryAnalysis
+from tabane.engine.embedded.lexical.index_builder import MANY, PART, AnalysisProcess, EntryAnalysis
 from tabane.engine.embedded.lexical.memory_segment import MemorySegment, SegmentEntry
-from tabane.engine.text_spaces import JoinedAnalysis, RecordAnalyzer
+from tabane.engine.query_plans import JoinedAnalysis, RecordAnalyzer
 from tabane.search.records import Record, Shape, TextField
 from tests.engine.embedded.lexical.homes import BODY, bodies, found, lexical
 from tests.engine.embedded.opening import indexed

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tabane.search.engine import EngineHits, LexicalQuery
-from tabane.search.filters import EVERYTHING
-from tabane.search.records import Shape, TextField
+from tabane.search.records import EVERYTHING, Shape, TextField
 from tests.engine.embedded.lexical.homes import bodies
 from tests.engine.embedded.opening import indexed
 

@@ -14,8 +14,7 @@ from tabane.engine.embedded.collection_table import CollectionTable
 from tabane.engine.embedded.lexical.lexical_index import LexicalIndex
 from tabane.engine.embedded.store import Store
 from tabane.search.engine import Collection, LexicalQuery, Mode
-from tabane.search.filters import EVERYTHING, Contains
-from tabane.search.records import Record, Shape, TextField
+from tabane.search.records import EVERYTHING, Contains, Record, Shape, TextField
 from tests.engine.embedded.dying import Nursery
 from tests.engine.embedded.lexical.homes import BODY, bodies, found, lexical
 from tests.engine.embedded.model import all_of

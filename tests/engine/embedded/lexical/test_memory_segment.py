@@ -7,14 +7,16 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.engine.embedded.lexical.memory_segment import MemorySegment, SegmentEntry
-from tabane.engine.embedded.lexical.record_analysis import PreparedTokens, prepare_tokens
-from tabane.engine.query_plans import AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, TermMatch
-from tabane.engine.text_spaces import RecordAnalyzer
+from tabane.engine.embedded.lexical.memory_segment import (
+    MemorySegment,
+    PreparedTokens,
+    SegmentEntry,
+    prepare_tokens,
+)
+from tabane.engine.query_plans import AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, RecordAnalyzer, TermMatch
 from tabane.search.analysis import GAP
 from tabane.search.engine import LexicalQuery
-from tabane.search.filters import EVERYTHING
-from tabane.search.records import Record, Shape, TextField
+from tabane.search.records import EVERYTHING, Record, Shape, TextField
 from tests.engine.embedded.opening import indexed
 
 SHAPE = Shape("notes", (TextField("body"),))

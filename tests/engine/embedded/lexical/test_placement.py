@@ -7,8 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tabane.search.engine import EngineHits, LexicalQuery, Mode
-from tabane.search.filters import EVERYTHING, Filter, checked, matches
-from tabane.search.records import Record
+from tabane.search.records import EVERYTHING, Filter, Record, checked_filter, matches
 from tests.engine.embedded.lexical.homes import lexical, scores
 from tests.engine.embedded.opening import indexed
 from tests.engine.embedded.shapes import FILTERS, RECORDS, SHAPE
@@ -108,7 +107,9 @@ async def test_filters_mean_the_same_in_tail_and_index(
             page = await collection.select(EVERYTHING)
             for where in filters:
                 meant = [
-                    each.record.key for each in page.records if matches(checked(where, SHAPE), each.record)
+                    each.record.key
+                    for each in page.records
+                    if matches(checked_filter(where, SHAPE), each.record)
                 ]
                 hits = await collection.search(LexicalQuery("word"), where, 100)
                 assert sorted(hit.key for hit in hits.hits) == sorted(meant), where

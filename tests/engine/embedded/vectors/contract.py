@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
 from tabane.search.engine import Capability, Combination, VectorQuery
-from tabane.search.filters import EVERYTHING, And, Equal, Filter, Not, Range
-from tabane.search.records import EmbeddingSpace, Record, Shape
+from tabane.search.records import EVERYTHING, And, EmbeddingSpace, Equal, Filter, Not, Range, Record, Shape
 from tests.engine.embedded.contract import EngineContract
 from tests.engine.embedded.model import Model, put
 from tests.engine.embedded.vectors.oracle import QUERIES, RECORDS, SHAPE, check, packed, similarities

@@ -10,8 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tabane.search.engine import Combination, EngineHits, VectorQuery
-from tabane.search.filters import Filter
-from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
+from tabane.search.records import EmbeddingSpace, Field, Filter, Kind, Record, Shape, TextField
 from tests.engine.embedded.model import Model, meant
 
 SHAPE = Shape(

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
 from tabane.search.engine import Collection, Order, VectorQuery
-from tabane.search.filters import EVERYTHING, Equal, Filter, In, Range
-from tabane.search.records import Field, Kind, Record, Shape
+from tabane.search.records import EVERYTHING, Equal, Field, Filter, In, Kind, Range, Record, Shape
 from tests.engine.embedded.contract import EngineContract
 from tests.engine.embedded.model import Model, meant, put
 from tests.engine.embedded.shapes import FILTERS

@@ -10,8 +10,7 @@ import pytest
 
 from tabane.errors import BadArguments
 from tabane.search.engine import Capability, Collection, VectorQuery
-from tabane.search.filters import EVERYTHING, Equal
-from tabane.search.records import MOST_FIELDS, EmbeddingSpace, Field, Kind, Record, Shape
+from tabane.search.records import EVERYTHING, MOST_FIELDS, EmbeddingSpace, Equal, Field, Kind, Record, Shape
 from tests.engine.embedded.contract import EngineContract
 from tests.engine.embedded.vectors.oracle import packed
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.engine.embedded.vectors.binary_codes import BinaryCodes, encoded, lowest, mean_of
-from tabane.engine.unit_vectors import Matrix
+from tabane.engine.embedded.vectors.vector_kernel import BinaryCodes, encoded, lowest, mean_of
+from tabane.engine.vector_request import Matrix
 
 
 def codes_of(count: int, dimension: int, seed: int) -> tuple[Matrix, BinaryCodes]:

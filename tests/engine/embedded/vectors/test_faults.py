@@ -20,8 +20,7 @@ from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.store import Store
 from tabane.engine.embedded.vectors.space_index import MOST_TAKEN
 from tabane.search.engine import VectorQuery
-from tabane.search.filters import EVERYTHING
-from tabane.search.records import EmbeddingSpace, Record, Shape
+from tabane.search.records import EVERYTHING, EmbeddingSpace, Record, Shape
 from tests.engine.embedded.dying import Nursery
 from tests.engine.embedded.lanes import LANES, after, operations, outcomes
 from tests.engine.embedded.model import Model, agrees, all_of

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tabane.engine.embedded.collection import StoredCollection
-from tabane.engine.embedded.record_table import NumericKeys
+from tabane.engine.embedded.truth import NumericKeys
 from tabane.search.engine import VectorQuery
-from tabane.search.filters import EVERYTHING, Equal, Filter
+from tabane.search.records import EVERYTHING, Equal, Filter
 from tests.engine.embedded.opening import embedded, indexed
 from tests.engine.embedded.vectors.oracle import SHAPE, packed
 from tests.engine.embedded.vectors.ranking import RankingContract, numbered

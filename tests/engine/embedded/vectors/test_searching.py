@@ -12,12 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.engine.embedded.columns import Mask
-from tabane.engine.embedded.vectors.binary_codes import BinaryCodes, encoded, mean_of
 from tabane.engine.embedded.vectors.space_index import SpaceSnapshot
-from tabane.engine.embedded.vectors.vector_kernel import KERNEL, NumpyKernel, VectorKernel
+from tabane.engine.embedded.vectors.vector_kernel import (
+    KERNEL,
+    BinaryCodes,
+    NumpyKernel,
+    VectorKernel,
+    encoded,
+    mean_of,
+)
 from tabane.engine.embedded.vectors.vector_search import VectorMatches, VectorSpaceSearch
-from tabane.engine.unit_vectors import Matrix
-from tabane.engine.vector_request import VectorRequest
+from tabane.engine.vector_request import Matrix, VectorRequest
 from tabane.search.engine import Combination
 
 COUNT, DIMENSION, TAIL = 12_000, 128, 500

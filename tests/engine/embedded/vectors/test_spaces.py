@@ -9,8 +9,7 @@ from hypothesis.stateful import invariant, rule
 
 from tabane.errors import BadArguments
 from tabane.search.engine import VectorQuery
-from tabane.search.filters import EVERYTHING
-from tabane.search.records import EmbeddingSpace, Record
+from tabane.search.records import EVERYTHING, EmbeddingSpace, Record
 from tests.engine.embedded.opening import CollectionMachine, embedded
 from tests.engine.embedded.vectors.oracle import packed
 from tests.engine.embedded.vectors.spaces import BARE, SpacesContract

@@ -19,7 +19,7 @@ from tabane.engine.embedded.vectors.vector_kernel import (
     VectorKernel,
     Words,
 )
-from tabane.engine.unit_vectors import Array, Matrix
+from tabane.engine.vector_request import Array, Matrix
 
 
 def kernels() -> dict[str, VectorKernel]:

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
 from tabane.search.engine import VectorQuery
-from tabane.search.filters import EVERYTHING
-from tabane.search.records import Record
+from tabane.search.records import EVERYTHING, Record
 from tests.engine.embedded.model import Model, meant, put
 from tests.engine.embedded.opening import CollectionMachine, embedded
 from tests.engine.embedded.vectors.contract import WHERES, VectorsContract

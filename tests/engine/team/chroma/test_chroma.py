@@ -13,11 +13,9 @@ import pytest
 from tabane.engine.candidate_index import IndexedVector
 from tabane.engine.team.chroma.folder import ChromaFolder
 from tabane.engine.team.chroma.index import ChromaIndex
-from tabane.engine.team.chroma.index_url import parsed
 from tabane.engine.team.chroma.server import ChromaServer
-from tabane.engine.team.chroma.service import ChromaService
-from tabane.search.filters import EVERYTHING
-from tabane.search.records import Shape
+from tabane.engine.team.chroma.service import ChromaService, parsed
+from tabane.search.records import EVERYTHING, Shape
 from tests.engine.team.postgres.outside import catch_up, linked
 from tests.engine.team.postgres.outside_checks import CountsSearches, check_server, wait_until_used
 from tests.engine.team.postgres.test_approximate_index import SHAPE, Crowd, asked

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tabane.engine.team.chroma.index_url import parsed
-from tabane.engine.team.chroma.opening import chroma_index
+from tabane.engine.team.chroma.index import chroma_index
+from tabane.engine.team.chroma.service import parsed
 from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.search.engine import Combination
 from tabane.search.records import Shape

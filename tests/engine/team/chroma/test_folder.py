@@ -13,10 +13,9 @@ import pytest
 from tabane.engine.candidate_index import IndexedVector
 from tabane.engine.team.chroma.folder import ChromaFolder
 from tabane.engine.team.chroma.index import ChromaIndex
-from tabane.engine.team.chroma.index_url import parsed
+from tabane.engine.team.chroma.service import parsed
 from tabane.errors import StoreError
-from tabane.search.filters import EVERYTHING, Equal
-from tabane.search.records import Shape
+from tabane.search.records import EVERYTHING, Equal, Shape
 from tests.harness.child_processes import commands_of_children
 from tests.harness.patience import wait_until
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tabane.engine.team.chroma.index_url import parsed
+from tabane.engine.team.chroma.service import parsed
 from tabane.errors import ConfigurationError
 
 

@@ -12,11 +12,10 @@ import pytest
 
 from tabane.engine.candidate_index import IndexedVector
 from tabane.engine.team.chroma.index import ChromaIndex
-from tabane.engine.team.chroma.index_url import parsed
 from tabane.engine.team.chroma.server import ChromaServer
+from tabane.engine.team.chroma.service import parsed
 from tabane.errors import StoreError
-from tabane.search.filters import EVERYTHING
-from tabane.search.records import Shape
+from tabane.search.records import EVERYTHING, Shape
 from tests.harness.ports import reserved_port
 
 SHAPE = Shape("posts")

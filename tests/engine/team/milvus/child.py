@@ -10,11 +10,9 @@ import sys
 
 from tabane.engine.team.milvus.index import MilvusIndex
 from tabane.engine.team.milvus.index_url import parsed as parsed_index
-from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
-from tabane.engine.team.postgres.index_follower import IndexFilling
-from tabane.engine.team.postgres.index_link import IndexLink
-from tabane.engine.team.postgres.index_turn import IndexTurn
+from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
 from tabane.engine.team.postgres.store import PostgresStore
 from tests.engine.team.postgres.writing import SHAPE, write_until_killed
 

@@ -11,8 +11,25 @@ import pytest
 from tabane.engine.candidate_index import IndexedVector
 from tabane.engine.team.milvus.index import MilvusIndex
 from tabane.engine.team.milvus.index_url import parsed
-from tabane.search.filters import And, Contains, Equal, Filter, In, Not, Or, Prefix, Range, checked, matches
-from tabane.search.records import Field, Kind, Record, Shape, TextField, Value
+from tabane.search.records import (
+    And,
+    Contains,
+    Equal,
+    Field,
+    Filter,
+    In,
+    Kind,
+    Not,
+    Or,
+    Prefix,
+    Range,
+    Record,
+    Shape,
+    TextField,
+    Value,
+    checked_filter,
+    matches,
+)
 from tests.harness.milvus_server import MilvusServer
 
 SHAPE = Shape(
@@ -104,7 +121,7 @@ def test_nothing_that_matches_is_missing(index: MilvusIndex) -> None:
     )
     note, said = index.advance("filters", "mark"), 0
     for asked in chance.filters(150):
-        where = checked(asked, SHAPE)
+        where = checked_filter(asked, SHAPE)
         wanted = {row for row, each in records.items() if matches(where, each)}
         found = set(index.nearest("filters", vectors[0].tobytes(), where, SHAPE, 400, note))
         assert wanted <= found, where

@@ -13,7 +13,7 @@ from pymilvus import MilvusClient
 
 from tabane.engine.team.milvus.index import MilvusIndex
 from tabane.engine.team.milvus.index_url import parsed
-from tabane.search.filters import EVERYTHING
+from tabane.search.records import EVERYTHING
 from tests.engine.team.postgres.collections import schema_of
 from tests.engine.team.postgres.outside import catch_up, linked
 from tests.engine.team.postgres.outside_checks import CountsSearches, check_server, wait_until_used

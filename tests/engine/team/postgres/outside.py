@@ -12,18 +12,15 @@ import numpy as np
 
 from tabane.engine.candidate_index import CandidateIndex, IndexedVector, IndexVersion, SparseVector
 from tabane.engine.team.postgres.collection import PostgresCollection
-from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
-from tabane.engine.team.postgres.index_follower import IndexFilling
-from tabane.engine.team.postgres.index_link import IndexLink
-from tabane.engine.team.postgres.index_turn import IndexTurn
+from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.engine.vector_request import checked_request
 from tabane.errors import StoreError
 from tabane.messages import say
 from tabane.search.engine import EngineHits, VectorQuery
-from tabane.search.filters import EVERYTHING, Filter, matches
-from tabane.search.records import Record, Shape
+from tabane.search.records import EVERYTHING, Filter, Record, Shape, matches
 from tests.engine.team.postgres.collections import OpenCollection, schema_of
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer

@@ -9,10 +9,9 @@ from typing import Any, Protocol
 
 from tabane.engine.candidate_index import CandidateIndex
 from tabane.engine.team.postgres.collection import PostgresCollection
-from tabane.engine.team.postgres.index_link import LinkState
+from tabane.engine.team.postgres.outside_index import LinkState
 from tabane.search.engine import EngineHits
-from tabane.search.filters import EVERYTHING, Range
-from tabane.search.records import Record
+from tabane.search.records import EVERYTHING, Range, Record
 from tests.engine.team.postgres.collections import opening
 from tests.engine.team.postgres.outside import catch_up, linked
 from tests.engine.team.postgres.test_approximate_index import FILTERS, SHAPE, Crowd, asked

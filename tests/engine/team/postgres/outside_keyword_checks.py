@@ -7,8 +7,7 @@ from pathlib import Path
 
 from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.search.engine import EngineHits, LexicalQuery, Mode
-from tabane.search.filters import EVERYTHING, Equal, Filter, Range
-from tabane.search.records import Field, Kind, Record, Shape, TextField
+from tabane.search.records import EVERYTHING, Equal, Field, Filter, Kind, Range, Record, Shape, TextField
 from tests.engine.team.postgres.collections import opening
 from tests.engine.team.postgres.outside_checks import check_hits
 from tests.harness.postgres_server import PostgresServer

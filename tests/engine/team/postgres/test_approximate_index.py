@@ -14,8 +14,7 @@ import pytest
 from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.hub.stores.postgres_engine import PostgresEngine
 from tabane.search.engine import EngineHits, VectorQuery
-from tabane.search.filters import EVERYTHING, Equal, Filter, Range
-from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape
+from tabane.search.records import EVERYTHING, EmbeddingSpace, Equal, Field, Filter, Kind, Range, Record, Shape
 from tests.engine.team.postgres.collections import opening, schema_of
 from tests.harness.patience import until, wait_until
 from tests.harness.postgres_server import PostgresServer, postgres_server

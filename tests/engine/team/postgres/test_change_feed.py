@@ -12,8 +12,7 @@ import pytest
 from tabane.engine.team.postgres.change_feed import ChangeFeed
 from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.engine.team.postgres.migrations import MIGRATIONS
-from tabane.search.filters import EVERYTHING
-from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape
+from tabane.search.records import EVERYTHING, EmbeddingSpace, Field, Kind, Record, Shape
 from tests.engine.embedded.model import all_of
 from tests.engine.embedded.vectors.oracle import packed
 from tests.engine.team.postgres.collections import opening, schema_of

@@ -19,8 +19,7 @@ from tabane.engine.team.postgres.database import Patience, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.errors import StoreError, StoreNewer, StoreReadOnly
-from tabane.search.filters import EVERYTHING
-from tabane.search.records import Record
+from tabane.search.records import EVERYTHING, Record
 from tests.engine.team.postgres.writing import SHAPE, check_whole, record
 from tests.harness.patience import LONG
 from tests.harness.postgres_server import PostgresServer, postgres_server

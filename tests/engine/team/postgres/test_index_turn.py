@@ -7,9 +7,8 @@ import contextlib
 from functools import partial
 from pathlib import Path
 
-from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
-from tabane.engine.team.postgres.index_turn import IndexTurn
 from tests.engine.team.postgres.collections import schema_of
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer

@@ -12,7 +12,7 @@ def test_a_hub_on_files_does_not_load_the_driver_of_a_database(tmp_path: Path) -
 import asyncio, sys
 from pathlib import Path
 import tabane.hub.hub, tabane.hub.http.server
-from tabane.hub.stores.stores import Stores
+from tabane.hub.stores.domain_stores import Stores
 from tabane.search.records import Shape
 
 async def run():

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.search.engine import LexicalQuery
-from tabane.search.filters import EVERYTHING, Contains
-from tabane.search.records import Record
+from tabane.search.records import EVERYTHING, Contains, Record
 from tests.engine.embedded.shapes import SHAPE
 from tests.engine.team.postgres.collections import opening, schema_of
 from tests.harness.patience import until

@@ -17,9 +17,9 @@ from tabane.engine.team.postgres.database import READERS, Patience, PostgresData
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.errors import ConfigurationError, StoreBusy, StoreError, StoreFull, StoreReadOnly
-from tabane.group.state import GroupMember
+from tabane.group.membership import GroupMember
 from tabane.group.tables.group_tables import GroupTables
-from tabane.search.filters import EVERYTHING
+from tabane.search.records import EVERYTHING
 from tests.engine.team.postgres.writing import SHAPE, check_whole, record
 from tests.harness.certificates import HubCertificate
 from tests.harness.network_proxy import NetworkProxy, network_proxy

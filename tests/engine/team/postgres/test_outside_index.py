@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tabane.engine.team.postgres.index_link import LinkState
+from tabane.engine.team.postgres.outside_index import LinkState
 from tabane.search.engine import EngineHits, VectorQuery
-from tabane.search.filters import EVERYTHING, Range
-from tabane.search.records import EmbeddingSpace, Record
+from tabane.search.records import EVERYTHING, EmbeddingSpace, Range, Record
 from tests.engine.team.postgres.collections import opening
 from tests.engine.team.postgres.outside import MemoryIndex, catch_up, linked
 from tests.engine.team.postgres.test_approximate_index import DIMENSION, FILTERS, SHAPE, Crowd, asked

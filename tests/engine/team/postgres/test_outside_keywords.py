@@ -8,8 +8,7 @@ import pytest
 
 from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.search.engine import LexicalQuery
-from tabane.search.filters import EVERYTHING
-from tabane.search.records import Record
+from tabane.search.records import EVERYTHING, Record
 from tests.engine.team.postgres.outside import MemoryIndex, catch_up, linked
 from tests.engine.team.postgres.outside_keyword_checks import (
     FILTERS,

@@ -14,24 +14,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from tabane.engine.collection_replica import CollectionReplica
-from tabane.engine.replica_mark import ReplicaMark, ReplicaMarkFile
-from tabane.engine.replicated_collection import ReplicatedCollection
-from tabane.engine.replication import MOST_REPLICATED, ChangedRecords, ReplicaPosition
-from tabane.engine.team.postgres.change_feed import ChangeFeed
-from tabane.engine.team.postgres.change_probe import ChangeProbe
+from tabane.engine.collection_copying import MOST_REPLICATED, ChangedRecords, ReplicaPosition
+from tabane.engine.collection_replica import (
+    CollectionReplica,
+    ReplicaMark,
+    ReplicaMarkFile,
+    ReplicatedCollection,
+)
+from tabane.engine.team.postgres.change_feed import ChangeFeed, ChangeProbe, PostgresReplicationFeed
 from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
-from tabane.engine.team.postgres.replication_feed import PostgresReplicationFeed
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.errors import StoreError, TabaneError
-from tabane.hub.stores.replicas import ReplicaFiles, Replicas
+from tabane.hub.stores.postgres_engine import ReplicaFiles, Replicas
 from tabane.operations import Caller, Face
 from tabane.search.embedding.model_files import minilm
 from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery
-from tabane.search.filters import EVERYTHING, Equal
-from tabane.search.records import EmbeddingSpace, Record, Shape
+from tabane.search.records import EVERYTHING, EmbeddingSpace, Equal, Record, Shape
 from tests.engine.embedded.contract import RecordsContract
 from tests.engine.embedded.exchanging import ExchangeContract
 from tests.engine.embedded.lexical.contract import LexicalContract, SubstringContract

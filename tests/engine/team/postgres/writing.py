@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from itertools import count
 
 from tabane.search.engine import Collection, LexicalQuery, VectorQuery
-from tabane.search.filters import EVERYTHING, Contains
-from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
+from tabane.search.records import EVERYTHING, Contains, EmbeddingSpace, Field, Kind, Record, Shape, TextField
 from tests.engine.embedded.model import all_of
 from tests.engine.embedded.vectors.oracle import packed
 

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tabane.guard.flows.flow_rule import FlowRule
-from tabane.guard.flows.label_table import LabelTable
-from tabane.guard.flows.tool_facts import DescribedTool, ServerFacts
-from tabane.guard.flows.tool_labels import labels_of_tool
+from tabane.guard.flows.tool_labels import DescribedTool, LabelTable, ServerFacts, labels_of_tool
 from tabane.guard.flows.trails import Trails
 from tabane.operations import Caller, CallTarget, Face
 from tabane.servers.labels import CallLabels

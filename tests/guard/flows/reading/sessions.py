@@ -13,12 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tabane.errors import ReadError
-from tabane.guard.flows.flow_rule import FlowRule
-from tabane.guard.flows.label_table import LabelTable
-from tabane.guard.flows.own_labels import labels_of_operation
-from tabane.guard.flows.rules import FlowPolicy
-from tabane.guard.flows.tool_facts import DescribedTool, ServerFacts
-from tabane.guard.flows.tool_labels import labels_of_tool
+from tabane.guard.flows.flow_rule import FlowPolicy, FlowRule, labels_of_operation
+from tabane.guard.flows.tool_labels import DescribedTool, LabelTable, ServerFacts, labels_of_tool
 from tabane.guard.flows.trails import Trails
 from tabane.operations import Caller, CallTarget, Face
 from tabane.reader.guard import target as reader_target

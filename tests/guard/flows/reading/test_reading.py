@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.guard.flows.addresses import addresses_in, plain_address
-from tabane.guard.flows.trail_addresses import (
+from tabane.guard.flows.trails import (
     LONGEST_PRIVATE,
     MOST_ELSEWHERE,
     MOST_LINKED,

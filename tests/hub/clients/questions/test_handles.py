@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from tabane.hub.clients.questions.handles import (
+from tabane.hub.clients.questions.parked_files import (
     CallBinding,
     CallHandle,
     ForgedHandle,

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.hub.clients.questions.question_keys import LONGEST_KEY, given_key, own_key
+from tabane.hub.clients.questions.parking import LONGEST_KEY, given_key, own_key
 from tests.harness.running_hub import Json, connected_hub
 from tests.hub.clients.questions.asking import FORM, answered, answers_to, asked_once, asking, call_of
 

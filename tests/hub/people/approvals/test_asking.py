@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from tabane.errors import ApprovalRequired, Forbidden
-from tabane.guard.approvals.approval import Approval, ApprovalBinding, ApprovalReason
-from tabane.hub.people.approvals.guarded_approval import approval_required
+from tabane.guard.approvals.approvals import Approval, ApprovalBinding, ApprovalReason
+from tabane.hub.people.approvals.desk import approval_required
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Face
-from tabane.operations.guarding import CallVerdict
+from tabane.operations.door import CallVerdict
 from tabane.settings.table import APPROVAL_WAIT
 from tests.harness.patience import until
 from tests.harness.running_hub import SOON, Json, running_hub, text

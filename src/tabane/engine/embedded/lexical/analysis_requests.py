@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from tabane.engine.text_spaces import JoinedAnalysis
+from tabane.engine.query_plans import JoinedAnalysis
 
 
 class AnalysisRequest(msgspec.Struct, frozen=True, array_like=True):

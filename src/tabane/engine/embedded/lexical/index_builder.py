@@ -1,31 +1,47 @@
 """Keeps the tantivy index up to date: what is committed is found at once, and indexed in the background.
 
 Records newer than the last commit of the index are in generations: one that grows, and one that is being
-committed. Each has a memory segment for searches. When the commit is done, its generation is dropped and the
-searcher replaced in one step, so that each record is found exactly once.
+committed. Each has a memory segment for searches. When the commit is done, its generation is dropped and
+the searcher replaced in one step, so that each record is found exactly once.
+
+Analysis of entries before they are put into the index: of few of them here, of many in a process. The
+process starts with the first bulk, and ends after half a minute without one. Two parts are under way at a
+time, so that it does not wait for the index, nor the index for it. If it fails, texts are analyzed here.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
+import logging
+import os
+import sqlite3
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import islice
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
-from tabane.engine.embedded.lexical.bulk_analysis import PART, AnalysisProcess, EntryAnalysis
+import msgspec
+
+from tabane.engine.embedded import failures
+from tabane.engine.embedded.database_threads import give_way
+from tabane.engine.embedded.lexical.analysis_requests import AnalysisRequest, packed_request, read_answer
 from tabane.engine.embedded.lexical.lexical_search import IndexSnapshot
 from tabane.engine.embedded.lexical.memory_segment import (
     MemorySegment,
     PendingGeneration,
+    PreparedTokens,
     SegmentEntry,
     bury,
+    prepare_tokens,
 )
-from tabane.engine.embedded.lexical.record_analysis import PreparedTokens, prepare_tokens
 from tabane.engine.embedded.lexical.tantivy_index import (
     FORMAT,
     IndexSearcher,
@@ -35,12 +51,241 @@ from tabane.engine.embedded.lexical.tantivy_index import (
     read_watermark,
     wipe,
 )
-from tabane.engine.embedded.lexical.truth_reader import TruthReader
-from tabane.engine.text_spaces import JoinedAnalysis, RecordAnalyzer
+from tabane.engine.query_plans import JoinedAnalysis, RecordAnalyzer
+from tabane.errors import StoreError, WorkerError
+from tabane.search.analysis import substring_spelling
+from tabane.search.records import Contains, Record, Shape, contains
+from tabane.workers.pool import Budget, Capacity, Pool
+from tabane.workers.worker import Program, environment, module
 
 if TYPE_CHECKING:
-    from tabane.engine.embedded.collection_state import CollectionChange
-    from tabane.search.records import Record
+    from tabane.engine.embedded.collection_state import CollectionChange, CollectionState
+    from tabane.engine.embedded.collection_table import CollectionTable
+    from tabane.engine.embedded.masks import Masks
+
+_LOOKED_AT = 32  # records between two pauses for others
+
+
+class TruthReader:
+    """Reads one table from threads other than the event loop. Raises StoreError."""
+
+    def __init__(self, table: CollectionTable) -> None:
+        self._table = table
+        self._truth = table.truth
+        self._path = table.database.path
+        self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+
+    @property
+    def shape(self) -> Shape:
+        return self._table.shape
+
+    def state(self) -> tuple[CollectionState, int]:
+        """Return the state of the collection, and its last tombstone."""
+        with self.reading() as connection:
+            return self._truth.state(connection), self._truth.last_tombstone(connection)
+
+    def rows(self, after: int, most: int) -> list[tuple[int, Record]]:
+        with self.reading() as connection:
+            return list(self._truth.rows(connection, after, most))
+
+    def tombstones(self, after: int) -> list[int]:
+        with self.reading() as connection:
+            return self._truth.tombstones(connection, after)
+
+    def count(self) -> int:
+        """Return the number of records."""
+        with self.reading() as connection:
+            return int(self._table.masks(connection).snapshot.alive.sum())
+
+    def keys(self, connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, str]:
+        """Return the keys of those rows that are live."""
+        return self._truth.keys_at(connection, rows)
+
+    def masks(self, connection: sqlite3.Connection) -> Masks:
+        """Return the masks that evaluate filters, for the snapshot of the connection's transaction."""
+        return self._table.masks(connection)
+
+    def busy(self) -> StoreError:
+        return failures.busy(self._path)
+
+    def holding(self, connection: sqlite3.Connection, rows: Sequence[int], condition: Contains) -> list[int]:
+        """Return the rows whose texts contain the condition's text, by reading the texts."""
+        needle = substring_spelling(condition.text)
+        found: list[int] = []
+        for number, row in enumerate(rows):
+            if not number % _LOOKED_AT:
+                give_way(connection)
+            record = self._truth.at(connection, row)
+            if record is not None:
+                names = record.texts if condition.fields is None else condition.fields
+                if contains((record.texts.get(name, "") for name in names), needle):
+                    found.append(row)
+        return found
+
+    def close(self) -> None:
+        for connection in self._connections:
+            connection.close()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Yield the thread's own connection, in a transaction. Raises StoreError."""
+        try:
+            connection = self._connection()
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise failures.from_sqlite(error, self._path) from error
+
+    def _connection(self) -> sqlite3.Connection:
+        known: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if known is None:
+            address = f"file:{quote(self._path)}?mode=ro"
+            known = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+            known.execute("PRAGMA query_only = ON")
+            self._local.connection = known
+            self._connections.append(known)
+        return known
+
+
+log = logging.getLogger(__name__)
+
+PART = 256  # entries of a request, some 10 ms of work
+MANY = 2 * PART  # entries from which on the process is used
+_MOST_CHARACTERS = 500_000  # of the texts of a request
+_MOST_FAILED = 3  # requests in a row, after which the process is used no more
+_UNDER_WAY = 2
+_IDLE = 30.0  # seconds
+_MEMORY = 2_000_000_000  # bytes of address space
+_BUDGET = Budget(seconds=60.0, deadline=300.0)
+_CAPACITY = Capacity(turns=1, each=1)
+_CORES = 2  # from which on a second process is of use
+
+
+class AnalysisProcess:
+    """The process, for threads other than the event loop it is created on."""
+
+    def __init__(self, analyst: RecordAnalyzer) -> None:
+        program = Program(
+            module("tabane.engine.embedded.lexical.analysis_worker"),
+            environment(os.environ),
+            _MEMORY,
+            errors=2,
+        )
+        self.pool = Pool(program, _CAPACITY, idle=_IDLE)
+        self._loop = asyncio.get_running_loop()
+        self._names = tuple(text.name for text in analyst.shape.texts)
+        self._fingerprint = analyst.fingerprint
+        self._failed = 0
+
+    @property
+    def usable(self) -> bool:
+        """Return whether it is worth asking."""
+        return self._failed < _MOST_FAILED
+
+    def begin(self, entries: Sequence[SegmentEntry]) -> Future[bytes]:
+        """Send the texts of entries. The result is for :meth:`finish`."""
+        texts = [entry.record.texts for entry in entries]
+        body = packed_request(AnalysisRequest(self._names, self._fingerprint, texts))
+        return asyncio.run_coroutine_threadsafe(self.pool.ask(body, _BUDGET), self._loop)
+
+    def finish(self, entries: Sequence[SegmentEntry], answer: Future[bytes]) -> None:
+        """Wait for the tokens of the entries. If there is no valid answer, they stay without tokens."""
+        try:
+            found = read_answer(answer.result())
+        except (WorkerError, ValueError, msgspec.MsgspecError) as error:
+            log.warning("texts are analyzed without a process of their own: %s", error)
+            found = None
+        if found is None or len(found) != len(entries):
+            self._failed += 1
+            return
+        self._failed = 0
+        for entry, tokens in zip(entries, found, strict=True):
+            entry.joined = tokens
+
+    async def close(self) -> None:
+        """End the process. Requests under way fail."""
+        await self.pool.close()
+
+
+class EntryAnalysis:
+    """Tokens of entries as the index takes them. ``process`` is None if there is one core only."""
+
+    def __init__(self, analyst: RecordAnalyzer, process: AnalysisProcess | None = None) -> None:
+        self._analyst = analyst
+        self._process = process
+
+    def is_bulk(self, entries: int) -> bool:
+        """Return whether so many entries are analyzed in the process."""
+        return entries >= MANY and self._process is not None and self._process.usable
+
+    def tokens(self, entries: Iterable[SegmentEntry]) -> Iterator[tuple[SegmentEntry, JoinedAnalysis]]:
+        """Yield entries in order with their tokens, which are made here."""
+        for entry in entries:
+            yield entry, entry.joined_tokens(self._analyst)
+
+    def tokens_of_bulk(
+        self, entries: Iterable[SegmentEntry]
+    ) -> Iterator[tuple[SegmentEntry, JoinedAnalysis]]:
+        """Yield entries in order with their tokens, which are made in the process ahead of the caller."""
+        process = self._process
+        if process is None:
+            yield from self.tokens(entries)
+            return
+        under_way: deque[tuple[list[SegmentEntry], list[SegmentEntry], Future[bytes] | None]] = deque()
+        for part in _parts(entries):
+            lacking = [entry for entry in part if entry.joined is None]
+            answer = process.begin(lacking) if lacking and process.usable else None
+            under_way.append((part, lacking, answer))
+            if len(under_way) >= _UNDER_WAY:
+                yield from self._finished(process, *under_way.popleft())
+        while under_way:
+            yield from self._finished(process, *under_way.popleft())
+
+    def analyse_ahead(self, entries: Sequence[SegmentEntry]) -> None:
+        """Analyze entries before they are wanted: in the process if they fill a part."""
+        process, lacking = self._process, [entry for entry in entries if entry.joined is None]
+        if process is not None and process.usable and len(lacking) >= PART:
+            for part in _parts(lacking):
+                process.finish(part, process.begin(part))
+        else:
+            for entry in lacking:
+                entry.analysed(self._analyst)
+
+    def _finished(
+        self,
+        process: AnalysisProcess,
+        part: list[SegmentEntry],
+        lacking: list[SegmentEntry],
+        answer: Future[bytes] | None,
+    ) -> Iterator[tuple[SegmentEntry, JoinedAnalysis]]:
+        if answer is not None:
+            process.finish(lacking, answer)
+        yield from self.tokens(part)
+
+
+def analysis_process(analyst: RecordAnalyzer) -> AnalysisProcess | None:
+    """Return a process for bulks, which is not started yet; None if it would share its core with the hub."""
+    return AnalysisProcess(analyst) if (os.cpu_count() or 1) >= _CORES else None
+
+
+def _parts(entries: Iterable[SegmentEntry]) -> Iterator[list[SegmentEntry]]:
+    """Yield the entries in order, in parts of limited length and size."""
+    left = iter(entries)
+    while part := list(islice(left, 1)):
+        size = _size(part[0])
+        while size < _MOST_CHARACTERS and len(part) < PART and (more := next(left, None)) is not None:
+            part.append(more)
+            size += _size(more)
+        yield part
+
+
+def _size(entry: SegmentEntry) -> int:
+    return sum(map(len, entry.record.texts.values()))
+
 
 COMMITTED_ROWS = 4000  # of a bulk: each commit has a price, and leaves segments that are to be merged
 MOST_BEHIND = 10_000  # rows that wait for the index before writers do

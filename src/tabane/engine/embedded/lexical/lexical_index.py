@@ -17,8 +17,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tabane.engine.embedded.lexical.bulk_analysis import AnalysisProcess, analysis_process
-from tabane.engine.embedded.lexical.index_builder import MOST_BEHIND, IndexBuilder
+from tabane.engine.embedded.lexical.index_builder import (
+    MOST_BEHIND,
+    AnalysisProcess,
+    IndexBuilder,
+    TruthReader,
+    analysis_process,
+)
 from tabane.engine.embedded.lexical.lexical_search import (
     Accept,
     IndexSnapshot,
@@ -28,18 +33,23 @@ from tabane.engine.embedded.lexical.lexical_search import (
     UnreadableIndex,
     matching,
 )
-from tabane.engine.embedded.lexical.query_compiler import answerable
-from tabane.engine.embedded.lexical.truth_reader import TruthReader
-from tabane.engine.embedded.masks import Masks
-from tabane.engine.embedded.substring_filter import RowSet, SubstringCondition
-from tabane.engine.query_plans import NOTHING, AllOf, AnyOf, LexicalPlan, LexicalPlanner, Match, needle
-from tabane.engine.text_spaces import RecordAnalyzer
+from tabane.engine.embedded.lexical.tantivy_index import answerable
+from tabane.engine.embedded.masks import Masks, RowSet, SubstringCondition
+from tabane.engine.query_plans import (
+    NOTHING,
+    AllOf,
+    AnyOf,
+    LexicalPlan,
+    LexicalPlanner,
+    Match,
+    RecordAnalyzer,
+    needle,
+)
 from tabane.errors import StoreError
 from tabane.messages import say
 from tabane.search.engine import Capability, EngineHit, EngineHits, LexicalQuery
-from tabane.search.filters import Contains, Filter, matches
-from tabane.search.japanese import Japanese, japanese
-from tabane.search.substrings import is_whole
+from tabane.search.index_tokens import Japanese, is_whole, japanese
+from tabane.search.records import Contains, Filter, matches
 
 if TYPE_CHECKING:
     from tabane.engine.embedded.collection_state import CollectionChange
@@ -97,7 +107,7 @@ class LexicalIndex:
         self._builder.take(change)
 
     def containing(self, connection: sqlite3.Connection, wanted: SubstringCondition) -> RowSet | None:
-        """See :class:`tabane.engine.embedded.substring_filter.Index`. None too while the index catches up."""
+        """See :class:`tabane.engine.embedded.masks.Index`. None too while the index catches up."""
         if any(not is_whole(each.text) for each in wanted.excludes):
             return None
         must = AllOf(tuple(map(self._needle, wanted.includes)))

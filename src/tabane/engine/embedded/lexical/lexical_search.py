@@ -16,11 +16,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tabane.engine.bm25 import ceiling, idf, rounded, saturation
 from tabane.engine.embedded.lexical.memory_segment import MemorySegment
-from tabane.engine.embedded.lexical.query_compiler import ROW, TantivyCompiler
-from tabane.engine.embedded.lexical.tantivy_index import IndexSearcher
-from tabane.engine.embedded.substring_filter import RowSet
+from tabane.engine.embedded.lexical.tantivy_index import ROW, IndexSearcher, TantivyCompiler
+from tabane.engine.embedded.masks import RowSet
 from tabane.engine.query_plans import (
     MOST_EXPANSIONS,
     AllOf,
@@ -31,9 +29,12 @@ from tabane.engine.query_plans import (
     PrefixMatch,
     ScoredTerm,
     TermMatch,
+    ceiling,
+    idf,
+    rounded,
+    saturation,
 )
-from tabane.search.filters import Filter
-from tabane.search.records import Record
+from tabane.search.records import Filter, Record
 
 MOST_FETCHED = 50_000  # hits of one look into the index; ties beyond are broken by the index
 _LISTED = 500  # tokens of a prefix that are looked at

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from tabane.engine.embedded.columns import Array, Mask
-from tabane.engine.embedded.vectors.binary_codes import BinaryCodes
 from tabane.engine.embedded.vectors.space_index import SpaceSnapshot
+from tabane.engine.embedded.vectors.vector_kernel import BinaryCodes
 from tabane.engine.embedded.vectors.vector_search import VectorMatches
 from tabane.engine.vector_request import VectorRequest
 from tabane.search.engine import Combination

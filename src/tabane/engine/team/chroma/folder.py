@@ -20,8 +20,13 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import IO, Any
 
-from tabane.engine.team.chroma.index_url import ChromaUrl
-from tabane.engine.team.chroma.service import CONFIGURATION, LONGEST, ChromaCollection, DamagedCollection
+from tabane.engine.team.chroma.service import (
+    CONFIGURATION,
+    LONGEST,
+    ChromaCollection,
+    ChromaUrl,
+    DamagedCollection,
+)
 from tabane.errors import StoreError
 from tabane.extras import extra_command
 from tabane.messages import Message, say

@@ -12,12 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tabane.engine.candidate_index import IndexedVector, IndexVersion, SparseVector
-from tabane.engine.team.chroma.index_url import ChromaUrl
-from tabane.engine.team.chroma.service import LONGEST, ChromaCollection, ChromaService, DamagedCollection
+from tabane.engine.team.chroma.folder import ChromaFolder
+from tabane.engine.team.chroma.server import ChromaServer
+from tabane.engine.team.chroma.service import (
+    LONGEST,
+    ChromaCollection,
+    ChromaService,
+    ChromaUrl,
+    DamagedCollection,
+)
 from tabane.errors import StoreError
 from tabane.messages import say
-from tabane.search.filters import EVERYTHING, Filter
-from tabane.search.records import Shape
+from tabane.search.records import EVERYTHING, Filter, Shape
 
 MOST = 10_000  # rows of a search
 OLDEST = "1.0"
@@ -118,3 +124,8 @@ def _dense(vector: bytes | SparseVector) -> bytes:
     """Return the vector. None is sparse, because :meth:`ChromaIndex.version` says so."""
     assert isinstance(vector, bytes)
     return vector
+
+
+def chroma_index(url: ChromaUrl) -> ChromaIndex:
+    """Return the index at that URL. It connects with its first call."""
+    return ChromaIndex(url, ChromaFolder(url) if url.folder else ChromaServer(url))

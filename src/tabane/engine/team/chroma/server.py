@@ -19,8 +19,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
 
-from tabane.engine.team.chroma.index_url import ChromaUrl
-from tabane.engine.team.chroma.service import CONFIGURATION, LONGEST, ChromaCollection, DamagedCollection
+from tabane.engine.team.chroma.service import (
+    CONFIGURATION,
+    LONGEST,
+    ChromaCollection,
+    ChromaUrl,
+    DamagedCollection,
+)
 from tabane.errors import StoreError
 from tabane.messages import say
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from urllib.parse import unquote
 
-from tabane.engine.index_parameters import (
+from tabane.engine.candidate_index import (
     boolean,
     bracketed,
     matching,

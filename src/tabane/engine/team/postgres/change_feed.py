@@ -1,24 +1,32 @@
 """What a follower reads to copy a collection to another place: records in batches, and rows that are gone.
 
-A batch holds the current records of rows that are new or have other vectors, not the history of each. So a
-batch may be applied twice, and what an interrupted step has applied does no harm.
+A batch holds the current records of rows that are new or have other vectors, not the history of each. So
+a batch may be applied twice, and what an interrupted step has applied does no harm.
+
+Asks for the last change of collections, on a connection of its own. It is asked before each search of a
+replica. It does not wait behind other reads. If the server was away, the next question connects again at
+once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
 import psycopg
 
+from tabane.engine.collection_copying import ChangedRecords, NumberedSpace, ReplicaPosition
 from tabane.engine.input_checks import ALONE
+from tabane.engine.team.postgres import connections
 from tabane.engine.team.postgres.change_log import FeedPosition
 from tabane.engine.team.postgres.collection_state import CollectionRow, LexicalState, StateTable, StoredSpace
-from tabane.engine.team.postgres.collection_tables import CollectionTables
 from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.record_writer import CollectionTables
 from tabane.engine.team.postgres.write_thread import CommitJob, CommitThread
 from tabane.search.records import StoredRecord
 
@@ -151,3 +159,87 @@ def with_vectors(stored: StoredRecord, vectors: dict[str, bytes]) -> StoredRecor
     """Return the record with these vectors."""
     record = msgspec.structs.replace(stored.record, vectors=vectors)
     return StoredRecord(record=record, row=stored.row)
+
+
+class ChangeProbe:
+    """One connection, made with the first question."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+        self._connection: psycopg.Connection | None = None
+        self._thread = ThreadPoolExecutor(1, "postgres-probe")
+
+    async def newest(self, states: StateTable) -> int:
+        """Return the number of the last committed change of a collection. Raises StoreError."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._newest, states)
+
+    def _newest(self, states: StateTable) -> int:
+        try:
+            try:
+                return states.last_change(self._connected())
+            except psycopg.OperationalError as error:
+                self._disconnect()
+                if not connections.is_lost(error):
+                    raise
+                # The connection has ended since the last question.
+                return states.last_change(self._connected())
+        except Exception as error:
+            self._disconnect()
+            raise connections.store_error(error, self._database.place) from error
+
+    def _connected(self) -> psycopg.Connection:
+        if self._connection is None:
+            self._connection = self._database.connect()
+            self._connection.autocommit = True
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                self._connection.close()
+            self._connection = None
+
+    async def close(self) -> None:
+        """Close the connection. A second call does nothing."""
+        with contextlib.suppress(RuntimeError):  # closed before
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
+        self._thread.shutdown(wait=False)
+
+
+class PostgresReplicationFeed:
+    """Gives out the changes of one collection."""
+
+    def __init__(self, feed: ChangeFeed, probe: ChangeProbe) -> None:
+        self._feed, self._probe = feed, probe
+
+    async def newest(self) -> int:
+        return await self._probe.newest(self._feed.states)
+
+    async def join(self, name: str) -> ReplicaPosition:
+        return _given(await self._feed.join(name))
+
+    async def after(self, name: str, position: ReplicaPosition, most: int) -> ChangedRecords | None:
+        found = await self._feed.after(name, _known(position), most)
+        if found is None:
+            return None
+        return ChangedRecords(
+            _given(found.position),
+            found.complete,
+            tuple(NumberedSpace(each.number, each.space) for each in found.spaces),
+            found.records,
+            tuple(found.gone),
+        )
+
+    async def advance(self, name: str, position: ReplicaPosition) -> bool:
+        return await self._feed.advance(name, _known(position))
+
+    async def leave(self, name: str) -> None:
+        await self._feed.leave(name)
+
+
+def _given(position: FeedPosition) -> ReplicaPosition:
+    return ReplicaPosition(position.change, position.row, position.mark, position.coming)
+
+
+def _known(position: ReplicaPosition) -> FeedPosition:
+    return FeedPosition(position.change, position.row, position.mark, position.coming)

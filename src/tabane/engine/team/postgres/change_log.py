@@ -1,21 +1,53 @@
 """What followers need to know of a collection: how far each of them is, and which rows changed since then.
 
-A follower copies a collection to another place. Rows of new records ascend in the order of commits, so no log
-of them is needed. Removed rows, and rows that got other vectors, are logged while there is a follower.
+A follower copies a collection to another place. Rows of new records ascend in the order of commits, so no
+log of them is needed. Removed rows, and rows that got other vectors, are logged while there is a
+follower.
+
+The sets of one collection in an index outside of the database, and what its follower notes about them.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import groupby
 from secrets import token_hex
 
+import msgspec
 import psycopg
 
-from tabane.engine.team.postgres import index_sets, spelling
+from tabane.engine.team.postgres import formats
 from tabane.engine.team.postgres.collection_state import CollectionRow
 from tabane.search.records import MOST_FIELDS
+
+_IDENTITY = (
+    "SELECT CASE WHEN has_function_privilege('pg_control_system()', 'execute') "
+    "THEN (SELECT system_identifier::text FROM pg_control_system()) END, current_database(), current_schema()"
+)
+KEYWORDS = 0  # instead of the number of a space: the set of the texts
+_NOTES = msgspec.json.Decoder(dict[str, str])
+
+
+def set_prefix(connection: psycopg.Connection, collection: int) -> str:
+    """Return what the names of the sets of a collection begin with. No other database has the same."""
+    found = connection.execute(_IDENTITY).fetchone()
+    return f"{hashlib.sha256(repr(found).encode()).hexdigest()[:12]}_{collection}"
+
+
+def set_name(prefix: str, space: int) -> str:
+    return f"{prefix}_{space}"
+
+
+def written(notes: Mapping[int, str]) -> str:
+    """Return a note of the follower: number of a space → what a search of its set has to pass."""
+    return msgspec.json.encode({str(number): note for number, note in notes.items()}).decode()
+
+
+def read(note: str) -> dict[int, str]:
+    return {int(number): each for number, each in _NOTES.decode(note).items()} if note else {}
+
 
 FARTHEST_BEHIND = 1_000_000  # changes, after which a follower has to begin again
 _MOST_ENTRIES = MOST_FIELDS + 3  # of one change, and one more
@@ -92,7 +124,7 @@ class ChangeLog:
 
     def removed(self, connection: psycopg.Connection, state: CollectionRow, keys: Mapping[int, str]) -> None:
         """Log rows whose records are gone: row → key."""
-        self._log(connection, state, REMOVED, list(keys), [spelling.stored(key) for key in keys.values()])
+        self._log(connection, state, REMOVED, list(keys), [formats.stored(key) for key in keys.values()])
 
     def attached(
         self, connection: psycopg.Connection, state: CollectionRow, space: int, rows: Iterable[int]
@@ -133,7 +165,7 @@ class ChangeLog:
                 return LoggedChanges(removed, attached, reached, complete=False)
             for _, space, rows, keys in entries:
                 if space == REMOVED:
-                    removed.update(zip(rows, map(spelling.given, keys), strict=True))
+                    removed.update(zip(rows, map(formats.given, keys), strict=True))
                 else:
                     attached.update(rows)
             reached = number
@@ -172,7 +204,7 @@ class ChangeLog:
         """Have the followers begin again that hold the keywords of texts: the words are other ones now."""
         query = "SELECT name, note FROM follower WHERE collection = %s AND note <> ''"
         for name, note in connection.execute(query, (self.number,)).fetchall():
-            if index_sets.KEYWORDS in index_sets.read(note):
+            if KEYWORDS in read(note):
                 self.leave(connection, name)
 
     def _lock(self, connection: psycopg.Connection) -> int:

@@ -14,33 +14,30 @@ from typing import Any, TypeVar
 import psycopg
 from msgspec import structs
 
-from tabane.engine import input_checks, record_cursors
-from tabane.engine.input_checks import ALONE, MOST_ROWS
-from tabane.engine.query_plans import NOTHING
-from tabane.engine.request_checks import (
+from tabane.engine import input_checks
+from tabane.engine.input_checks import (
+    ALONE,
+    MOST_ROWS,
     check_bounded,
     check_bounds,
     check_numeric,
     check_string,
     check_textual,
 )
-from tabane.engine.team.postgres.approximate_index import ApproximateIndex
+from tabane.engine.query_plans import NOTHING
+from tabane.engine.team.postgres.approximate_search import OutsideIndex, VectorQuestion
 from tabane.engine.team.postgres.change_feed import ChangeFeed
 from tabane.engine.team.postgres.collection_state import CollectionRow
-from tabane.engine.team.postgres.collection_tables import CollectionTables
 from tabane.engine.team.postgres.database import PostgresDatabase
-from tabane.engine.team.postgres.filter_conditions import SqlCondition, condition
-from tabane.engine.team.postgres.index_builder import ApproximateIndexBuilder
-from tabane.engine.team.postgres.index_link import BegunSearch
-from tabane.engine.team.postgres.lexical_search import LexicalPage, PostingSearch
-from tabane.engine.team.postgres.outside_keywords import OutsideKeywords
-from tabane.engine.team.postgres.outside_search import OutsideIndex, VectorQuestion
-from tabane.engine.team.postgres.record_queries import RecordQueries
-from tabane.engine.team.postgres.record_writer import CollectionWrite
-from tabane.engine.team.postgres.vector_queries import SimilarityQueries, outside_question
+from tabane.engine.team.postgres.lexical_search import LexicalPage, OutsideKeywords, PostingSearch
+from tabane.engine.team.postgres.outside_index import BegunSearch
+from tabane.engine.team.postgres.queries import RecordQueries, SimilarityQueries, outside_question
+from tabane.engine.team.postgres.record_table import SqlCondition, condition
+from tabane.engine.team.postgres.record_writer import CollectionTables, CollectionWrite
+from tabane.engine.team.postgres.vector_table import ApproximateIndex, ApproximateIndexBuilder
 from tabane.engine.team.postgres.write_thread import CommitJob, CommitThread
 from tabane.engine.vector_request import checked_request
-from tabane.search import filters
+from tabane.search import records
 from tabane.search.engine import (
     DEEPEST_OFFSET,
     MOST_AT_ONCE,
@@ -57,9 +54,10 @@ from tabane.search.engine import (
     Similarities,
     VectorQuery,
 )
-from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.records import (
+    EVERYTHING,
     EmbeddingSpace,
+    Filter,
     Record,
     Scalar,
     Shape,
@@ -235,8 +233,8 @@ class PostgresCollection:
     ) -> SelectedPage:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
         meant = self._condition(where)
-        record_cursors.checked(order, self._shape)
-        cursor = None if after is None else record_cursors.read(after, order, self._shape)
+        input_checks.check_order(order, self._shape)
+        cursor = None if after is None else input_checks.read_cursor(after, order, self._shape)
         return await self._ask(lambda asking, _: asking.select(meant, order, cursor, limit))
 
     async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
@@ -289,7 +287,7 @@ class PostgresCollection:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
         check_bounded("offset", offset, 0, DEEPEST_OFFSET)
         self._shape.text_names(query.fields)
-        filtered = filters.checked(where, self._shape)
+        filtered = records.checked_filter(where, self._shape)
         meant, tables, page = self._condition(where), self._tables, LexicalPage(limit, offset)
 
         def searching(connection: psycopg.Connection, state: CollectionRow) -> EngineHits:
@@ -369,7 +367,7 @@ class PostgresCollection:
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
         check_bounded("offset", offset, 0, DEEPEST_OFFSET)
-        asked, filtered = checked_request(query, self.shape), filters.checked(where, self._shape)
+        asked, filtered = checked_request(query, self.shape), records.checked_filter(where, self._shape)
         meant = self._filter(where)
 
         # The index is asked first. What does not depend on the state is sent with the question for it.
@@ -414,13 +412,11 @@ class PostgresCollection:
     # Transactions
 
     async def _read(self, work: Callable[[psycopg.Connection, CollectionRow], T]) -> T:
-        """Run work in a transaction, with the state at its moment."""
-
-        return await self._database.read(lambda connection: work(connection, self._current(connection)))
-
-    def _current(self, connection: psycopg.Connection) -> CollectionRow:
-        """Return the state at the moment of the transaction, and remember it."""
-        return self._learned(self._tables.states.ask(connection))
+        """Run work in a transaction, with the state at its moment, which is remembered."""
+        states = self._tables.states
+        return await self._database.read(
+            lambda connection: work(connection, self._learned(states.ask(connection)))
+        )
 
     def _learned(self, reading: psycopg.Cursor) -> CollectionRow:
         state = self._tables.states.answer(reading)
@@ -443,10 +439,10 @@ class PostgresCollection:
         return RecordQueries(connection, self._tables.records, self._shape)
 
     def _condition(self, where: Filter) -> SqlCondition:
-        return condition(filters.checked(where, self._shape), self._tables.records)
+        return condition(records.checked_filter(where, self._shape), self._tables.records)
 
     def _filter(self, where: Filter) -> SqlCondition | None:
-        meant = filters.checked(where, self._shape)
+        meant = records.checked_filter(where, self._shape)
         return None if meant == EVERYTHING else condition(meant, self._tables.records)
 
 

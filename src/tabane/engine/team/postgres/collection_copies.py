@@ -13,10 +13,9 @@ import psycopg
 from psycopg import sql
 
 from tabane.engine.collection_copying import CollectionContents, CopyProgress, IndexedRecords
-from tabane.engine.team.postgres.bounded_connection import unlimited
 from tabane.engine.team.postgres.change_feed import with_vectors
-from tabane.engine.team.postgres.collection_state import CollectionRow
-from tabane.engine.team.postgres.collection_tables import CollectionTables
+from tabane.engine.team.postgres.connections import unlimited
+from tabane.engine.team.postgres.record_writer import CollectionTables
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.records import Record, StoredRecord
 
@@ -143,11 +142,9 @@ class PostgresTarget:
         connection.execute(_PATIENTLY)
         self._tables.records.create_indexes(connection)
         state = self._tables.states.read(connection)
-        for table in (self._tables.records.table, *self._tables.postings.tables, *self._vectors(state)):
+        vectors = [self._tables.writer.vectors(each).table for each in state.spaces]
+        for table in (self._tables.records.table, *self._tables.postings.tables, *vectors):
             connection.execute(sql.SQL("ANALYZE {}").format(table))
-
-    def _vectors(self, state: CollectionRow) -> list[sql.Identifier]:
-        return [self._tables.writer.vectors(each).table for each in state.spaces]
 
 
 def has_copies(connection: psycopg.Connection) -> bool:

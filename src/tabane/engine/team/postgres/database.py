@@ -1,14 +1,20 @@
-"""A database that several stores share: its connections, and reads in transactions of one moment.
+"""A database that several stores share: connections, reads of one moment, and turns among its hubs.
 
 Everything blocks inside threads of its own. Each wait is bounded: connecting, waiting for a thread, for a
 lock, for a statement, and for a server that is silent. A read is repeated if its connection was lost or a
 table changed, and not if the server was silent.
+
+The turn to fill an index outside of the database: one of the hubs has it, by a lock in the database. The
+server takes it back if the connection of that hub ends.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
+import time
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -20,12 +26,11 @@ from psycopg import sql
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
-from tabane.engine.team.postgres import failures
-from tabane.engine.team.postgres.bounded_connection import AnswerLimit, BoundedConnection
-from tabane.engine.team.postgres.copy_format import vector
+from tabane.engine.team.postgres import connections
+from tabane.engine.team.postgres.connections import AnswerLimit, BoundedConnection, SpareConnections
 from tabane.engine.team.postgres.engine_url import EngineUrl
+from tabane.engine.team.postgres.formats import vector
 from tabane.engine.team.postgres.migrations import ServerVersions, find_tables, prepared
-from tabane.engine.team.postgres.spare_connections import SpareConnections
 
 T = TypeVar("T")
 
@@ -116,7 +121,7 @@ class PostgresDatabase:
         first statement; work must not copy.
         """
         if not self._open:
-            raise failures.closed(self.place)
+            raise connections.closed(self.place)
         answer: Future[T] = Future()
 
         def answering(connection: psycopg.Connection) -> None:
@@ -131,7 +136,7 @@ class PostgresDatabase:
             waiting.cancel()
             raise
         if not done and job.cancel():  # all threads are in use, and it has not begun
-            raise failures.busy(self.place)
+            raise connections.busy(self.place)
         return await waiting
 
     def _answer(self, answering: Callable[[psycopg.Connection], None], answer: Future[T]) -> None:
@@ -152,7 +157,9 @@ class PostgresDatabase:
                 except psycopg.Error as error:
                     if connection.closed:
                         self._spares.clear()
-                    if attempt == _ATTEMPTS or not (failures.is_lost(error) or failures.is_changed(error)):
+                    if attempt == _ATTEMPTS or not (
+                        connections.is_lost(error) or connections.is_changed(error)
+                    ):
                         raise
             raise AssertionError
 
@@ -199,7 +206,7 @@ def _reported(place: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        known = failures.store_error(error, place)
+        known = connections.store_error(error, place)
         if known is error:
             raise
         raise known from error
@@ -225,3 +232,121 @@ def _parameters(url: EngineUrl) -> dict[str, Any]:
     }
     options = _OPTIONS.format(statement=round(url.timeout * 1000), lock=round(url.timeout * 500))
     return {**ours, **given, "options": f"{options} {given.get('options') or ''}".strip()}
+
+
+_LOCK = "SELECT pg_try_advisory_lock(%s, %s)"
+_INDEX_SPACE = 0x7ABC
+_ASKED = 5.0  # seconds after which it is asked again whether the hub that has the turn has ended
+
+
+class IndexTurn:
+    """The turn for the index with that name, in the schema of a database."""
+
+    def __init__(self, database: PostgresDatabase, name: str) -> None:
+        self._database = database
+        digest = zlib.crc32(f"{database.schema} {name}".encode())
+        self._number = digest - (1 << 32) if digest >= 1 << 31 else digest
+        self._connection: psycopg.Connection | None = None
+        self._asking = asyncio.Lock()
+        self._gate, self._open = threading.Lock(), True  # a thread goes on if who waits for it is canceled
+        self._next = 0.0
+
+    async def held(self) -> bool:
+        """Return whether this hub has the turn, and take it if nobody has it."""
+        async with self._asking:
+            return await asyncio.to_thread(self._asked)
+
+    def _asked(self) -> bool:
+        with self._gate:
+            return self._open and self._held()
+
+    def _held(self) -> bool:
+        connection = self._connection
+        try:
+            if connection is not None:
+                connection.execute("SELECT 1")
+                return True
+            return self._taken()
+        except psycopg.Error:
+            self._release()
+            return False
+
+    def _taken(self) -> bool:
+        if time.monotonic() < self._next:
+            return False
+        self._next = time.monotonic() + _ASKED
+        connection = self._database.connect()
+        connection.autocommit = True
+        found = connection.execute(_LOCK, (_INDEX_SPACE, self._number)).fetchone()
+        if found and found[0]:
+            self._connection = connection
+            return True
+        connection.close()
+        return False
+
+    async def close(self) -> None:
+        """Give the turn back, for good. A second call does nothing."""
+        async with self._asking:
+            await asyncio.to_thread(self._closed)
+
+    def _closed(self) -> None:
+        with self._gate:
+            self._open = False
+            self._release()
+
+    def _release(self) -> None:
+        connection, self._connection = self._connection, None
+        self._next = 0.0
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                connection.close()
+
+
+_JOB_SPACE = 0x7ABD
+_WATCH = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4"
+"""The server notices within half a minute that the machine of the hub is gone."""
+
+
+class JobTurn:
+    """The turn for one job of that kind, in the schema of a database. It has a connection of its own."""
+
+    def __init__(self, database: PostgresDatabase, kind: str) -> None:
+        self._database = database
+        digest = zlib.crc32(f"{database.schema} {kind}".encode())
+        self._number = digest - (1 << 32) if digest >= 1 << 31 else digest
+        self._connection: psycopg.Connection | None = None
+        self._has = False
+        self._asking = asyncio.Lock()
+
+    async def held(self) -> bool:
+        """Return whether this job has the turn, and take it if no other has it. Raises StoreError."""
+        async with self._asking:
+            return await asyncio.to_thread(self._held)
+
+    async def close(self) -> None:
+        """Give the turn back. A second call does nothing."""
+        async with self._asking:
+            await asyncio.to_thread(self._disconnect)
+
+    def _held(self) -> bool:
+        try:
+            if self._connection is None:
+                connection = self._connection = self._database.connect()
+                connection.autocommit = True
+                connection.execute(_WATCH)
+            if not self._has:
+                found = self._connection.execute(_LOCK, (_JOB_SPACE, self._number)).fetchone()
+                self._has = bool(found and found[0])
+            else:
+                self._connection.execute("SELECT 1")
+        except psycopg.Error as error:
+            self._disconnect()
+            raise connections.store_error(error, self._database.place) from error
+        return self._has
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        self._has = False
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                connection.close()

@@ -1,15 +1,22 @@
-"""Lexical searches over the postings of a collection: rows that match, and their scores."""
+"""Lexical searches of a collection: by its postings, or by an index outside of the database.
+
+Keyword searches by an index outside of the database, in one transaction. The index proposes records by
+their sparse vectors. Their scores are those of the search in the database: they are computed from the
+texts, by the same counts. Records that the index does not have are scored as well.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import psycopg
 from psycopg import sql
 
-from tabane.engine import bm25
+from tabane.engine import query_plans
+from tabane.engine.candidate_index import SparseVector
 from tabane.engine.query_plans import (
     MOST_EXPANSIONS,
     AllOf,
@@ -21,17 +28,20 @@ from tabane.engine.query_plans import (
     ScoredTerm,
     TermMatch,
 )
-from tabane.engine.team.postgres import spelling
-from tabane.engine.team.postgres.collection_state import LexicalState
-from tabane.engine.team.postgres.filter_conditions import SqlCondition
-from tabane.engine.team.postgres.posting_table import NO_POSTINGS, PostingTable, TokenPostings
-from tabane.engine.team.postgres.record_table import RecordColumns
-from tabane.engine.unit_vectors import Array
+from tabane.engine.team.postgres import change_log, formats, posting_table
+from tabane.engine.team.postgres.approximate_search import OutsideIndex
+from tabane.engine.team.postgres.collection_state import CollectionRow, LexicalState
+from tabane.engine.team.postgres.outside_index import IndexPosition, IndexQuestion
+from tabane.engine.team.postgres.posting_table import NO_POSTINGS, PostingTable, Rarities, TokenPostings
+from tabane.engine.team.postgres.record_table import RecordColumns, SqlCondition
+from tabane.engine.team.postgres.record_writer import CollectionTables
+from tabane.engine.vector_request import Array
 from tabane.search.engine import EngineHit, EngineHits
+from tabane.search.records import Filter, Shape
 
 _COUNTED = 500  # tokens of a prefix whose frequencies are compared
 _CHECKED = 256  # candidates that are checked first; then four times as many, until there are enough hits
-_KEPT = np.array(bm25.LENGTHS)  # to which bm25.kept_length rounds down
+_KEPT = np.array(query_plans.LENGTHS)  # to which bm25.kept_length rounds down
 _DIGITS = 6  # of a score, which do not depend on the order of additions
 
 
@@ -60,7 +70,7 @@ class PostingSearch:
     ) -> None:
         self._connection, self._records, self._state, self._plan = connection, records, state, plan
         self._tokens = {
-            start: postings.beginning(connection, spelling.token_key(start.space, start.beginning))
+            start: postings.beginning(connection, formats.token_key(start.space, start.beginning))
             for start in dict.fromkeys(_prefixes(plan))
         }
         self._leaves = (*plan.leaves, *self._expanded())
@@ -78,7 +88,12 @@ class PostingSearch:
             checked, step = end, step * 4
         hits.sort(key=lambda hit: (-hit.score, hit.key))
         exact = checked >= len(rows)
-        return EngineHits(tuple(hits[page.offset : page.wanted]), len(hits), exact, self._ceiling())
+        return EngineHits(
+            tuple(hits[page.offset : page.wanted]),
+            len(hits),
+            exact,
+            query_plans.ceiling(self._plan.leaves, self._rarity),
+        )
 
     def _checked(self, rows: Array, scores: Array, where: SqlCondition) -> Iterator[EngineHit]:
         """Yield the rows that are live and match, with their keys."""
@@ -89,7 +104,7 @@ class PostingSearch:
         found: dict[int, str] = dict(self._connection.execute(query, (wanted, *where.values)).fetchall())
         for row, score in zip(wanted, scores.tolist(), strict=True):
             if row in found:
-                yield EngineHit(spelling.given(found[row]), row, score)
+                yield EngineHit(formats.given(found[row]), row, score)
 
     def _candidates(self) -> tuple[Array, Array]:
         """Return the rows that match the plan, and their scores."""
@@ -110,7 +125,7 @@ class PostingSearch:
             average = self._state.average(leaf.term.space)
             lengths = _KEPT[np.searchsorted(_KEPT, entries["length"][inside], side="right") - 1]
             # The formula of bm25.saturation works for arrays, too.
-            worth = bm25.saturation(entries["count"][inside], lengths, average)  # type: ignore[arg-type]
+            worth = query_plans.saturation(entries["count"][inside], lengths, average)  # type: ignore[arg-type]
             scores[places[inside]] += leaf.weight * self._rarity(leaf.term) * worth
         return rounded_scores(scores)
 
@@ -148,7 +163,7 @@ class PostingSearch:
         return np.array([row for (row,) in self._connection.execute(query)], dtype=np.uint64)
 
     def _posting(self, term: TermMatch) -> TokenPostings:
-        return self._named_posting(spelling.token_key(term.space, term.token))
+        return self._named_posting(formats.token_key(term.space, term.token))
 
     def _named_posting(self, name: str) -> TokenPostings:
         return self._found.get(name, NO_POSTINGS)
@@ -156,20 +171,17 @@ class PostingSearch:
     def _named(self) -> Iterator[str]:
         """Yield the names of all tokens that are read."""
         for leaf in self._leaves:
-            yield spelling.token_key(leaf.term.space, leaf.term.token)
+            yield formats.token_key(leaf.term.space, leaf.term.token)
         for match in (self._plan.must, *self._plan.without):
             for term in _terms(match):
-                yield spelling.token_key(term.space, term.token)
+                yield formats.token_key(term.space, term.token)
         for tokens in self._tokens.values():
             yield from (name for name, _ in tokens)
 
     # Statistics
 
     def _rarity(self, term: TermMatch) -> float:
-        return bm25.idf(self._state.records, len(self._posting(term).entries))
-
-    def _ceiling(self) -> float:
-        return bm25.ceiling(self._plan.leaves, self._rarity)
+        return query_plans.idf(self._state.records, len(self._posting(term).entries))
 
     def _expanded(self) -> Iterator[ScoredTerm]:
         """Yield the tokens that prefixes stand for, the most frequent of them."""
@@ -194,7 +206,7 @@ def _end_of_tie(scores: Array, end: int) -> int:
 
 
 def rounded_scores(scores: Array) -> Array:
-    """Return scores with six significant digits, as :func:`tabane.engine.bm25.rounded`."""
+    """Return scores with six significant digits, as :func:`tabane.engine.query_plans.rounded`."""
     size = np.where(scores > 0, scores, 1.0)
     factor = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(size)))
     return np.asarray(np.round(scores * factor) / factor)
@@ -227,4 +239,85 @@ def _placed(plan: LexicalPlan) -> Iterator[str]:
     for match in (plan.must, *plan.without):
         for each in _leaves_of(match):
             if isinstance(each, PhraseMatch):
-                yield from (spelling.token_key(each.space, token) for _, token in each.tokens)
+                yield from (formats.token_key(each.space, token) for _, token in each.tokens)
+
+
+_DEEPEST = 200  # hits; each candidate is analyzed
+_LEAST_CANDIDATES = 100
+_LONGEST_TAIL = 200  # rows that the index does not have
+_POSITION = "SELECT change, row, note FROM follower WHERE collection = %s AND name = %s"
+_TEXTS = msgspec.json.Decoder(dict[str, str])
+
+
+class OutsideKeywords:
+    """Searches of one transaction, which sees this ``state`` of the collection."""
+
+    def __init__(
+        self,
+        connection: psycopg.Connection,
+        index: OutsideIndex,
+        tables: CollectionTables,
+        state: CollectionRow,
+        shape: Shape,
+    ) -> None:
+        self._connection, self._index, self._tables = connection, index, tables
+        self._state, self._shape = state, shape
+
+    def hits(
+        self, plan: LexicalPlan, where: Filter, condition: SqlCondition, page: LexicalPage
+    ) -> EngineHits | None:
+        """Return the best hits that match the filter; None if the database has to search alone."""
+        if not plan.plain or plan.without or page.wanted > _DEEPEST:
+            return None
+        at = self._position() if self._index.link.serves_keywords(self._state.lexical.records) else None
+        if at is None or self._state.next - 1 - at[0][1] > _LONGEST_TAIL:
+            return None
+        rarities = self._rarities(plan)
+        most = max(_LEAST_CANDIDATES, 2 * page.wanted)
+        rows = self._proposed(posting_table.of_query(plan.leaves, rarities), where, at, most)
+        if rows is None:
+            return None
+        hits = self._scored(plan, rarities, condition, rows, at[0][1])
+        complete = len(rows) < most
+        if not complete and len(hits) < page.wanted:
+            return None
+        ceiling = query_plans.ceiling(plan.leaves, rarities.__getitem__)
+        return EngineHits(tuple(hits[page.offset : page.wanted]), len(hits), complete, ceiling)
+
+    def _position(self) -> tuple[IndexPosition, str] | None:
+        """Return how far the index is, with the note of the texts; None if it does not have them yet."""
+        values = (self._tables.states.number, self._index.link.follower)
+        row = self._connection.execute(_POSITION, values).fetchone()
+        note = change_log.read(row[2]).get(change_log.KEYWORDS) if row else None
+        return None if row is None or note is None else ((row[0], row[1]), note)
+
+    def _rarities(self, plan: LexicalPlan) -> dict[TermMatch, float]:
+        names = {leaf.term: posting_table.name_of(leaf.term) for leaf in plan.leaves}
+        having = self._tables.postings.frequencies(self._connection, names.values())
+        records = self._state.lexical.records
+        return {term: query_plans.idf(records, having.get(name, 0)) for term, name in names.items()}
+
+    def _proposed(
+        self, vector: SparseVector, where: Filter, at: tuple[IndexPosition, str], most: int
+    ) -> Sequence[int] | None:
+        name = change_log.set_name(self._index.prefix, change_log.KEYWORDS)
+        question = IndexQuestion(name, vector, where, self._shape, most, at[1], at[0])
+        return self._index.link.nearest(question)
+
+    def _scored(
+        self, plan: LexicalPlan, rarities: Rarities, where: SqlCondition, rows: Sequence[int], last: int
+    ) -> list[EngineHit]:
+        """Return the candidates that match, and the rows behind the ``last`` of the index, best first."""
+        query = sql.SQL(
+            "SELECT r.row, r.key, r.texts FROM {} r WHERE (r.row = ANY(%s::bigint[]) OR r.row > %s) AND {}"
+        ).format(self._tables.records.table, where.text)
+        asked = self._connection.execute(query, (list(rows), last, *where.values)).fetchall()
+        keywords, lexical = self._tables.keywords, self._state.lexical
+        scores = [keywords.score(_TEXTS.decode(texts), plan.leaves, rarities, lexical) for *_, texts in asked]
+        found = [(row, key, score) for (row, key, _), score in zip(asked, scores, strict=True) if score]
+        rounded = rounded_scores(np.array([score for *_, score in found]))
+        hits = [
+            EngineHit(formats.given(key), row, score)
+            for (row, key, _), score in zip(found, rounded.tolist(), strict=True)
+        ]
+        return sorted(hits, key=lambda hit: (-hit.score, hit.key))

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import errors, sql
 
-from tabane.engine.team.postgres import failures
+from tabane.engine.team.postgres import connections
+from tabane.engine.team.postgres.formats import signed_number
 from tabane.messages import say
 
 OLDEST_SERVER = 150000  # PostgreSQL 15
@@ -110,7 +111,9 @@ def prepared(connection: psycopg.Connection, schema: str, place: str) -> ServerV
 
 def lock(connection: psycopg.Connection, schema: str) -> None:
     """Take the lock under which tables are created and changed, until the transaction ends."""
-    connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (0x7ABA, _signed(zlib.crc32(schema.encode()))))
+    connection.execute(
+        "SELECT pg_advisory_xact_lock(%s, %s)", (0x7ABA, signed_number(zlib.crc32(schema.encode())))
+    )
 
 
 def find_tables(connection: psycopg.Connection, schema: str, versions: ServerVersions) -> None:
@@ -137,11 +140,11 @@ def _check_server(connection: psycopg.Connection, place: str) -> None:
             found=found,
             least=OLDEST_SERVER // 10000,
         )
-        raise failures.unfit_server(place, problem)
+        raise connections.unfit_server(place, problem)
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         problem = say("the encoding of the database is {found}, and must be UTF8", found=encoding or "?")
-        raise failures.unfit_server(place, problem)
+        raise connections.unfit_server(place, problem)
 
 
 def _extension(connection: psycopg.Connection, place: str) -> None:
@@ -155,7 +158,7 @@ def _extension(connection: psycopg.Connection, place: str) -> None:
             found=found[0],
             least=".".join(map(str, OLDEST_PGVECTOR)),
         )
-        raise failures.unfit_server(place, problem)
+        raise connections.unfit_server(place, problem)
 
 
 def _installed(connection: psycopg.Connection, place: str) -> tuple[str]:
@@ -168,13 +171,13 @@ def _installed(connection: psycopg.Connection, place: str) -> tuple[str]:
             "the extension pgvector is not installed on the server. Install it there, such as the package "
             "postgresql-17-pgvector"
         )
-        raise failures.unfit_server(place, problem) from None
+        raise connections.unfit_server(place, problem) from None
     except errors.InsufficientPrivilege:
         problem = say(
             "the extension pgvector is not in the database. Have an administrator run there: "
             "CREATE EXTENSION vector"
         )
-        raise failures.unfit_server(place, problem) from None
+        raise connections.unfit_server(place, problem) from None
     found = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
     assert found is not None
     return (found[0],)
@@ -185,7 +188,7 @@ def _migrate(connection: psycopg.Connection, place: str) -> None:
     found = connection.execute("SELECT max(version) FROM format").fetchone()
     version = (found and found[0]) or 0
     if version > len(MIGRATIONS):
-        raise failures.newer(place, version, len(MIGRATIONS))
+        raise connections.newer(place, version, len(MIGRATIONS))
     for step in MIGRATIONS[version:]:
         connection.execute(step)
     if version < len(MIGRATIONS):
@@ -195,7 +198,3 @@ def _migrate(connection: psycopg.Connection, place: str) -> None:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
-
-
-def _signed(number: int) -> int:
-    return number - (1 << 32) if number >= 1 << 31 else number

@@ -1,27 +1,121 @@
 """The lexical index of one collection: for each token, the records that contain it.
 
-A write adds one part for each of its tokens, in the transaction of its records. So what is acknowledged is
-found, and a search never sees half a write. Parts are joined when there are many, in three levels: each token
-is rewritten at most twice. A part holds rows with their counts and lengths (:data:`ENTRY`), and the positions
-of the token for phrases. Entries of deleted records remain until they are a quarter of all.
+A write adds one part for each of its tokens, in the transaction of its records. So what is acknowledged
+is found, and a search never sees half a write. Parts are joined when there are many, in three levels:
+each token is rewritten at most twice. A part holds rows with their counts and lengths (:data:`ENTRY`),
+and the positions of the token for phrases. Entries of deleted records remain until they are a quarter of
+all.
+
+Texts as sparse vectors, whose inner product with that of a query is about its score by BM25. A token of a
+space is a dimension: a hash of its name. There, a text has the weight of the token's frequency, by the
+average length at the time when it was indexed. A query has the rarity of the token, by the counts of its
+own time. So only the average may be an old one, and scores are computed again from the texts.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+import re
+import zlib
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import psycopg
 from psycopg import sql
 
-from tabane.engine.team.postgres import copy_format
+from tabane.engine import query_plans
+from tabane.engine.candidate_index import SparseVector
+from tabane.engine.query_plans import PAIRS, RecordAnalyzer, ScoredTerm, TermMatch
+from tabane.engine.team.postgres import formats
 from tabane.engine.team.postgres.collection_state import LexicalState
-from tabane.engine.team.postgres.posting_batch import ENTRY, PostingBatch
-from tabane.engine.text_spaces import RecordAnalyzer
-from tabane.engine.unit_vectors import Array
+from tabane.engine.vector_request import Array
+from tabane.search.analysis import GAP, is_cjk
 from tabane.search.records import Record
+
+ENTRY = np.dtype([("row", "<u8"), ("count", "<u4"), ("length", "<u4")])
+_LEFT_OUT = -1
+
+
+class PostingBatch:
+    """The occurrences of tokens in some records, which are added in order of rows."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, int] = {}
+        self._spaces: dict[str, _SpaceCodes] = {}
+        self._codes = array("i")
+        self._rows, self._lengths, self._sizes = array("q"), array("q"), array("q")
+
+    def add(self, space: str, row: int, found: Sequence[str], length: int) -> None:
+        """Add the tokens of a text, in order and with gaps. ``length`` is that of the text in this space."""
+        codes = self._spaces.get(space)
+        if codes is None:
+            codes = self._spaces[space] = _SpaceCodes(space, self._keys)
+        self._codes.extend(map(codes.__getitem__, found))
+        self._rows.append(row)
+        self._lengths.append(length)
+        self._sizes.append(len(found))
+
+    def parts(self) -> Iterator[tuple[str, bytes, bytes]]:
+        """Yield token, entries and places of each part, in order of tokens."""
+        texts, places, codes = self._sorted()
+        if not len(codes):
+            return
+        firsts = _firsts(codes, texts)  # of each token in each text
+        entries = np.empty(len(firsts), dtype=ENTRY)
+        entries["row"] = np.asarray(self._rows)[texts[firsts]]
+        entries["length"] = np.asarray(self._lengths)[texts[firsts]]
+        entries["count"] = np.diff(firsts, append=len(codes))
+        starts = np.append(_firsts(codes[firsts]), len(firsts))  # of each code among the entries
+        bounds = (np.append(firsts, len(codes))[starts] * places.itemsize).tolist()
+        ends: list[int] = (starts * ENTRY.itemsize).tolist()
+        packed, placed, keys = entries.tobytes(), places.tobytes(), self._keys
+        for token in sorted(keys):
+            code = keys[token]
+            following = code + 1
+            yield token, packed[ends[code] : ends[following]], placed[bounds[code] : bounds[following]]
+
+    def _sorted(self) -> tuple[Array, Array, Array]:
+        """Return text, position and code of each occurrence, by code, then in order."""
+        sizes, codes = np.asarray(self._sizes), np.asarray(self._codes)
+        texts = np.repeat(np.arange(len(sizes)), sizes)
+        places = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        order = np.argsort(codes, kind="stable")
+        order = order[np.searchsorted(codes[order], 0) :]  # without those that are left out
+        return texts[order], places[order].astype("<u4"), codes[order]
+
+
+class _SpaceCodes(dict[str, int]):
+    """Tokens of one space with their codes. Those that are not searched for have a negative one."""
+
+    def __init__(self, space: str, keys: dict[str, int]) -> None:
+        super().__init__()
+        self._space, self._keys = space, keys
+        self._only_cjk = space.startswith(f"{PAIRS}_")  # no other pairs are searched for
+
+    def __missing__(self, token: str) -> int:
+        if token == GAP or (self._only_cjk and not _is_pair_of_cjk(token)):
+            code = _LEFT_OUT
+        else:
+            code = self._keys.setdefault(formats.token_key(self._space, token), len(self._keys))
+        self[token] = code
+        return code
+
+
+def _is_pair_of_cjk(pair: str) -> bool:
+    """Return whether a pair may stand in a word of CJK, where ー is spelt as a dash."""
+    return is_cjk(pair) or (pair[0] == "-" and (pair == "--" or is_cjk(pair[1:])))
+
+
+def _firsts(*columns: Array) -> Array:
+    """Return the places at which one of the columns has another value than before."""
+    changed = np.zeros(len(columns[0]), dtype=np.bool_)
+    changed[0] = True
+    for column in columns:
+        changed[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(changed)
+
 
 LEVELS = 3
 _MOST_PARTS = 32  # of a level, before they are joined
@@ -110,12 +204,12 @@ class PostingTable:
         self, connection: psycopg.Connection, table: sql.Identifier, part: int, batch: PostingBatch
     ) -> bool:
         """Insert the parts of tokens. Return whether there is any."""
-        number = copy_format.int8(part)
+        number = formats.int8(part)
         rows = [(token.encode(), number, entries, places) for token, entries, places in batch.parts()]
         if rows:
             command = sql.SQL("COPY {} (token, part, entries, places) FROM STDIN (FORMAT BINARY)")
             with connection.cursor().copy(command.format(table)) as copy:
-                for block in copy_format.encoded(rows):
+                for block in formats.encoded(rows):
                     copy.write(block)
         return bool(rows)
 
@@ -192,8 +286,8 @@ class PostingTable:
         kept = [each for each in changed if each[2]]
         command = sql.SQL("COPY {} (token, part, entries, places) FROM STDIN (FORMAT BINARY)").format(table)
         with connection.cursor().copy(command) as copy:
-            rows = ((token.encode(), copy_format.int8(part), *rest) for token, part, *rest in kept)
-            for block in copy_format.encoded(rows):
+            rows = ((token.encode(), formats.int8(part), *rest) for token, part, *rest in kept)
+            for block in formats.encoded(rows):
                 copy.write(block)
 
     # Reading
@@ -258,3 +352,73 @@ def _cleaned(
         gone[space][row] = length
     kept_places = np.frombuffer(places, dtype="<u4")[np.repeat(keep, found["count"])]
     return token, part, found[keep].tobytes(), kept_places.tobytes()
+
+
+_DIMENSIONS = 0x7FFFFFFF
+_HIRAGANA = re.compile(
+    r"[ぁ-ゖゝゞ-]{2}"
+)  # that are scored (ー is a dash); the others are only for substrings
+
+Rarities = Mapping[TermMatch, float]
+
+
+class KeywordVectors:
+    """The vectors of texts and queries. Any thread may use it."""
+
+    def __init__(self, analyzer: RecordAnalyzer) -> None:
+        self._analyzer = analyzer
+
+    def of_texts(self, texts: Mapping[str, str], lexical: LexicalState) -> SparseVector:
+        """Return the vector of the texts of a record. It is empty if they have no words."""
+        found: dict[int, float] = {}
+        for space, (counts, length) in self._counted(texts):
+            average = lexical.average(space)
+            for name, count in counts.items():
+                place = dimension(name)
+                found[place] = found.get(place, 0.0) + query_plans.saturation(count, length, average)
+        return found
+
+    def score(
+        self,
+        texts: Mapping[str, str],
+        leaves: Sequence[ScoredTerm],
+        rarities: Rarities,
+        lexical: LexicalState,
+    ) -> float | None:
+        """Return the exact score of texts; None if they have none of the terms."""
+        counted, score = dict(self._counted(texts)), None
+        for leaf in leaves:
+            counts, length = counted.get(leaf.term.space, (Counter[str](), 0))
+            count = counts[name_of(leaf.term)]
+            if count:
+                worth = query_plans.saturation(count, length, lexical.average(leaf.term.space))
+                score = (score or 0.0) + leaf.weight * rarities[leaf.term] * worth
+        return score
+
+    def _counted(self, texts: Mapping[str, str]) -> Iterator[tuple[str, tuple[Counter[str], int]]]:
+        """Yield the occurrences of the tokens of each space, by their names, and the length of the text.
+
+        The length is the one that is scored.
+        """
+        for space, tokens, length in self._analyzer.whole(texts):
+            if space.startswith(f"{PAIRS}_"):
+                tokens = [each for each in tokens if _HIRAGANA.fullmatch(each)]
+            names = Counter(formats.token_key(space, each) for each in tokens if each != GAP)
+            yield space, (names, query_plans.kept_length(length))
+
+
+def of_query(leaves: Sequence[ScoredTerm], rarities: Rarities) -> SparseVector:
+    """Return the vector of a query."""
+    found: dict[int, float] = {}
+    for leaf in leaves:
+        place = dimension(name_of(leaf.term))
+        found[place] = found.get(place, 0.0) + leaf.weight * rarities[leaf.term]
+    return found
+
+
+def name_of(term: TermMatch) -> str:
+    return formats.token_key(term.space, term.token)
+
+
+def dimension(name: str) -> int:
+    return zlib.crc32(name.encode(errors="surrogatepass")) % _DIMENSIONS

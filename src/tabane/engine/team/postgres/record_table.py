@@ -1,23 +1,49 @@
-"""The table of records of one collection: its columns, and records as rows of it.
+"""The table of records of one collection: its columns, records as rows of it, and filters as conditions.
 
-Texts, fields and payload are stored as they are returned. Each field has a column of its type, which filters,
-orders and counts use; each text has one in the spelling in which substrings are compared. ``marks`` has a
-number for each pair of characters and each string of a field, so that one index finds all of them.
+Texts, fields and payload are stored as they are returned. Each field has a column of its type, which
+filters, orders and counts use; each text has one in the spelling in which substrings are compared.
+``marks`` has a number for each pair of characters and each string of a field, so that one index finds all
+of them.
+
+Filters as conditions of SQL on a row ``r`` of the table of records. Each is true for the records that the
+filter matches, and false or unknown for the others. A mark beside a condition lets the server use the
+index; the condition itself is exact.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import psycopg
 from psycopg import sql
 
 from tabane.engine.query_plans import PAIRS
-from tabane.engine.team.postgres import copy_format, spelling
-from tabane.engine.team.postgres.copy_format import Cell
-from tabane.search.records import EXACT, Field, Kind, Record, Scalar, Shape, StoredRecord, Value
+from tabane.engine.team.postgres import formats
+from tabane.engine.team.postgres.formats import Cell
+from tabane.search.records import (
+    EXACT,
+    And,
+    Contains,
+    Equal,
+    Everything,
+    Field,
+    Filter,
+    In,
+    Kind,
+    Not,
+    Or,
+    Prefix,
+    Range,
+    Record,
+    Scalar,
+    Shape,
+    StoredRecord,
+    Value,
+)
 
 _TYPES = {
     Kind.STRING: 'text COLLATE "C"',
@@ -146,7 +172,7 @@ class RecordColumns:
         command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(self.table, columns)
         rows = (self._cells(row, record) for row, record in records)
         with connection.cursor().copy(command) as copy:
-            for block in copy_format.encoded(rows):
+            for block in formats.encoded(rows):
                 copy.write(block)
 
     def delete(self, connection: psycopg.Connection, rows: Sequence[int]) -> None:
@@ -155,9 +181,9 @@ class RecordColumns:
     def known(self, connection: psycopg.Connection, keys: Sequence[str]) -> dict[str, tuple[int, bytes]]:
         """Return the rows and digests of the records with these keys, by key."""
         query = sql.SQL("SELECT key, row, digest FROM {} WHERE key = ANY(%s)").format(self.table)
-        wanted = [spelling.stored(key) for key in keys]
+        wanted = [formats.stored(key) for key in keys]
         return {
-            spelling.given(key): (row, digest) for key, row, digest in connection.execute(query, (wanted,))
+            formats.given(key): (row, digest) for key, row, digest in connection.execute(query, (wanted,))
         }
 
     def pair_lengths(self, connection: psycopg.Connection) -> dict[str, int]:
@@ -177,15 +203,15 @@ class RecordColumns:
     def _cells(self, row: int, record: Record) -> list[Cell]:
         texts, fields = _NAMED.encode(record.texts), _NAMED.encode(record.fields)
         cells: list[Cell] = [
-            copy_format.int8(row),
-            spelling.stored(record.key).encode(),
+            formats.int8(row),
+            formats.stored(record.key).encode(),
             digest_of(texts, fields, record.payload),
             texts,
             fields,
             record.payload,
         ]
         derived = self._derived(record)
-        cells.append(copy_format.int4s(derived.pop("marks")))  # type: ignore[arg-type]
+        cells.append(formats.int4s(derived.pop("marks")))  # type: ignore[arg-type]
         cells += [_cell(value) for value in derived.values()]
         return cells
 
@@ -198,8 +224,8 @@ class RecordColumns:
             marks |= _marks_of(field, record.fields.get(name))
         for name, column in self.texts.items():
             text = record.texts.get(name)
-            columns[column] = None if text is None else spelling.spelt(text)
-            marks |= spelling.pair_marks(spelling.spelt(text)) if text else set()
+            columns[column] = None if text is None else formats.spelt(text)
+            marks |= formats.pair_marks(formats.spelt(text)) if text else set()
         return {"marks": list(marks), **columns}
 
 
@@ -231,10 +257,10 @@ def column_value(value: Value | None, field: Field) -> object:
     """Return the value for the column of a field; None if it is absent, or of another kind."""
     if isinstance(value, tuple):
         return (
-            sorted({spelling.stored(each) for each in value}) or None if field.kind is Kind.STRINGS else None
+            sorted({formats.stored(each) for each in value}) or None if field.kind is Kind.STRINGS else None
         )
     if isinstance(value, str):
-        return spelling.stored(value) if field.kind is Kind.STRING else None
+        return formats.stored(value) if field.kind is Kind.STRING else None
     if isinstance(value, bool):
         return value if field.kind is Kind.BOOLEAN else None
     return None if value is None or not field.kind.numeric else float(value)
@@ -243,7 +269,7 @@ def column_value(value: Value | None, field: Field) -> object:
 def scalar(value: object, field: Field) -> Scalar:
     """Return the value of a record for that of a column or of an element of a list."""
     if isinstance(value, str):
-        return spelling.given(value)
+        return formats.given(value)
     if isinstance(value, bool):
         return value
     assert isinstance(value, float)
@@ -252,24 +278,147 @@ def scalar(value: object, field: Field) -> Scalar:
 
 def _marks_of(field: Field, value: Value | None) -> set[int]:
     if isinstance(value, tuple):
-        return spelling.value_marks(field.name, map(spelling.stored, value))
-    return {spelling.value_mark(field.name, spelling.stored(value))} if isinstance(value, str) else set()
+        return formats.value_marks(field.name, map(formats.stored, value))
+    return {formats.value_mark(field.name, formats.stored(value))} if isinstance(value, str) else set()
 
 
 def _cell(value: object) -> Cell:
     if value is None:
         return None
     if isinstance(value, bool):
-        return copy_format.boolean(value)
+        return formats.boolean(value)
     if isinstance(value, float):
-        return copy_format.float8(value)
-    return value.encode() if isinstance(value, str) else copy_format.texts(value)  # type: ignore[arg-type]
+        return formats.float8(value)
+    return value.encode() if isinstance(value, str) else formats.texts(value)  # type: ignore[arg-type]
 
 
 def record_of(key: str, texts: bytes, fields: bytes, payload: bytes) -> Record:
     decoded: Mapping[str, Value] = _FIELDS.decode(fields)
-    return Record(key=spelling.given(key), texts=_TEXTS.decode(texts), fields=dict(decoded), payload=payload)
+    return Record(key=formats.given(key), texts=_TEXTS.decode(texts), fields=dict(decoded), payload=payload)
 
 
 def stored_record(row: int, key: str, texts: bytes, fields: bytes, payload: bytes) -> StoredRecord:
     return StoredRecord(record=record_of(key, texts, fields, payload), row=row)
+
+
+_FEW = 100  # strings of a set that are looked up by their marks
+
+
+@dataclass(frozen=True, slots=True)
+class SqlCondition:
+    """A part of a statement, and the values of its placeholders."""
+
+    text: sql.Composable
+    values: tuple[Any, ...] = ()
+
+
+def condition(where: Filter, table: RecordColumns) -> SqlCondition:
+    """Return the condition of a filter that is checked already."""
+    match where:
+        case Everything():
+            return SqlCondition(sql.SQL("TRUE"))
+        case Not(of):
+            inner = condition(of, table)
+            return SqlCondition(sql.SQL("(({}) IS NOT TRUE)").format(inner.text), inner.values)
+        case And(of):
+            return joined(" AND ", [condition(each, table) for each in of], "TRUE")
+        case Or(of):
+            return joined(" OR ", [condition(each, table) for each in of], "FALSE")
+        case Contains(text, names):
+            return _contains(text, table, names)
+        case _:
+            return _of_field(where, table)
+
+
+def joined(word: str, of: Sequence[SqlCondition], none: str) -> SqlCondition:
+    """Return conditions joined by a word; ``none`` if there is none."""
+    if not of:
+        return SqlCondition(sql.SQL(none))
+    text = sql.SQL("({})").format(sql.SQL(word).join(each.text for each in of))
+    return SqlCondition(text, tuple(value for each in of for value in each.values))
+
+
+def _contains(text: str, table: RecordColumns, names: tuple[str, ...] | None) -> SqlCondition:
+    needle = formats.spelt(text)
+    marks = sorted(formats.pair_marks(needle[: formats.MOST_MARKS + 1]))
+    columns = [table.texts[name] for name in (table.texts if names is None else names)]
+    held = joined(" OR ", [_column("strpos({}, %s) > 0", column, needle) for column in columns], "FALSE")
+    return _marked(marks, held)
+
+
+def _of_field(where: Equal | In | Range | Prefix, table: RecordColumns) -> SqlCondition:
+    field, column = table.fields[where.field]
+    listed = field.kind is Kind.STRINGS
+    match where:
+        case Equal(_, value):
+            return _equal(value, field, column)
+        case In(_, values):
+            return _among(values, field, column)
+        case Prefix(_, text):
+            return _element(column, [("starts_with({}, %s)", formats.stored(text))], listed)
+        case Range(_, None, None):
+            return _column("{} IS NOT NULL", column)
+        case Range():
+            return _element(column, list(_bounds(where, field)), listed)
+
+
+def _equal(value: Scalar, field: Field, column: str) -> SqlCondition:
+    if not field.kind.textual:
+        return _column("{} = %s", column, _value(value, field))
+    text = formats.stored(str(value))
+    mark = [formats.value_mark(field.name, text)]
+    if field.kind is Kind.STRINGS:
+        return _marked(mark, _column("{} @> %s::text[]", column, [text]))
+    return _marked(mark, _column("{} = %s", column, text))
+
+
+def _among(values: Iterable[Scalar], field: Field, column: str) -> SqlCondition:
+    if not field.kind.textual:
+        kind = "boolean" if field.kind is Kind.BOOLEAN else "double precision"
+        return _column(f"{{}} = ANY(%s::{kind}[])", column, [_value(value, field) for value in values])
+    texts = [formats.stored(str(value)) for value in values]
+    operator = "{} && %s::text[]" if field.kind is Kind.STRINGS else "{} = ANY(%s::text[])"
+    exact = _column(operator, column, texts)
+    if len(texts) > _FEW:
+        return exact
+    marks = sorted(formats.value_marks(field.name, texts))
+    return SqlCondition(
+        sql.SQL("(r.marks && %s::integer[] AND {})").format(exact.text), (marks, *exact.values)
+    )
+
+
+def _bounds(where: Range, field: Field) -> Iterable[tuple[str, Any]]:
+    if where.low is not None:
+        yield f"{{}} {'>=' if where.include_low else '>'} %s", _value(where.low, field)
+    if where.high is not None:
+        yield f"{{}} {'<=' if where.include_high else '<'} %s", _value(where.high, field)
+
+
+def _value(value: Scalar, field: Field) -> object:
+    if isinstance(value, str):
+        return formats.stored(value)
+    return column_value(value, field)
+
+
+def _element(column: str, conditions: list[tuple[str, Any]], listed: bool) -> SqlCondition:
+    """Return conditions on a string or number, or on one element of a list."""
+    name = sql.SQL("element") if listed else sql.SQL("r.{}").format(sql.Identifier(column))
+    text = sql.SQL(" AND ").join(sql.SQL(each).format(name) for each, _ in conditions)
+    values = tuple(value for _, value in conditions)
+    if not listed:
+        return SqlCondition(sql.SQL("({})").format(text), values)
+    exists = sql.SQL("EXISTS (SELECT FROM unnest(r.{}) AS u(element) WHERE {})")
+    return SqlCondition(exists.format(sql.Identifier(column), text), values)
+
+
+def _column(text: str, column: str, *values: Any) -> SqlCondition:
+    name = sql.SQL("r.{}").format(sql.Identifier(column))
+    return SqlCondition(sql.SQL(text).format(name), values)
+
+
+def _marked(marks: list[int], exact: SqlCondition) -> SqlCondition:
+    if not marks:
+        return exact
+    return SqlCondition(
+        sql.SQL("(r.marks @> %s::integer[] AND {})").format(exact.text), (marks, *exact.values)
+    )

@@ -1,4 +1,4 @@
-"""Writes to one collection, each inside a transaction of the writing thread.
+"""Writes to one collection, each inside a transaction of the writing thread; and its tables together.
 
 A record that is replaced gets a new row number, so a row is never another record's.
 """
@@ -14,7 +14,8 @@ import numpy as np
 import psycopg
 from psycopg import sql
 
-from tabane.engine.request_checks import check_room_for_space, unlike_space
+from tabane.engine.input_checks import check_room_for_space, unlike_space
+from tabane.engine.query_plans import VERSION, LexicalPlanner
 from tabane.engine.team.postgres.change_log import ChangeLog
 from tabane.engine.team.postgres.collection_state import (
     EPOCH,
@@ -23,10 +24,9 @@ from tabane.engine.team.postgres.collection_state import (
     StateTable,
     StoredSpace,
 )
-from tabane.engine.team.postgres.posting_table import PostingTable
+from tabane.engine.team.postgres.posting_table import KeywordVectors, PostingTable
 from tabane.engine.team.postgres.record_table import RecordColumns, digest_of, record_digest
 from tabane.engine.team.postgres.vector_table import VectorTable
-from tabane.engine.text_spaces import VERSION
 from tabane.search.records import EmbeddingSpace, Record, Shape
 
 log = logging.getLogger(__name__)
@@ -312,3 +312,19 @@ def _still_fitting(record: Record, state: CollectionRow, models: Mapping[str, st
         if name not in models or current.get(name) == models[name]
     }
     return record if len(kept) == len(record.vectors) else msgspec.structs.replace(record, vectors=kept)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionTables:
+    """The tables of one collection, and the rules for its texts."""
+
+    states: StateTable
+    records: RecordColumns
+    postings: PostingTable
+    writer: RecordWriter
+    planner: LexicalPlanner
+    keywords: KeywordVectors
+
+    @property
+    def log(self) -> ChangeLog:
+        return ChangeLog(self.states.number)

@@ -10,23 +10,20 @@ from typing import TypeVar
 import psycopg
 
 from tabane.engine.input_checks import ALONE
-from tabane.engine.query_plans import LexicalPlanner
-from tabane.engine.team.postgres import index_sets
+from tabane.engine.query_plans import VERSION, LexicalPlanner, RecordAnalyzer
+from tabane.engine.team.postgres import change_log
+from tabane.engine.team.postgres.approximate_search import OutsideIndex
 from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.engine.team.postgres.collection_state import CollectionRow, StateTable
-from tabane.engine.team.postgres.collection_tables import CollectionTables
 from tabane.engine.team.postgres.database import PostgresDatabase
-from tabane.engine.team.postgres.index_builder import ApproximateIndexBuilder
-from tabane.engine.team.postgres.index_follower import IndexFilling, IndexFollower
-from tabane.engine.team.postgres.keyword_vectors import KeywordVectors
 from tabane.engine.team.postgres.migrations import lock
-from tabane.engine.team.postgres.outside_search import OutsideIndex
-from tabane.engine.team.postgres.posting_table import PostingTable
+from tabane.engine.team.postgres.outside_index import IndexFilling, IndexFollower
+from tabane.engine.team.postgres.posting_table import KeywordVectors, PostingTable
 from tabane.engine.team.postgres.record_table import RecordColumns
-from tabane.engine.team.postgres.record_writer import RecordWriter
+from tabane.engine.team.postgres.record_writer import CollectionTables, RecordWriter
+from tabane.engine.team.postgres.vector_table import ApproximateIndexBuilder
 from tabane.engine.team.postgres.write_thread import CommitJob, CommitThread
-from tabane.engine.text_spaces import VERSION, RecordAnalyzer
-from tabane.search.japanese import Japanese
+from tabane.search.index_tokens import Japanese
 from tabane.search.records import Shape
 
 T = TypeVar("T")
@@ -86,7 +83,7 @@ class PostgresStore:
 
     async def _outside(self, filling: IndexFilling, tables: CollectionTables) -> OutsideIndex:
         number = tables.states.number
-        prefix = await self.database.read(lambda connection: index_sets.set_prefix(connection, number))
+        prefix = await self.database.read(lambda connection: change_log.set_prefix(connection, number))
         return OutsideIndex(filling.link, prefix)
 
     async def _follow(

@@ -1,22 +1,39 @@
-"""The table of the vectors of one space.
+"""The table of the vectors of one space, and its approximate index, which is built in the background.
 
-A vector is stored as it was given. Where its numbers are so large or small that the server could not compute
-its length, the server has the unit vector, and the given one beside it.
+A vector is stored as it was given. Where its numbers are so large or small that the server could not
+compute its length, the server has the unit vector, and the given one beside it.
+
+The approximate index (HNSW) of the vectors of one space. It holds unit vectors in half precision, so that
+it is half as large, and no given number is out of its range. It chooses candidates, whose similarities
+are computed from the full vectors. https://github.com/pgvector/pgvector#hnsw
+
+Approximate indexes of vectors, built in the background, one at a time for all hubs of a database. Two
+builds in one database would wait for each other. An index is built concurrently, so writers and readers
+go on. One whose build was interrupted is invalid: it is dropped, and built again.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import psycopg
-from psycopg import sql
+from psycopg import errors, sql
 
-from tabane.engine.team.postgres import copy_format
-from tabane.engine.team.postgres.copy_format import Cell
+from tabane.engine.team.postgres import formats
+from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.formats import Cell
 from tabane.engine.team.postgres.record_table import digest_of
-from tabane.engine.unit_vectors import normalised
+from tabane.engine.vector_request import normalised
 
 _PLAIN = 1900  # dimensions of a vector that fits into a page of the server
 _SMALLEST, _LARGEST = 1e-12, 1e12  # lengths whose squares the server can add
@@ -51,7 +68,7 @@ class VectorTable:
     def insert(self, connection: psycopg.Connection, vectors: Iterable[tuple[int, bytes]]) -> None:
         command = sql.SQL("COPY {} (row, digest, vec, given) FROM STDIN (FORMAT BINARY)").format(self.table)
         with connection.cursor().copy(command) as copy:
-            for block in copy_format.encoded(self._cells(row, vector) for row, vector in vectors):
+            for block in formats.encoded(self._cells(row, vector) for row, vector in vectors):
                 copy.write(block)
 
     def delete(self, connection: psycopg.Connection, rows: Sequence[int]) -> int:
@@ -65,7 +82,7 @@ class VectorTable:
             "SELECT row, coalesce(given, vector_send(vec)), given IS NULL FROM {} WHERE row = ANY(%s)"
         )
         found = connection.execute(query.format(self.table), (list(rows),))
-        return {row: copy_format.numbers_of(vector) if sent else vector for row, vector, sent in found}
+        return {row: formats.numbers_of(vector) if sent else vector for row, vector, sent in found}
 
     def between(self, connection: psycopg.Connection, after: int, last: int) -> Iterator[tuple[int, bytes]]:
         """Yield the vectors of the rows behind ``after`` up to ``last``, as they were given."""
@@ -75,15 +92,251 @@ class VectorTable:
         )
         with connection.cursor(binary=True) as cursor:
             for row, vector, sent in cursor.execute(query.format(self.table), (after, last)):
-                yield row, copy_format.numbers_of(vector) if sent else vector
+                yield row, formats.numbers_of(vector) if sent else vector
 
     def _cells(self, row: int, vector: bytes) -> list[Cell]:
         numbers = np.frombuffer(vector, dtype="<f4").astype(np.float64)
         usual = _SMALLEST < math.sqrt(float(numbers @ numbers)) < _LARGEST
         sent = vector if usual else unit(vector, self.dimension)
-        return [copy_format.int8(row), digest_of(vector), copy_format.vector(sent), None if usual else vector]
+        return [formats.int8(row), digest_of(vector), formats.vector(sent), None if usual else vector]
 
 
 def unit(vector: bytes, dimension: int) -> bytes:
     """Return the vector with length 1."""
     return bytes(normalised(vector, dimension)[0].astype("<f4"))
+
+
+_MOST_INDEXED_DIMENSIONS = 4000  # dimensions of a halfvec that can be indexed
+_EDGES, _EFFORT = 16, 64  # m and ef_construction
+_MOST_MEMORY = 1 << 20  # kB for building
+_MEMORY = (
+    "SELECT set_config('maintenance_work_mem', greatest(pg_size_bytes("
+    "current_setting('maintenance_work_mem')) / 1024, %s)::text, false)"
+)
+_STATE = (
+    "SELECT i.indisvalid, EXISTS (SELECT FROM pg_stat_progress_create_index p WHERE p.relid = i.indrelid) "
+    "FROM pg_index i WHERE i.indexrelid = to_regclass(%s)"
+)
+
+
+class IndexState(StrEnum):
+    """``MISSING``: also one whose building was interrupted."""
+
+    READY = "ready"
+    BUILDING = "building"
+    MISSING = "missing"
+
+
+class ApproximateIndex:
+    """The index of a table of vectors."""
+
+    def __init__(self, table: VectorTable) -> None:
+        self.table = table
+        self.name = f"near_{table.name}"
+
+    @property
+    def is_possible(self) -> bool:
+        return self.table.dimension <= _MOST_INDEXED_DIMENSIONS
+
+    def indexed(self, alias: str) -> sql.Composed:
+        """Return what is indexed of a row with that alias."""
+        return self._halved(sql.SQL("l2_normalize({}.vec)").format(sql.Identifier(alias)))
+
+    def asked(self) -> sql.Composed:
+        """Return what is compared with it: a unit vector as a parameter."""
+        return self._halved(sql.SQL("%s::vector"))
+
+    def _halved(self, vector: sql.Composable) -> sql.Composed:
+        return sql.SQL("({}::halfvec({}))").format(vector, sql.Literal(self.table.dimension))
+
+    def state(self, connection: psycopg.Connection) -> IndexState:
+        found = connection.execute(_STATE, (self.name,)).fetchone()
+        if found is None:
+            return IndexState.MISSING
+        valid, building = found
+        if valid:
+            return IndexState.READY
+        return IndexState.BUILDING if building else IndexState.MISSING
+
+    def drop(self, connection: psycopg.Connection) -> None:
+        """Drop what is left of an interrupted build, without a lock on writers."""
+        connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(self.name)))
+
+    def create(self, connection: psycopg.Connection, vectors: int) -> None:
+        """Build the index without a lock on writers. The connection is in autocommit."""
+        connection.execute(_MEMORY, (self._memory(vectors),))
+        connection.execute(
+            sql.SQL(
+                "CREATE INDEX CONCURRENTLY {} ON {} USING hnsw (({}) halfvec_ip_ops) "
+                "WITH (m = {}, ef_construction = {})"
+            ).format(
+                sql.Identifier(self.name),
+                self.table.table,
+                self._halved(sql.SQL("l2_normalize(vec)")),
+                sql.Literal(_EDGES),
+                sql.Literal(_EFFORT),
+            )
+        )
+
+    def _memory(self, vectors: int) -> int:
+        """Return the kB in which the graph fits: halves, edges of two levels, and what a node needs."""
+        needed = vectors * (2 * self.table.dimension + 3 * 16 * _EDGES + 256) * 5 // 4
+        return min(needed // 1024, _MOST_MEMORY)
+
+
+log = logging.getLogger(__name__)
+
+_LOCK = "SELECT pg_try_advisory_lock(%s, 0)"
+_LOCKED = 0x7ABB
+# A build takes as long as it takes. The server ends it if this process has ended.
+_PATIENTLY = (
+    "SELECT set_config('statement_timeout', '0', false), set_config('lock_timeout', '0', false), "
+    "set_config('client_connection_check_interval', '2s', false)"
+)
+_ALONE = "SELECT set_config('max_parallel_maintenance_workers', '0', false)"
+_REST, _LONGEST_REST = 1.0, 300.0  # seconds after a failure, doubled with each
+_MOST_FAILURES = 10  # that are counted
+_CANCELING = 5.0  # seconds until the server must have taken a request to cancel
+_CANCELED = 0.2  # seconds between two attempts to cancel
+
+
+class ApproximateIndexBuilder:
+    """Builds the indexes of spaces with at least ``least`` vectors; None: builds none.
+
+    ``ended`` is called after each build, whether it succeeded or not.
+    """
+
+    def __init__(self, database: PostgresDatabase, least: int | None, ended: Callable[[], None]) -> None:
+        self.least = least
+        self._database, self._ended = database, ended
+        self._thread = ThreadPoolExecutor(1, "postgres-indexer")
+        self._gate = threading.Lock()
+        self._ready: set[str] = set()
+        self._waiting: set[str] = set()
+        self._open = True
+        self._failures, self._rested = 0, 0.0
+        self._connection: psycopg.Connection | None = None
+        self._last: Future[None] | None = None
+
+    @property
+    def has_iterative_scan(self) -> bool:
+        return self._database.versions.has_iterative_scan
+
+    def wants(self, index: ApproximateIndex, vectors: int) -> bool:
+        """Return whether a space with so many vectors has an index, or will have one."""
+        return self.least is not None and vectors >= self.least and index.is_possible
+
+    def consider(self, index: ApproximateIndex, vectors: int) -> None:
+        """Have the index built if it is not there, unless a build failed a short time ago."""
+        if not self.wants(index, vectors):
+            return
+        with self._gate:
+            known = index.name in self._ready or index.name in self._waiting
+            if known or not self._open or time.monotonic() < self._rested:
+                return
+            self._waiting.add(index.name)
+            self._last = self._thread.submit(self._attempt, index, vectors)
+
+    def miss(self, index: ApproximateIndex, vectors: int) -> None:
+        """Have the index built that a query did not find."""
+        with self._gate:
+            self._ready.discard(index.name)
+        self.consider(index, vectors)
+
+    def close(self) -> None:
+        """Cancel a build, and end the thread. A second call does nothing."""
+        with self._gate:
+            self._open = False
+        while self._last is not None and not self._last.done():
+            self._cancel()
+            with contextlib.suppress(FutureTimeout):
+                self._last.result(_CANCELED)
+        self._thread.shutdown(wait=True)
+
+    def _cancel(self) -> None:
+        connection = self._connection
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                connection.cancel_safe(timeout=_CANCELING)
+
+    def _attempt(self, index: ApproximateIndex, vectors: int) -> None:
+        ready = failed = False
+        try:
+            ready = self._open and self._built(index, vectors)
+        except psycopg.Error as error:
+            failed = True
+            if self._open and not isinstance(error, errors.UndefinedTable):  # its space was dropped
+                log.warning("the approximate index %s was not built: %s", index.name, error)
+        finally:
+            self._connection = None
+            self._note(index, ready=ready, failed=failed)
+        if self._open:
+            self._ended()
+
+    def _note(self, index: ApproximateIndex, *, ready: bool, failed: bool) -> None:
+        with self._gate:
+            self._waiting.discard(index.name)
+            if ready:
+                self._ready.add(index.name)
+                self._failures = 0
+                return
+            self._rested = time.monotonic() + min(_REST * 2**self._failures, _LONGEST_REST)
+            self._failures = min(self._failures + failed, _MOST_FAILURES)
+
+    def _built(self, index: ApproximateIndex, vectors: int) -> bool:
+        """Build the index. Return False if another hub builds one."""
+        with contextlib.closing(self._database.connect()) as connection:
+            connection.autocommit = True
+            if index.state(connection) is IndexState.READY:
+                return True
+            connection.limit = None
+            connection.execute(_PATIENTLY)
+            found = connection.execute(_LOCK, (_LOCKED,)).fetchone()
+            if not found or not found[0]:
+                return False
+            if index.state(connection) is not IndexState.READY:  # nobody builds it now
+                self._connection = connection
+                self._build(connection, index, vectors)
+            return True
+
+    def _build(self, connection: psycopg.Connection, index: ApproximateIndex, vectors: int) -> None:
+        if self._failures:  # such as one because of little shared memory, which several workers need
+            connection.execute(_ALONE)
+        index.drop(connection)
+        began = time.monotonic()
+        log.info("building the approximate index %s of %d vectors", index.name, vectors)
+        index.create(connection, vectors)
+        log.info("built the approximate index %s in %.0f s", index.name, time.monotonic() - began)
+
+
+_SPACES = (
+    "SELECT c.id, s.number, s.dimension, c.domain, c.name, s.name, s.vectors FROM collection c, "
+    "jsonb_to_recordset(c.spaces) AS s(name text, number integer, dimension integer, vectors bigint) "
+    "WHERE s.vectors >= %s ORDER BY 4, 5, 2"
+)
+
+_FOLLOWED = (
+    "SELECT c.domain, c.name, f.change, c.changes, f.row, c.next - 1 FROM follower f "
+    "JOIN collection c ON c.id = f.collection WHERE f.name = %s ORDER BY 1, 2"
+)
+
+
+def follower_report(connection: psycopg.Connection, follower: str) -> list[dict[str, Any]]:
+    """Return each collection that a follower copies, and how far it is.
+
+    ``change`` of ``changes`` changes, and ``row`` of ``rows`` rows.
+    """
+    names = ("domain", "collection", "change", "changes", "row", "rows")
+    found = connection.execute(_FOLLOWED, (follower,)).fetchall()
+    return [dict(zip(names, each, strict=True)) for each in found]
+
+
+def index_report(connection: psycopg.Connection, least: int) -> list[dict[str, Any]]:
+    """Return each space with ``least`` vectors or more, and the state of its approximate index."""
+    found, rows = [], connection.execute(_SPACES, (least,)).fetchall()
+    for *table, domain, collection, space, vectors in rows:
+        index = ApproximateIndex(VectorTable(*table))
+        if index.is_possible:
+            row = {"domain": domain, "collection": collection, "space": space, "vectors": vectors}
+            found.append({**row, "state": index.state(connection).value})
+    return found

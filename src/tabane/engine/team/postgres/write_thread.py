@@ -20,10 +20,9 @@ import psycopg
 from psycopg import errors
 
 from tabane.engine.input_checks import ALONE, MOST_ROWS
-from tabane.engine.team.postgres import failures
-from tabane.engine.team.postgres.bounded_connection import SilentServer
+from tabane.engine.team.postgres import connections
+from tabane.engine.team.postgres.connections import LostCommit, SilentServer
 from tabane.engine.team.postgres.database import PostgresDatabase
-from tabane.engine.team.postgres.failures import LostCommit
 from tabane.errors import StoreReadOnly
 
 MOST_WAITING = 1000
@@ -66,9 +65,9 @@ class CommitThread:
         """Queue the job. Raises StoreBusy if too much waits, StoreError after close."""
         with self._gate:
             if not self._open:
-                raise failures.closed(self._database.place)
+                raise connections.closed(self._database.place)
             if self._waiting.qsize() >= MOST_WAITING:
-                raise failures.busy(self._database.place)
+                raise connections.busy(self._database.place)
             self._waiting.put(job)
         return job.answer
 
@@ -117,7 +116,7 @@ class CommitThread:
             self._transact(group)
         except BaseException as error:
             self._disconnect()
-            lost = failures.store_error(error, self._database.place)
+            lost = connections.store_error(error, self._database.place)
         if any(isinstance(job.error, StoreReadOnly) for job in group):
             self._disconnect()  # another primary may have taken over
         for job in group:
@@ -139,7 +138,7 @@ class CommitThread:
             self._disconnect()
             if transaction is not None and _is_cut(error) and self._was_committed(transaction):
                 return True
-            if last or not (failures.is_lost(error) or isinstance(error, errors.DeadlockDetected)):
+            if last or not (connections.is_lost(error) or isinstance(error, errors.DeadlockDetected)):
                 raise
             return False
         return True
@@ -160,7 +159,7 @@ class CommitThread:
             except Exception as error:
                 if _is_cut(error) or isinstance(error, errors.DeadlockDetected):
                     raise
-                job.error = failures.store_error(error, self._database.place)
+                job.error = connections.store_error(error, self._database.place)
                 if alone:
                     connection.rollback()
         found = connection.execute("SELECT pg_current_xact_id_if_assigned()::text").fetchone()
@@ -216,4 +215,4 @@ class CommitThread:
 
 def _is_cut(error: BaseException) -> bool:
     """Return whether the connection cannot be used any more, so that it does not tell what was committed."""
-    return failures.is_lost(error) or isinstance(error, SilentServer)
+    return connections.is_lost(error) or isinstance(error, SilentServer)

@@ -1,41 +1,52 @@
 """Calls of modern clients that are parked while their client answers a question of a legacy server.
 
 The client's request ends with ``input_required``. The call at the server stays open, and belongs to nobody
-until the client repeats the request with the answers and the handle (``requestState``).
+until the client repeats the request with the answers and the handle (``requestState``). A question's key in
+``inputRequests`` is the id that the server chose, or our own. :class:`HubQuestions` puts the open questions,
+parked calls and operations of a hub together.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import re
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 
 from msgspec import Raw
 
-from tabane.errors import UpstreamError
-from tabane.hub.clients.questions.handles import (
+from tabane.errors import ConfigurationError, UpstreamError
+from tabane.hub.clients.questions.open_questions import MOST_LISTED, OpenQuestion, OpenQuestions
+from tabane.hub.clients.questions.parked_files import (
     AGAIN,
     APPROVAL,
+    KEY_BYTES,
     LOGIN,
     CallBinding,
     CallHandle,
     ForgedHandle,
     HandleSigner,
+    ParkedFiles,
     RepeatedAnswer,
+    StoredCall,
+    StoredQuestion,
 )
-from tabane.hub.clients.questions.open_questions import OpenQuestion, OpenQuestions
-from tabane.hub.clients.questions.parked_files import ParkedFiles, StoredCall, StoredQuestion
 from tabane.messages import say
-from tabane.operations import Caller
-from tabane.upstreams.adopted_call import AdoptedCall, CallHolder
+from tabane.operations import Caller, Operation
+from tabane.settings.files import read_trusted, write_private
 from tabane.upstreams.call import Call, ServerRequest, UpstreamReply
+from tabane.upstreams.connection import AdoptedCall, CallHolder
 from tabane.upstreams.server_requests import LIMIT
 from tabane.wire.era import INVALID_PARAMS, Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members, fields, text
 from tabane.wire.questions import (
     MOST_AT_ONCE,
+    ON_PAGE,
     Features,
     InvalidQuestion,
     Question,
@@ -44,6 +55,8 @@ from tabane.wire.questions import (
     missing,
     question_of,
 )  # fmt: skip
+
+log = logging.getLogger(__name__)
 
 MOST_PARKED = 256
 """Calls that wait for an answer of their client, in the whole hub."""
@@ -498,7 +511,6 @@ USED = "it was used already: each requestState continues its call once"
 
 def _key(parked: ParkedCall, request: ServerRequest) -> str:
     """Return the name of a new question for the client: the id that the server gave it, if it has a name."""
-    from tabane.hub.clients.questions.question_keys import given_key, own_key
 
     given = given_key(request.id)
     if given is not None and all(given != one.key for one in parked.asked):
@@ -553,3 +565,79 @@ def _is_own(handle: CallHandle) -> bool:
 
 def _refused(message: str) -> ProtocolRefusal:
     return ProtocolRefusal(INVALID_PARAMS, message)
+
+
+LONGEST_KEY = 64
+"""Characters of an id that becomes a key. Each has 12 bytes at most in JSON, as a pair of surrogates."""
+
+_own = re.compile(r"question-[0-9]+").fullmatch
+
+
+def own_key(number: int) -> str:
+    """Return the key of the question with that number in its call. All calls have the same ones."""
+    return sys.intern(f"question-{number}")
+
+
+def given_key(request_id: bytes) -> str | None:
+    """Return the key in the id of a request, which is JSON; None if it has none that can be used."""
+    if not request_id.startswith(b'"') or len(request_id) > 12 * LONGEST_KEY + 2:
+        return None
+    key = text(request_id)
+    if not key or len(key) > LONGEST_KEY or not key.isprintable() or _own(key):
+        return None
+    return key
+
+
+KEY_FILE = "questions.key"
+
+
+class HubQuestions:
+    """The questions of servers to the clients of a hub.
+
+    ``adopt`` connects to a server for a call of an earlier hub. ``to_page`` says whether a person answers on
+    the web page what a client cannot be asked. ``login_waits`` counts requests that wait for logins.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        to_page: Callable[[], bool],
+        adopt: Callable[[str, str], Awaitable[AdoptedCall]],
+    ) -> None:
+        self._home, self.to_page = home, to_page
+        self.open = OpenQuestions()
+        self.login_waits = 0
+        self._signer: HandleSigner | None = None
+        self.parked = ParkedCalls(self.signer, self.open, self.takes, ParkedFiles(home), adopt)
+
+    def table(self) -> list[Operation]:
+        from tabane.hub.clients.questions.operations import QuestionOperations
+
+        return QuestionOperations(self.open).table()
+
+    def takes(self, question: Question) -> bool:
+        """Return whether a person can answer a question that the client cannot be asked."""
+        return question.kind in ON_PAGE and self.to_page() and len(self.open) < MOST_LISTED
+
+    def signer(self) -> HandleSigner:
+        """Return what signs handles. Its key is made once, and kept in the home."""
+        if self._signer is None:
+            self._signer = HandleSigner(self._key())
+        return self._signer
+
+    def _key(self) -> bytes:
+        path = self._home / KEY_FILE
+        try:
+            key = bytes.fromhex(read_trusted(path).decode("ascii", "replace").strip())
+            if len(key) == KEY_BYTES:
+                return key
+        except (FileNotFoundError, ConfigurationError, ValueError):
+            pass
+        key = os.urandom(KEY_BYTES)
+        try:
+            write_private(path, key.hex().encode() + b"\n")
+        except OSError as error:
+            log.warning(
+                "%s cannot be written (%s): parked calls do not outlive the hub", path, error.strerror
+            )
+        return key

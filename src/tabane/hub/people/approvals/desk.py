@@ -1,27 +1,78 @@
 """The desk of a hub where calls wait for a person: asked, decided, used once, and kept over a restart.
 
-In a group of hubs, the approvals are those of the group. Each change is one transaction in its database, and
-the desk has a copy of what was there last.
+Approvals that outlive a hub are in ``approvals.json`` in the home, mode 0600. In a group of hubs, the
+approvals are those of the group. Each change is one transaction in its database, and the desk has a copy of
+what was there last.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from tabane.errors import StoreError
-from tabane.guard.approvals.approval import Approval, ApprovalBinding
-from tabane.guard.approvals.approvals import Approvals
-from tabane.hub.people.approvals.approval_file import ApprovalFile
+import msgspec
+
+from tabane.errors import ApprovalRequired, ConfigurationError, Conflict, HubError, StoreError
+from tabane.guard.approvals.approvals import (
+    LIFE,
+    Approval,
+    ApprovalBinding,
+    ApprovalReason,
+    Approvals,
+    refusal,
+)
+from tabane.messages import Message, say
+from tabane.operations import Caller, CallTarget, Face
+from tabane.operations.door import CallVerdict
+from tabane.settings.files import read_private, write_private
+from tabane.wire.json import argument_digest
 
 if TYPE_CHECKING:
     from tabane.hub.people.approvals.shared_approvals import GroupApprovals, PostgresApprovals
+    from tabane.hub.work.scripts import RunningScript
 
 log = logging.getLogger(__name__)
+
+
+APPROVAL_FILE = "approvals.json"
+LARGEST = 16 << 20
+"""Bytes of the file: far more than as many approvals need as there can be."""
+
+
+class ApprovalFile:
+    """Reads and writes the file. Both block."""
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / APPROVAL_FILE
+
+    def read(self) -> tuple[Approval, ...]:
+        """Return the approvals of earlier hubs. None is valid if the file may have been changed by others."""
+        try:
+            return msgspec.json.decode(read_private(self._path, LARGEST), type=tuple[Approval, ...])
+        except FileNotFoundError:
+            return ()
+        except (ConfigurationError, msgspec.DecodeError) as error:
+            log.warning("the approvals of earlier hubs are not valid any more: %s", error)
+            return ()
+
+    def write(self, approvals: tuple[Approval, ...]) -> None:
+        """Replace the approvals; they are on disk at the return. Raises StoreError."""
+        try:
+            write_private(self._path, msgspec.json.encode(approvals))
+        except OSError as error:
+            raise StoreError(
+                say(
+                    "{path} cannot be written ({reason}), so no call can be approved. Check the disk.",
+                    path=self._path,
+                    reason=error.strerror,
+                )
+            ) from None
+
 
 T = TypeVar("T")
 
@@ -279,3 +330,190 @@ class ApprovalDesk:
             version, kept = self._version, self._approvals.kept()
             await asyncio.to_thread(self._file.write, kept)
             self._on_disk = version
+
+
+MOST_WATCHES = 256
+"""Connections that watch at the same time."""
+
+
+class ConnectionWatches:
+    """Waits of connections for the next approval that one of their own calls needs.
+
+    ``asks``: a person sits at the connection and is asked.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._open: dict[str, tuple[asyncio.Future[Approval], bool]] = {}
+
+    async def next(self, session: str, *, asks: bool) -> Approval:
+        """Return the next approval that a call of this connection waits for.
+
+        Raises Conflict if the connection waits already, and HubError if too many do.
+        """
+        if session in self._open:
+            raise Conflict(say("This connection waits for its next approval already."))
+        if len(self._open) >= MOST_WATCHES:
+            raise HubError(
+                say("Too many connections wait for their next approval ({limit}).", limit=MOST_WATCHES)
+            )
+        asked: asyncio.Future[Approval] = self._loop.create_future()
+        self._open[session] = asked, asks
+        try:
+            return await asked
+        finally:
+            del self._open[session]
+
+    def has(self, session: str) -> bool:
+        """Return whether a connection is told what its calls wait for."""
+        return session in self._open
+
+    def tell(self, session: str, approval: Approval) -> bool:
+        """Tell a connection what its call waits for. Return whether a person is asked there."""
+        asked, asks = self._open.get(session, (None, False))
+        if asked is None or asked.done():
+            return False
+        asked.set_result(approval)
+        return asks
+
+
+AT_ONCE = 64 << 10
+"""Bytes of arguments above which their digest is made in a thread."""
+
+
+class ApprovalParts(Protocol):
+    """What is needed once a call has to be approved."""
+
+    def desk(self) -> ApprovalDesk:
+        """Return where approvals are asked for. It is made with the first one."""
+        ...
+
+    def definition(self, target: CallTarget) -> str:
+        """Return a digest of the definition of a tool; empty for what has none."""
+        ...
+
+    def shown(self, arguments: bytes) -> tuple[bytes, int]:
+        """Return arguments without secrets; only the beginning, and their size, if they are long."""
+        ...
+
+    def wait(self, caller: Caller) -> float:
+        """Return for how many seconds a call waits for a person before its caller gets an error."""
+        ...
+
+    def tell(self, caller: Caller, approval: Approval) -> bool:
+        """Tell a caller that watches what its call waits for. Return whether a person is asked there."""
+        ...
+
+    def script(self, caller: Caller) -> RunningScript | None:
+        """Return the script that makes a call; None if none does."""
+        ...
+
+    def check(self, caller: Caller, target: CallTarget, arguments: bytes) -> None:
+        """Raise Forbidden if a rule refuses the call by now."""
+        ...
+
+
+class GuardedApproval:
+    """A call that a person has to approve. Nobody is asked before :meth:`decided` is awaited."""
+
+    __slots__ = ("_arguments", "_caller", "_parts", "_request", "_target", "_used", "verdicts")
+
+    def __init__(
+        self, parts: ApprovalParts, verdicts: tuple[CallVerdict, ...], caller: Caller, target: CallTarget,
+        arguments: bytes, request: str,
+    ) -> None:  # fmt: skip
+        self._parts, self.verdicts = parts, verdicts
+        self._caller, self._target, self._arguments, self._request = caller, target, arguments, request
+        self._used: Approval | None = None
+
+    async def decided(self) -> str:
+        """Return what the audit log says of the approval, which is used up then.
+
+        The request of an MCP client does not wait here: its session asks the client, and makes it again.
+        Raises ApprovalRequired if nobody has decided, and Forbidden if somebody has refused.
+        """
+        desk, digest = self._parts.desk(), await self._digest()
+        used = await desk.claim(self._binding(digest))
+        if used is None:
+            asked = await desk.ask(await self._wanted(digest))
+            if asked.state == "open" and not self._asked_by_session:
+                asked = await self._decided(desk, asked)
+            if asked.state == "open":
+                raise approval_required(asked)
+            used = await desk.claim(self._binding(digest))
+            if used is None:
+                raise refusal((await desk.approvals()).find(asked.id))
+        self._parts.check(self._caller, self._target, self._arguments)
+        self._used = used
+        return used.note
+
+    async def _decided(self, desk: ApprovalDesk, asked: Approval) -> Approval:
+        """Wait for a person, and return the approval as it is then."""
+        script = self._parts.script(self._caller)
+        if script is None:
+            return await self._told(desk, asked)
+        script.asks(asked.id, lambda: self._told(desk, asked))  # it pauses, and calls again then
+        return asked
+
+    async def _told(self, desk: ApprovalDesk, asked: Approval) -> Approval:
+        wait = self._parts.wait(self._caller)
+        here = self._parts.tell(self._caller, asked)
+        return await desk.decided(asked.id, LIFE if here else wait)
+
+    def give_back(self) -> None:
+        if self._used is not None:
+            self._parts.desk().give_back(self._used)
+            self._used = None
+
+    @property
+    def _asked_by_session(self) -> bool:
+        return self._caller.face is Face.MCP and bool(self._request)
+
+    async def _digest(self) -> str:
+        given = self._arguments or b"{}"
+        if len(given) <= AT_ONCE:
+            return argument_digest(given).hex()
+        return (await asyncio.to_thread(argument_digest, given)).hex()
+
+    def _binding(self, digest: str) -> ApprovalBinding:
+        """Return what the approval is bound to, with the definition of this moment."""
+        target = self._target
+        definition = self._parts.definition(target)
+        return ApprovalBinding(self._caller.access.holder, target.name, target.server, definition, digest)
+
+    async def _wanted(self, digest: str) -> Approval:
+        desk, caller = self._parts.desk(), self._caller
+        shown, size = await asyncio.to_thread(self._parts.shown, self._arguments)
+        now = desk.clock()
+        return Approval(
+            id=os.urandom(5).hex(),
+            binding=self._binding(digest),
+            asked=now,
+            expires=now + LIFE,
+            reasons=tuple(ApprovalReason.of(verdict) for verdict in self.verdicts),
+            client=caller.client,
+            label=caller.access.label,
+            arguments=shown.decode("utf-8", "replace"),
+            arguments_size=size,
+            pairs=tuple(dict.fromkeys(verdict.pair for verdict in self.verdicts if verdict.pair)),
+        )
+
+
+def approval_required(approval: Approval) -> ApprovalRequired:
+    """Return the error of a call that nobody has approved yet: who has to do what, and until when."""
+    text = say(
+        "{tool} was not called: a person has to approve this call first. {reason} Ask the user to approve it "
+        "on the web page (tabane open /approvals) or with: tabane approve {id}. Then call again with the "
+        "same arguments, within {minutes} {minutes:minute|minutes}.",
+        tool=approval.binding.tool,
+        reason=_joined([reason.message for reason in approval.reasons]),
+        id=approval.id,
+        minutes=int(LIFE // 60),
+    )
+    return ApprovalRequired(text, approval.id)
+
+
+def _joined(reasons: Sequence[Message]) -> Message:
+    """Return all reasons as one text."""
+    fields = {f"reason{number}": reason for number, reason in enumerate(reasons)}
+    return Message(" ".join(f"{{{name}}}" for name in fields), **fields)

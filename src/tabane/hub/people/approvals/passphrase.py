@@ -14,7 +14,7 @@ from tabane.errors import Forbidden, PassphraseRequired, RateLimited, StoreError
 from tabane.hub.people.approvals.passphrase_file import PASSPHRASE, read_passphrase
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Face
-from tabane.operations.guarding import CallVerdict
+from tabane.operations.door import CallVerdict
 from tabane.settings.files import write_private
 
 PROTECTED = frozenset(

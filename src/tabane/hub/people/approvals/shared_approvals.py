@@ -14,8 +14,7 @@ import psycopg
 
 from tabane.errors import TabaneError
 from tabane.group.tables.group_tables import GroupTables
-from tabane.guard.approvals.approval import Approval
-from tabane.guard.approvals.approvals import Approvals
+from tabane.guard.approvals.approvals import Approval, Approvals
 
 T = TypeVar("T")
 

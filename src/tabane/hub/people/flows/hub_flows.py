@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from tabane.catalog.gateway import Gateway
+from tabane.errors import ReadError
 from tabane.hub.people.flows import TRAIL_FILE
 from tabane.operations import Caller, CallTarget, Operation
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.guard.flows.flow_rule import FlowRule
-    from tabane.guard.flows.rules import FlowPolicy
+    from tabane.guard.flows.flow_rule import FlowPolicy, FlowRule
     from tabane.guard.flows.trails import Trail, TrailKey, Trails
+    from tabane.hub.people.flows.flow_files import PairFile, TrailFile
     from tabane.hub.people.flows.labels import TargetLabels
     from tabane.hub.people.flows.operations import FlowOperations
-    from tabane.hub.people.flows.pair_file import PairFile
-    from tabane.hub.people.flows.trail_file import TrailFile
-    from tabane.operations.guarding import CallRule, CallVerdict
+    from tabane.operations.door import CallRule, CallVerdict
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ class HubFlows:
             self._rule.forget()
         if self._labels is not None:
             self._labels.forget()
-        return None if policy == "off" else _RuleOnDemand(lambda: self.rule)
+        return None if policy == "off" else _RuleOnDemand(self)
 
     @property
     def labels(self) -> TargetLabels:
@@ -87,7 +86,7 @@ class HubFlows:
     @property
     def pairs(self) -> PairFile:
         if self._pairs is None:
-            from tabane.hub.people.flows.pair_file import PairFile
+            from tabane.hub.people.flows.flow_files import PairFile
 
             self._pairs = PairFile(self.home)
         return self._pairs
@@ -157,7 +156,7 @@ class HubFlows:
     def _begin(self, policy: FlowPolicy) -> FlowRule:
         from tabane.guard.flows.flow_rule import FlowRule
         from tabane.guard.flows.trails import Trails
-        from tabane.hub.people.flows.trail_file import TrailFile
+        from tabane.hub.people.flows.flow_files import TrailFile
 
         file = self._file = TrailFile(self.home)
         trails = Trails(time.time)
@@ -181,7 +180,7 @@ class HubFlows:
         if self._file is None:
             if not (self.home / TRAIL_FILE).exists():
                 return
-            from tabane.hub.people.flows.trail_file import TrailFile
+            from tabane.hub.people.flows.flow_files import TrailFile
 
             self._file = TrailFile(self.home)
         self._file.remove()
@@ -190,7 +189,6 @@ class HubFlows:
 
 def _sent(address: str) -> str:
     """Return an address as the reader of pages sends it; empty if it does not read it."""
-    from tabane.errors import ReadError
     from tabane.reader.guard import target  # with the first page of a hub
 
     try:
@@ -202,8 +200,8 @@ def _sent(address: str) -> str:
 class _RuleOnDemand:
     """The rule of flows, which is made with the first call."""
 
-    def __init__(self, find: Callable[[], FlowRule | None]) -> None:
-        self._find = find
+    def __init__(self, flows: HubFlows) -> None:
+        self._flows = flows
         self._rule: FlowRule | None = None
 
     def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
@@ -218,5 +216,5 @@ class _RuleOnDemand:
             rule.answered(caller, target, arguments, result)
 
     def _made(self) -> FlowRule | None:
-        self._rule = self._find()
+        self._rule = self._flows.rule
         return self._rule

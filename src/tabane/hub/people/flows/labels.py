@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tabane.catalog.tools.tool import Tool
-from tabane.guard.flows.label_table import LabelTable
-from tabane.guard.flows.own_labels import labels_of_operation
-from tabane.guard.flows.tool_facts import DescribedTool, ServerFacts
-from tabane.guard.flows.tool_labels import labels_of_tool
+from tabane.guard.flows.flow_rule import labels_of_operation
+from tabane.guard.flows.tool_labels import DescribedTool, LabelTable, ServerFacts, labels_of_tool
 from tabane.operations import CallTarget
 from tabane.servers.labels import NO_LABELS, READ_LABELS, CallLabels
 from tabane.servers.server import Server

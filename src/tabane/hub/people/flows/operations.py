@@ -10,12 +10,10 @@ from typing import Any, Protocol
 import msgspec
 
 from tabane.errors import BadArguments, StoreError
-from tabane.guard.flows.flow_reasons import flow_reason
-from tabane.guard.flows.flow_rule import FlowRule
-from tabane.guard.flows.own_labels import FETCHING
+from tabane.guard.flows.flow_rule import FETCHING, FlowRule, flow_reason
 from tabane.guard.flows.trails import SPILLED, Trail, TrailKey
+from tabane.hub.people.flows.flow_files import PairFile
 from tabane.hub.people.flows.labels import TargetLabels
-from tabane.hub.people.flows.pair_file import PairFile
 from tabane.hub.people.flows.parameters import ExplainFlow, FlowPair, FlowTrails, ListFlowLabels
 from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget
@@ -65,7 +63,8 @@ class FlowOperations:
         rule = self._flows.rule
         if rule is None:
             return {**found, "outcome": "off", "trail": None}
-        trail = _latest(rule, FlowTrails(params.holder, params.client, params.cwd))
+        fitting = _fitting(rule, FlowTrails(params.holder, params.client, params.cwd))
+        trail = next(iter(fitting), None)
         key = (
             trail.key if trail is not None else TrailKey(params.holder, params.client or "", params.cwd or "")
         )
@@ -207,7 +206,3 @@ def _fitting(rule: FlowRule, wanted: FlowTrails) -> list[Trail]:
     """Return the trails with labels that are meant, the latest first."""
     found = (each for each in rule.trails if each.labels and _fits(each.key, wanted))
     return sorted(found, key=lambda each: -each.used)
-
-
-def _latest(rule: FlowRule, wanted: FlowTrails) -> Trail | None:
-    return next(iter(_fitting(rule, wanted)), None)

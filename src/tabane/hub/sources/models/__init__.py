@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tabane.hub.sources.models.models import HubModels
+from tabane.hub.sources.models.hub_models import HubModels
 
 __all__ = ["HubModels"]

@@ -1,23 +1,26 @@
-"""Report on the models: available models, their sources, running ones, and reasons if there is none."""
+"""Reports on the models: the list of those that Tabane knows, with their use, speed and quality; and the
+status: sources, running processes, and reasons if there is no model.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from tabane.errors import StoreError, TabaneError
 from tabane.hub.sources.models.model_opener import HubReranker, ModelOpener
-from tabane.hub.sources.models.model_speeds import TimedEmbedder
+from tabane.hub.sources.models.model_records import ModelSpeed, TimedEmbedder
+from tabane.hub.sources.models.model_sources import ModelSources, source_of
 from tabane.messages import Lang, Message, say
 from tabane.search.embedding.embedder import CachedEmbedder, NoModel, VectorCache
+from tabane.search.embedding.model_finder import FoundModel, ModelChoice
+from tabane.search.embedding.model_packages import KNOWN_MODELS, KnownModel
+from tabane.search.embedding.process import LocalEmbedder
 from tabane.settings import Settings
-
-if TYPE_CHECKING:
-    from tabane.search.embedding.model_finder import FoundModel, ModelChoice
 
 
 @runtime_checkable
@@ -102,7 +105,6 @@ async def _model(opening: ModelOpener, lang: Lang) -> dict[str, Any]:
 
 
 def _found(wanted: ModelChoice, found: FoundModel) -> dict[str, Any]:
-    from tabane.hub.sources.models.model_sources import source_of
 
     source, where = source_of(wanted, found)
     recipe = found.recipe
@@ -122,7 +124,6 @@ def _found(wanted: ModelChoice, found: FoundModel) -> dict[str, Any]:
 
 def _pid(embedder: CachedEmbedder) -> int | None:
     """Return the process that runs it; None if none does now, or a server runs it."""
-    from tabane.search.embedding.process import LocalEmbedder
 
     timed = embedder.embedder
     local = timed.embedder if isinstance(timed, TimedEmbedder) else timed
@@ -148,3 +149,91 @@ def memory_of(pid: int) -> float | None:
     with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
         return round(int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6, 1)
     return None
+
+
+async def model_list(
+    settings: Settings, opening: ModelOpener, tools: Iterable[str], lang: Lang
+) -> dict[str, Any]:
+    """Return a row for each model, without downloading or starting any.
+
+    ``tools`` are the fingerprints of the models by which tools are compared. A model of the settings that is
+    not among those that Tabane knows has the last row.
+    """
+    sources = await opening.sources()
+    chosen, found = await _chosen(sources)
+    used: dict[str, set[str | None]] = {
+        "documents": {chosen},
+        "tools": {name.partition("#")[0] for name in tools},
+    }
+    speeds = {name.partition("#")[0]: speed for name, speed in (await opening.speeds.all()).items()}
+    rows = [
+        _known(model, lang)
+        | {"here": await _here(sources, model), **_use(model.id, used), **_speed(model.id, speeds)}
+        for model in KNOWN_MODELS
+    ]
+    if chosen is not None and all(row["id"] != chosen for row in rows):
+        rows.append(_own(chosen, found) | _use(chosen, used) | _speed(chosen, speeds))
+    return {"model": settings.model, "results": rows}
+
+
+async def _chosen(sources: ModelSources) -> tuple[str | None, tuple[ModelChoice, FoundModel] | None]:
+    """Return the id of the model of the settings, and the model if it is here; None if there is none."""
+    try:
+        wanted = await sources.wanted()
+        found = await sources.look(wanted)
+    except (TabaneError, OSError):
+        return None, None
+    if isinstance(found, NoModel):
+        return None, None
+    return (found, None) if isinstance(found, str) else (found.recipe.model, (wanted, found))
+
+
+async def _here(sources: ModelSources, model: KnownModel) -> bool:
+    try:
+        async with sources.finder(offline=True) as finder:
+            return isinstance(await finder.find(ModelChoice(model.id)), FoundModel)
+    except (TabaneError, OSError):
+        return False
+
+
+def _known(model: KnownModel, lang: Lang) -> dict[str, Any]:
+    return {
+        "id": model.id,
+        "name": model.name,
+        "languages": model.languages.render(lang),
+        "megabytes": model.megabytes,
+        "dimension": model.dimension,
+        "license": model.license,
+        "origin": model.origin,
+        "good_for": model.good_for.render(lang),
+        "quality": {
+            "jaquad_ndcg": model.quality.jaquad,
+            "paraphrases": model.quality.paraphrases,
+            "tools": model.quality.tools,
+        },
+    }
+
+
+def _own(model: str, found: tuple[ModelChoice, FoundModel] | None) -> dict[str, Any]:
+    """Return the row of a model that the user has chosen, of which Tabane knows nothing."""
+    return {
+        "id": model,
+        "name": model,
+        "languages": None,
+        "megabytes": None,
+        "dimension": None,
+        "license": None,
+        "origin": source_of(*found)[0] if found else "hub",
+        "good_for": None,
+        "quality": {"jaquad_ndcg": None, "paraphrases": None, "tools": None},
+        "here": found is not None,
+    }
+
+
+def _use(model: str, used: Mapping[str, set[str | None]]) -> dict[str, Any]:
+    return {"used_for": [what for what, models in used.items() if model in models]}
+
+
+def _speed(model: str, speeds: Mapping[str, ModelSpeed]) -> dict[str, Any]:
+    speed = speeds.get(model, ModelSpeed())
+    return {"query_ms": speed.query_ms or None, "texts_per_second": speed.texts_per_second or None}

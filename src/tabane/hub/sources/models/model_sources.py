@@ -13,17 +13,14 @@ from tabane.errors import BadArguments, ConfigurationError, ModelError, ModelMis
 from tabane.extras import extra_command
 from tabane.hub.sources.models.model_records import ModelRecord
 from tabane.messages import say
-from tabane.search.embedding import reranking
+from tabane.search.embedding import model_finder as reranking
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.embedding_service import EmbeddingService
 from tabane.search.embedding.model_families import ModelTraits, Pooling
-from tabane.search.embedding.model_files import hub_place, is_model_id
+from tabane.search.embedding.model_files import DESCRIBING, hub_place, is_model_id, settled
 from tabane.search.embedding.model_finder import MINILM, FoundModel, ModelChoice, ModelFinder
-from tabane.search.embedding.model_hub import ModelHub, Told
-from tabane.search.embedding.model_packages import PACKAGES
-from tabane.search.embedding.model_table import known_model, model_id
-from tabane.search.embedding.package_installer import PackageInstaller
-from tabane.search.embedding.recipe import DESCRIBING, settled
+from tabane.search.embedding.model_hub import ModelHub, PackageInstaller, Told
+from tabane.search.embedding.model_packages import PACKAGES, known_model, model_id
 from tabane.search.embedding.universal_encoder import DIMENSION
 from tabane.search.embedding.universal_encoder import MODEL as USE
 from tabane.servers.variables import Variables, keyring_lookup, load_variables

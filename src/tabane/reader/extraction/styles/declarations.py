@@ -10,9 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
-from tabane.reader.extraction.styles.colors import color, parts
-from tabane.reader.extraction.styles.lengths import length, number
 from tabane.reader.extraction.styles.sheet_rules import Declarations, masked, unescaped
+from tabane.reader.extraction.styles.values import color, length, number, parts
 
 _WIDE = frozenset(("inherit", "initial", "unset", "revert", "revert-layer"))
 _DISPLAYS = frozenset(

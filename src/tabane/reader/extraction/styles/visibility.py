@@ -1,4 +1,8 @@
-"""Whether text is visible, by what is set for an element and what it inherits."""
+"""Whether text is visible, by what is set for an element and what it inherits.
+
+Custom properties are inherited and put in place of var(), with limits on depth and length. Of a clip-path it
+matters whether anything of the element is within.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,100 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import lru_cache
 
-from tabane.reader.extraction.styles.colors import BLACK, LINK, WHITE, Color, color, contrast, distance, parts
 from tabane.reader.extraction.styles.declarations import font_size, functions, longhands
-from tabane.reader.extraction.styles.lengths import FONT_SIZE, WIDTH, angle, length, number
-from tabane.reader.extraction.styles.shapes import shown_part
 from tabane.reader.extraction.styles.sheet_rules import Declarations
-from tabane.reader.extraction.styles.variables import CustomProperties, resolved
+from tabane.reader.extraction.styles.values import (
+    BLACK,
+    FONT_SIZE,
+    LINK,
+    WHITE,
+    WIDTH,
+    Color,
+    angle,
+    color,
+    contrast,
+    distance,
+    length,
+    number,
+    parts,
+)
 
 Specified = Mapping[str, str]
+_CALL = re.compile(r"\b(?:var|env)\(\s*")
+_NAME = re.compile(r"(--[^\s,()]+|[a-z-]+)\s*")
+_DEEP = 12
+_LONGEST = 2000
+_MOST = 200
+
+
+class CustomProperties:
+    """Custom properties where an element is. Equal only to itself, so that states compare quickly."""
+
+    __slots__ = ("_outer", "_own")
+
+    def __init__(self, own: Mapping[str, str] | None = None, outer: CustomProperties | None = None) -> None:
+        self._own = own or {}
+        self._outer = outer
+
+    def with_those_of(self, specified: Mapping[str, str]) -> CustomProperties:
+        """Return these with the custom properties that are set for an element."""
+        own = {name: value for name, value in specified.items() if name.startswith("--")}
+        return CustomProperties(own, self) if own else self
+
+    def get(self, name: str) -> str | None:
+        at: CustomProperties | None = self
+        while at is not None:
+            value = at._own.get(name)
+            if value is not None and value not in ("inherit", "unset"):
+                return None if value == "initial" else value
+            at = at._outer
+        return None
+
+
+def resolved(value: str, variables: CustomProperties) -> str | None:
+    """Return a value with its variables replaced, in lower case; None if one is missing or there are too
+    many.
+    """
+    left = [_MOST]
+    found = _resolved(value, variables, 0, left)
+    return None if found is None else " ".join(found.lower().replace("!important", "").split())
+
+
+def _resolved(value: str, variables: CustomProperties, depth: int, left: list[int]) -> str | None:
+    if depth > _DEEP:
+        return None
+    pieces: list[str] = []
+    at = 0
+    while call := _CALL.search(value, at):
+        left[0] -= 1
+        end = _closing(value, call.end())
+        name = _NAME.match(value, call.end())
+        if left[0] < 0 or end < 0 or name is None:
+            return None
+        pieces.append(value[at : call.start()])
+        rest = value[name.end() : end].strip()
+        inner = variables.get(name[1])
+        text = _resolved(inner, variables, depth + 1, left) if inner is not None else None
+        if text is None:
+            if not rest.startswith(","):
+                return None
+            text = _resolved(rest[1:].strip(), variables, depth + 1, left)
+        if text is None or sum(map(len, pieces)) + len(text) > _LONGEST:
+            return None
+        pieces.append(text)
+        at = end + 1
+    return "".join((*pieces, value[at:]))
+
+
+def _closing(value: str, at: int) -> int:
+    depth = 1
+    for sign in re.finditer(r"[()]", value[at:]):
+        depth += 1 if sign[0] == "(" else -1
+        if not depth:
+            return at + sign.start()
+    return -1
+
+
 _INHERITED = frozenset(
     ("visibility", "color", "-webkit-text-fill-color", "font-size", "text-indent", "letter-spacing",
      "text-shadow", "-webkit-text-stroke", "-webkit-text-security", "line-height", "direction")
@@ -678,3 +768,89 @@ def _stops(image: str, current: Color) -> list[Color] | None:
                 return None
             found += colors
     return found or None
+
+
+_SIDE = 300.0
+"""Assumed length of a side in pixels, against which percentages are measured."""
+_LEAST = 4.0
+_BESIDE = re.compile(r"\s+(?:round|from)\s+.*")
+
+
+@lru_cache(1024)
+def shown_part(shape: str, em: float) -> bool:
+    """Return whether a clip-path shows something; of one that is not known, True."""
+    found = functions(re.sub(r"\s*\b(?:border|padding|content|margin|fill|stroke|view)-box\b\s*", "", shape))
+    if not found:
+        return True
+    name, arguments = found[0]
+    if name in ("inset", "rect", "xywh"):
+        return _box(name, _BESIDE.sub("", f"{arguments} "), em)
+    if name in ("circle", "ellipse"):
+        return _round(arguments, em)
+    if name == "polygon":
+        return _polygon(arguments, em)
+    if name == "path":
+        numbers = [float(each) for each in re.findall(r"-?\d{1,9}(?:\.\d{1,9})?", arguments)[:400]]
+        return _spread(numbers[::2]) >= _LEAST and _spread(numbers[1::2]) >= _LEAST
+    return True
+
+
+def _box(name: str, arguments: str, em: float) -> bool:
+    sides = [length(word, em, _SIDE) for word in arguments.split()]
+    if name == "inset" and sides:
+        plain = [side or 0.0 for side in sides]
+        top, right = plain[0], plain[1 if len(plain) > 1 else 0]
+        bottom, left = (
+            plain[2 if len(plain) > 2 else 0],
+            plain[3 if len(plain) > 3 else 1 if len(plain) > 1 else 0],
+        )
+        return _SIDE - top - bottom >= _LEAST and _SIDE * 4 - left - right >= _LEAST and not _whole(arguments)
+    if len(sides) != 4:
+        return True
+    first, second, third, fourth = (side if side is not None else _SIDE for side in sides)
+    if name == "rect":
+        return third - first >= _LEAST and second - (0 if sides[3] is None else fourth) >= _LEAST
+    return third >= _LEAST and fourth >= _LEAST and first < _SIDE and second < _SIDE
+
+
+def _whole(arguments: str) -> bool:
+    """Return whether percentages of opposite sides leave nothing."""
+    words = arguments.split()
+    shares = [
+        float(word[:-1]) if re.fullmatch(r"-?[\d.]{1,9}%", word) and word.count(".") < 2 else 0.0
+        for word in words
+    ]
+    top, right = shares[0], shares[1 if len(shares) > 1 else 0]
+    bottom = shares[2 if len(shares) > 2 else 0]
+    left = shares[3] if len(shares) > 3 else right
+    return top + bottom >= 98 or left + right >= 98
+
+
+def _round(arguments: str, em: float) -> bool:
+    size, _, place = arguments.partition("at ")
+    radii = [each for word in size.split() if (each := length(word, em, _SIDE)) is not None]
+    if radii and min(radii) < _LEAST:
+        return False
+    middle = [each for word in place.split() if (each := length(word, em, _SIDE)) is not None]
+    reach = max(radii) if radii else _SIDE
+    return all(-reach < each < 4 * _SIDE + reach for each in middle)
+
+
+def _polygon(arguments: str, em: float) -> bool:
+    points: list[tuple[float, float]] = []
+    for part in parts(arguments)[:200]:
+        words = [length(word, em, _SIDE) for word in part.split()]
+        if len(words) == 2 and words[0] is not None and words[1] is not None:
+            points.append((words[0], words[1]))
+        elif words and words != [None]:
+            return True
+    area = sum(
+        (one[0] * other[1] - other[0] * one[1]) / 2
+        for one, other in zip(points, points[1:] + points[:1], strict=True)
+    )
+    inside = any(x > 0 for x, _ in points) and any(y > 0 for _, y in points)
+    return inside and abs(area) >= _LEAST * _LEAST
+
+
+def _spread(numbers: list[float]) -> float:
+    return max(numbers) - min(numbers) if numbers else 0.0

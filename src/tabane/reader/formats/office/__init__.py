@@ -9,15 +9,15 @@ from lxml import etree
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.cleaning import hidden_warnings
 from tabane.reader.formats.archive import opened
 from tabane.reader.formats.office.docx import read_docx
 from tabane.reader.formats.office.open_documents import about_open, read_odp, read_ods, read_odt
 from tabane.reader.formats.office.package import DOCUMENT, OfficePackage
+from tabane.reader.formats.office.page_tree import OfficeContent
 from tabane.reader.formats.office.pptx import read_pptx
-from tabane.reader.formats.office.reading import OfficeContent
 from tabane.reader.formats.office.xlsx import read_xlsx
 from tabane.reader.formats.text import bounded, broken
+from tabane.reader.hidden_text import hidden_warnings
 from tabane.reader.markdown import markdown
 from tabane.reader.page import Page
 

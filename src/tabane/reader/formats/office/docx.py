@@ -1,44 +1,326 @@
-"""Documents of Word (DOCX) as HTML: paragraphs, headings, lists, tables, notes and text boxes."""
+"""Documents of Word (DOCX) as HTML: paragraphs, headings, lists, tables, notes and text boxes.
+
+What a paragraph shows is kept in its formats; what is hidden in it is left out. Cells of tables have places,
+spans, and what the style of the table gives them.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from lxml import etree
 from lxml.html import HtmlElement
 
-from tabane.reader.formats.office import charts
-from tabane.reader.formats.office.docx_inline import (
-    InlineReader,
-    ParagraphContent,
-    ParagraphFormat,
-    TextPlace,
-    alternative,
-    paragraph_ground,
-)
-from tabane.reader.formats.office.docx_numbering import ListNumber, Numbering
+from tabane.reader.formats.office import page_tree
 from tabane.reader.formats.office.docx_styles import (
+    ListNumber,
+    Numbering,
     WordStyle,
     WordStyles,
+    combined,
     paragraph_format,
+    run_format,
     shading,
 )
-from tabane.reader.formats.office.docx_tables import CellFormats, columns_of, is_deleted_row, spans_down
-from tabane.reader.formats.office.drawing_colors import ThemeColors, local, number
-from tabane.reader.formats.office.package import OfficePackage, attribute, named_child
+from tabane.reader.formats.office.package import (
+    OfficePackage,
+    Relation,
+    ThemeColors,
+    attribute,
+    local,
+    named_child,
+    number,
+)
 from tabane.reader.formats.office.page_tree import (
     ContentBudget,
     DocumentFull,
+    Format,
+    OfficeContent,
     Span,
     add_text,
     child,
     element,
     fill,
     is_blank,
+    is_hidden,
+    tags_of,
 )
-from tabane.reader.formats.office.reading import OfficeContent
-from tabane.reader.visibility import WHITE, Color, hex_color
+from tabane.reader.hidden_text import WHITE, Color, hex_color
+
+_DEEPEST_INLINE = 40  # nested fields, links and insertions
+_INSIDE = frozenset(
+    {"hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdtContent", "dir", "bdo", "fldSimple"}
+)
+_CODE_STYLE = re.compile(r"html code|source text|verbatim|inline ?code|^code|コード", re.IGNORECASE)
+_ADDRESS = re.compile(r'^\s*HYPERLINK\s+"([^"]{1,2000})"', re.IGNORECASE)
+_SYMBOLS = {"f0fc": "✓", "f0fe": "☑", "f0a8": "☐", "f06f": "☐", "f0fb": "✗", "f0e0": "→", "f0b7": "•"}
+_SIGNS = {"tab": " ", "noBreakHyphen": "-"}
+
+
+class TextPlace(NamedTuple):
+    """Where text is: its background, None if unknown, the format that its table gives it, and how deep.
+    ``hidden``: everything there is.
+    """
+
+    ground: Color | None = WHITE
+    table: Format = {}
+    depth: int = 0
+    hidden: bool = False
+
+
+class ParagraphFormat(NamedTuple):
+    """What a paragraph gives its runs: format of its style, and background. ``hidden``: nobody sees it."""
+
+    place: TextPlace
+    style: Format
+    ground: Color | None
+    hidden: bool
+
+
+@dataclass(slots=True)
+class _ComplexField:
+    """A field whose code is read before what it shows. ``link`` is its address."""
+
+    code: list[str] = field(default_factory=list)
+    shows: bool = False
+    link: str | None = None
+
+
+@dataclass(slots=True)
+class ParagraphContent:
+    """The spans of a paragraph, and the drawings in it, which come after it."""
+
+    spans: list[Span] = field(default_factory=list)
+    drawings: list[etree._Element] = field(default_factory=list)
+    breaks: bool = False
+
+
+class InlineReader:
+    """Reads the content of paragraphs. ``hidden`` counts the parts that nobody sees, ``deep`` those nested
+    too deeply, ``order`` has the kinds and ids of the notes that are referred to.
+    """
+
+    def __init__(
+        self,
+        styles: WordStyles,
+        theme: ThemeColors,
+        relations: Mapping[str, Relation],
+        budget: ContentBudget,
+    ) -> None:
+        self._styles, self._theme, self._budget = styles, theme, budget
+        self.relations = relations
+        self.hidden = self.deep = 0
+        self.order: list[tuple[str, str]] = []
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._fields: list[_ComplexField] = []
+        self._unseen = False
+        self._formats: dict[tuple[int, int, str], dict[str, Any]] = {}
+
+    def content(self, node: etree._Element, form: ParagraphFormat) -> ParagraphContent:
+        """Return the content of a paragraph."""
+        found = ParagraphContent()
+        self._unseen = False
+        self._inside(node, form, found, None, 0)
+        # A field whose code does not end in its paragraph is broken: it must not swallow the document.
+        self._fields = [each for each in self._fields if each.shows]
+        return found
+
+    def _inside(
+        self,
+        node: etree._Element,
+        form: ParagraphFormat,
+        found: ParagraphContent,
+        link: str | None,
+        depth: int,
+    ) -> None:
+        if depth > _DEEPEST_INLINE:
+            self.deep += 1
+            return
+        for each in node:
+            self._budget.take()
+            name = local(each)
+            if name == "r":
+                self._run(each, form, found, link)
+            elif name in ("oMath", "oMathPara"):
+                self._formula(each, form, found, shown=name == "oMathPara")
+            elif (inner := self._container(each, name)) is not None:
+                self._inside(inner, form, found, self._link(each, name) or link, depth + 1)
+
+    def _container(self, node: etree._Element, name: str) -> etree._Element | None:
+        """Return what contains the runs of an element."""
+        if name in _INSIDE:
+            return node
+        if name == "sdt":
+            return named_child(node, "sdtContent")
+        return alternative(node) if name == "AlternateContent" else None
+
+    def _link(self, node: etree._Element, name: str) -> str | None:
+        """Return the address of a link."""
+        if name == "hyperlink":
+            relation = self.relations.get(attribute(node, "id") or "")
+            return relation.target if relation is not None and relation.external else None
+        if name == "fldSimple" and (address := _ADDRESS.match(attribute(node, "instr") or "")):
+            return address[1]
+        return None
+
+    def _run(
+        self, run: etree._Element, form: ParagraphFormat, found: ParagraphContent, link: str | None
+    ) -> None:
+        properties = named_child(run, "rPr")
+        own = run_format(properties, self._theme) if properties is not None else {}
+        made = self._format(own, form)
+        hidden = form.hidden or is_hidden(made, form.ground)
+        tags = tags_of(made)
+        for each in run:
+            self._budget.take()
+            name = local(each)
+            if name in ("t", "delText"):
+                if name == "t" and each.text:
+                    self._text(each.text, made, found, hidden, tags, link)
+            elif name == "fldChar":
+                self._mark(attribute(each, "fldCharType"))
+            elif name == "instrText":
+                if self._fields and not self._fields[-1].shows and len(self._fields[-1].code) < 50:
+                    self._fields[-1].code.append(each.text or "")
+            elif not hidden:
+                self._object(each, name, found, tags, link)
+
+    def _format(self, own: dict[str, Any], form: ParagraphFormat) -> dict[str, Any]:
+        """Return the format of a run; the part of its styles is made once."""
+        style = own.get("style") or ""
+        key = (id(form.style), id(form.place.table), style)
+        base = self._formats.get(key)
+        if base is None:
+            character = self._styles.style(style) if style else None
+            # A paragraph that is bold as a whole is not emphasis.
+            styles = [_without_emphasis(form.place.table), _without_emphasis(form.style)]
+            if character is not None:
+                run = dict(character.run)
+                if _CODE_STYLE.search(character.name):
+                    run["code"] = True
+                styles.append(run)
+            base = combined(_without_emphasis(self._styles.defaults), tuple(styles), {})
+            self._formats[key] = base
+        return {**base, **own} if own else base
+
+    def _text(
+        self,
+        text: str,
+        made: Format,
+        found: ParagraphContent,
+        hidden: bool,
+        tags: tuple[str, ...],
+        link: str | None,
+    ) -> None:
+        if any(not each.shows for each in self._fields):
+            return  # within the code of a field
+        if made.get("web_hidden"):
+            hidden = hidden or any(char.isalpha() for char in text)
+            if not hidden:
+                return  # numbers of pages in a table of contents
+        if hidden:
+            if text.strip():
+                self.hidden += not self._unseen
+                self._unseen = True
+            return
+        self._unseen = False
+        self._budget.take(0, len(text))
+        link = link or next((each.link for each in reversed(self._fields) if each.link), None)
+        found.spans.append(Span(text, tags, link))
+
+    def _object(
+        self,
+        node: etree._Element,
+        name: str,
+        found: ParagraphContent,
+        tags: tuple[str, ...],
+        link: str | None,
+    ) -> None:
+        if name in _SIGNS:
+            found.spans.append(Span(_SIGNS[name], tags, link))
+        elif name in ("br", "cr"):
+            page = attribute(node, "type") in ("page", "column")
+            found.spans.append(Span(" ") if page else Span("", (), None, element("br")))
+        elif name == "sym":
+            sign = _SYMBOLS.get((attribute(node, "char") or "").lower(), "")
+            found.spans.append(Span(sign, tags, link))
+        elif name in ("footnoteReference", "endnoteReference"):
+            self._note(node, name, found)
+        elif name in ("drawing", "pict", "object"):
+            found.drawings.append(node)
+        elif name == "AlternateContent":
+            chosen = alternative(node)
+            for each in chosen if chosen is not None else ():
+                if local(each) != "AlternateContent":
+                    self._object(each, local(each), found, tags, link)
+        elif name == "ruby":
+            self._ruby(node, found, tags)
+
+    def _note(self, node: etree._Element, name: str, found: ParagraphContent) -> None:
+        key = (name.removesuffix("Reference"), attribute(node, "id") or "")
+        if key not in self._numbers:
+            self.order.append(key)
+            self._numbers[key] = len(self.order)
+        nth = self._numbers[key]
+        mark = element("sup")
+        child(mark, "a", str(nth), href=f"#note-{nth}")
+        found.spans.append(Span("", (), None, mark))
+
+    def _ruby(self, node: etree._Element, found: ParagraphContent, tags: tuple[str, ...]) -> None:
+        base, reading = (
+            "".join(
+                text.text or ""
+                for part in node if local(part) == name
+                for text in part.iter("{*}t")
+            )
+            for name in ("rubyBase", "rt")
+        )  # fmt: skip
+        made = element("ruby", base[:200])
+        child(made, "rt", reading[:200])
+        found.spans.append(Span("", tags, None, made))
+
+    def _formula(
+        self, node: etree._Element, form: ParagraphFormat, found: ParagraphContent, *, shown: bool
+    ) -> None:
+        if form.hidden:
+            return
+        parts = [each for each in node if local(each) == "oMath"] if shown else [node]
+        for part in parts:
+            math = page_tree.formula(part, shown=shown)
+            if math is not None:
+                self._budget.take(len(math) + 1)
+                found.spans.append(Span("", (), None, math))
+
+    def _mark(self, kind: str | None) -> None:
+        """Follow the marks of a field: its begin, the end of its code, its end."""
+        if kind == "begin" and len(self._fields) < _DEEPEST_INLINE:
+            self._fields.append(_ComplexField())
+        elif kind == "separate" and self._fields:
+            at = self._fields[-1]
+            at.shows = True
+            address = _ADDRESS.match("".join(at.code))
+            at.link = address[1] if address else None
+        elif kind == "end" and self._fields:
+            self._fields.pop()
+
+
+def alternative(node: etree._Element) -> etree._Element | None:
+    """Return the content that Office shows of several: the first choice, else the fallback."""
+    choice = named_child(node, "Choice")
+    return choice if choice is not None else named_child(node, "Fallback")
+
+
+def paragraph_ground(place: TextPlace, *shades: Color | None) -> Color | None:
+    """Return the background of a paragraph: the first shading that there is."""
+    return next((shade for shade in shades if shade is not None), place.ground)
+
+
+def _without_emphasis(made: Format) -> Format:
+    return {name: value for name, value in made.items() if name not in ("bold", "italic")}
+
 
 _CHARACTERS = 4_000_000
 _ELEMENTS = 1_200_000
@@ -298,7 +580,7 @@ class WordDocument:
         relation = self._inline.relations.get(attribute(node, "id") or "")
         part = self._package.part(relation.target) if relation is not None and not hidden else None
         if part is not None:
-            charts.add(part, flow.block())
+            page_tree.add(part, flow.block())
 
     def _box(self, content: etree._Element, flow: _Flow, place: TextPlace) -> None:
         """Write a text box: its background is that of its shape."""
@@ -474,3 +756,115 @@ def _named_color(name: str) -> etree._Element:
     holder = etree.Element("fill")
     etree.SubElement(holder, "prstClr", val=name.split(" ")[0])
     return holder
+
+
+_WIDEST = 100  # columns
+_FLAGS = {"firstRow": 0x20, "lastRow": 0x40, "firstColumn": 0x80, "lastColumn": 0x100}
+_NO_BANDS = {"noHBand": 0x200, "noVBand": 0x400}
+
+
+class CellFormats:
+    """What the style of a table gives its cells by their places."""
+
+    def __init__(self, style: WordStyle, properties: etree._Element | None, rows: int) -> None:
+        self._cells, self._rows = style.cells, rows
+        self._run = style.run
+        look = named_child(properties, "tblLook")
+        self._on = {name: look is None or _is_set(look, name, bit) for name, bit in _FLAGS.items()}
+        self._without = {
+            name: look is not None and _is_set(look, name, bit) for name, bit in _NO_BANDS.items()
+        }
+        self._made: dict[tuple[str, ...], dict[str, Any]] = {}
+
+    def place(self, around: TextPlace, row: int, column: int, *, first: bool, last: bool) -> TextPlace:
+        """Return where the text of a cell is: its background and format by the style of the table."""
+        if not self._cells:
+            return around
+        conditions = tuple(
+            name for name in self._conditions(row, column, first=first, last=last) if name in self._cells
+        )
+        run = self._made.get(conditions)
+        if run is None:
+            run = dict(self._run)
+            for name in conditions:
+                run.update(self._cells[name][0])
+            self._made[conditions] = run
+        shades = [self._cells[name][1] for name in conditions]
+        ground = next((shade for shade in reversed(shades) if shade is not None), around.ground)
+        return around._replace(ground=ground, table=run)
+
+    def _conditions(self, row: int, column: int, *, first: bool, last: bool) -> list[str]:
+        """Return the conditions that hold for a cell, the strongest last."""
+        found = [""]
+        head = self._on["firstRow"] and row == 0
+        side = self._on["firstColumn"] and first
+        if not self._without["noVBand"] and not side:
+            found.append(f"band{(column - self._on['firstColumn']) % 2 + 1}Vert")
+        if not self._without["noHBand"] and not head:
+            found.append(f"band{(row - self._on['firstRow']) % 2 + 1}Horz")
+        if side:
+            found.append("firstCol")
+        if self._on["lastColumn"] and last:
+            found.append("lastCol")
+        if head:
+            found.append("firstRow")
+        if self._on["lastRow"] and row == self._rows - 1 and row > 0:
+            found.append("lastRow")
+        return found
+
+
+def _is_set(look: etree._Element, name: str, bit: int) -> bool:
+    said = attribute(look, name)
+    if said is not None:
+        return said in ("1", "true", "on")
+    try:
+        return bool(int(attribute(look, "val") or "0", 16) & bit)
+    except ValueError:
+        return False
+
+
+def columns_of(row: etree._Element) -> list[tuple[etree._Element, int]]:
+    """Return the cells of a row with the number of columns of each."""
+    found: list[tuple[etree._Element, int]] = []
+    waiting = list(reversed(row))
+    while waiting:
+        node = waiting.pop()
+        name = local(node)
+        if name == "tc":
+            properties = named_child(node, "tcPr")
+            merged = named_child(properties, "hMerge")
+            if merged is not None and attribute(merged, "val") != "restart" and found:
+                found[-1] = (found[-1][0], min(found[-1][1] + 1, _WIDEST))
+                continue
+            span = named_child(properties, "gridSpan")
+            wide = int(number(attribute(span, "val"), 1)) if span is not None else 1
+            found.append((node, min(max(wide, 1), _WIDEST)))
+        elif name in ("sdt", "sdtContent", "ins", "moveTo", "customXml"):
+            waiting.extend(reversed(node))
+    return found[:_WIDEST]
+
+
+def spans_down(rows: list[etree._Element]) -> dict[tuple[int, int], int]:
+    """Return the number of rows of each cell that extends over more than one; 0 for those it covers."""
+    found: dict[tuple[int, int], int] = {}
+    above: dict[int, tuple[int, int]] = {}  # column → the cell that extends down there
+    for nth, row in enumerate(rows):
+        column = 0
+        going: dict[int, tuple[int, int]] = {}
+        for cell, wide in columns_of(row):
+            merged = named_child(named_child(cell, "tcPr"), "vMerge")
+            if merged is not None:
+                if attribute(merged, "val") == "restart" or column not in above:
+                    going[column] = (nth, column)
+                else:
+                    going[column] = above[column]
+                    found[above[column]] = found.get(above[column], 1) + 1
+                    found[nth, column] = 0
+            column += wide
+        above = going
+    return found
+
+
+def is_deleted_row(row: etree._Element) -> bool:
+    """Return whether a tracked change deletes the row."""
+    return named_child(named_child(row, "trPr"), "del") is not None

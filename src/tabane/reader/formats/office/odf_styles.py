@@ -8,10 +8,9 @@ from typing import Any
 
 from lxml import etree
 
-from tabane.reader.formats.office.drawing_colors import local, number
-from tabane.reader.formats.office.package import attribute, named_child
-from tabane.reader.formats.office.text_formats import Format
-from tabane.reader.visibility import Color, hex_color
+from tabane.reader.formats.office.package import attribute, local, named_child, number
+from tabane.reader.formats.office.page_tree import Format
+from tabane.reader.hidden_text import Color, hex_color
 
 _ANCESTORS = 30
 _ATTRIBUTES = 200

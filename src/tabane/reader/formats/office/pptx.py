@@ -1,22 +1,42 @@
-"""Presentations of PowerPoint (PPTX): titles, text, tables, charts and notes of the slides."""
+"""Presentations of PowerPoint (PPTX): titles, text, tables, charts and notes of the slides.
+
+Layouts and masters give formats to the shapes of a slide; styles of tables give backgrounds to rows. What
+nobody sees is left out.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from lxml import etree
 from lxml.html import HtmlElement
 
 from tabane.messages import Message, say
-from tabane.reader.formats.office import charts
-from tabane.reader.formats.office.drawing_colors import Paint, local, number
-from tabane.reader.formats.office.package import OfficePackage, attribute, named_child
-from tabane.reader.formats.office.page_tree import ContentBudget, DocumentFull, Span, child, element, fill
-from tabane.reader.formats.office.reading import OfficeContent
-from tabane.reader.formats.office.slide_layouts import SlideSource, SlideSources, kind_of, placeholder
-from tabane.reader.formats.office.slide_text import SlideTextReader, SlideTextStyle
-from tabane.reader.formats.office.table_styles import TableStyles
-from tabane.reader.visibility import WHITE, Color
+from tabane.reader.formats.office import page_tree
+from tabane.reader.formats.office.package import (
+    USUAL_MAP,
+    OfficePackage,
+    Paint,
+    Relation,
+    ThemeColors,
+    attribute,
+    local,
+    named_child,
+    number,
+)
+from tabane.reader.formats.office.page_tree import (
+    ContentBudget,
+    DocumentFull,
+    OfficeContent,
+    Span,
+    child,
+    element,
+    fill,
+    is_blank,
+)
+from tabane.reader.hidden_text import WHITE, Color, is_tiny, is_unreadable
 
 _SLIDES = 1000
 _CHARACTERS = 4_000_000
@@ -263,7 +283,7 @@ class Presentation:
             relation = slide.relations.get(attribute(node, "id") or "")
             part = self._package.part(relation.target) if relation is not None else None
             if part is not None:
-                charts.add(part, whole)
+                page_tree.add(part, whole)
         elif name == "relIds" and not hidden:
             relation = slide.relations.get(attribute(node, "dm") or "")
             part = self._package.part(relation.target) if relation is not None else None
@@ -493,3 +513,375 @@ def _inner(group: etree._Element, scale: _Scale) -> _Scale:
         wide * scale.wide,
         high * scale.high,
     )
+
+
+_POINTS = 18.0
+_LEVELS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class SlideTextStyle:
+    """What a shape gives its text: the styles of levels, the strongest first, and the background."""
+
+    levels: Sequence[etree._Element]
+    theme: ThemeColors
+    ground: Color | None
+    relations: Mapping[str, Relation]
+    own: Paint | None = None
+    """A color that the style of the shape gives, stronger than the styles of the master."""
+    strong: int = 0
+    """How many of the levels are stronger than that color."""
+    listed: bool = False
+    hidden: bool = False
+
+
+class SlideTextReader:
+    """Reads the text of shapes. ``hidden`` counts the parts that nobody sees."""
+
+    def __init__(self, budget: ContentBudget) -> None:
+        self._budget = budget
+        self.hidden = 0
+
+    def line(self, body: etree._Element, style: SlideTextStyle) -> list[Span]:
+        """Return all paragraphs in one line."""
+        found: list[Span] = []
+        for spans, _, _ in self._paragraphs(body, style):
+            found += [*([Span(" ")] if found else []), *spans]
+        return found
+
+    def add(self, body: etree._Element, style: SlideTextStyle, parent: HtmlElement) -> None:
+        """Append the paragraphs: as a list if they have bullets."""
+        paragraphs = self._paragraphs(body, style)
+        lists: list[tuple[int, HtmlElement]] = []
+        for spans, level, bullet in paragraphs:
+            listed = bullet if bullet is not None else style.listed and len(paragraphs) > 1
+            if not listed:
+                lists.clear()
+                fill(child(parent, "p"), spans)
+                continue
+            while lists and lists[-1][0] > level:
+                lists.pop()
+            if not lists or lists[-1][0] < level:
+                into = lists[-1][1][-1] if lists and len(lists[-1][1]) else parent
+                lists.append((level, child(into, "ul")))
+            fill(child(lists[-1][1], "li"), spans)
+
+    def _paragraphs(
+        self, body: etree._Element, style: SlideTextStyle
+    ) -> list[tuple[list[Span], int, bool | None]]:
+        """Return the paragraphs with their levels, and whether they say that they have a bullet."""
+        found = []
+        scale = named_child(named_child(body, "bodyPr"), "normAutofit")
+        shrunk = number(attribute(scale, "fontScale"), 100_000) / 100_000 if scale is not None else 1.0
+        for node in body:
+            self._budget.take()
+            if local(node) != "p":
+                continue
+            properties = named_child(node, "pPr")
+            at = attribute(properties, "lvl") if properties is not None else None
+            level = min(max(int(number(at)), 0), _LEVELS - 1)
+            spans = self._spans(node, style, level, shrunk)
+            if not is_blank(spans):
+                found.append((spans, level, _bullet(properties)))
+        return found
+
+    def _spans(self, node: etree._Element, style: SlideTextStyle, level: int, shrunk: float) -> list[Span]:
+        found: list[Span] = []
+        unseen = False
+        for each in node:
+            self._budget.take()
+            name = local(each)
+            if name in ("r", "fld"):
+                part = named_child(each, "t")
+                text = (part.text or "") if part is not None else ""
+                if style.hidden or self._is_hidden(named_child(each, "rPr"), style, level, shrunk):
+                    if text.strip():
+                        self.hidden += not unseen
+                        unseen = True
+                    continue
+                unseen = False
+                self._budget.take(0, len(text))
+                found.append(self._span(text.replace("\v", " "), named_child(each, "rPr"), style))
+            elif name == "br":
+                found.append(Span("", (), None, element("br")))
+            elif name in ("AlternateContent", "m") and not style.hidden:
+                found += _formulas(each)
+        return found
+
+    def _span(self, text: str, properties: etree._Element | None, style: SlideTextStyle) -> Span:
+        if properties is None:
+            return Span(text)
+        tags = [
+            tag
+            for name, tag in (("b", "strong"), ("i", "em"))
+            if attribute(properties, name) in ("1", "true")
+        ]
+        if (attribute(properties, "strike") or "noStrike") != "noStrike":
+            tags.append("del")
+        raised = number(attribute(properties, "baseline"))
+        if raised:
+            tags.append("sup" if raised > 0 else "sub")
+        click = named_child(properties, "hlinkClick")
+        relation = style.relations.get(attribute(click, "id") or "") if click is not None else None
+        return Span(text, tuple(tags), relation.target if relation and relation.external else None)
+
+    def _is_hidden(
+        self, properties: etree._Element | None, style: SlideTextStyle, level: int, shrunk: float
+    ) -> bool:
+        sources = [source for source in (properties, *_levels(style.levels, level)) if source is not None]
+        size = next((found for each in sources if (found := attribute(each, "sz"))), None)
+        if is_tiny(number(size, _POINTS * 100) / 100 * shrunk):
+            return True
+        paint = _paint(properties, style, level)
+        return paint.opacity < 0.1 or is_unreadable(paint.color, style.ground, paint.opacity)
+
+
+def _paint(properties: etree._Element | None, style: SlideTextStyle, level: int) -> Paint:
+    """Return the color of a run: its own, or by the styles."""
+    found = style.theme.fill(properties)
+    if found is not None:
+        return found
+    for nth, source in enumerate(style.levels):
+        if nth == style.strong and style.own is not None:
+            return style.own
+        for defaults in _levels([source], level):
+            found = style.theme.fill(defaults)
+            if found is not None:
+                return found
+    return style.own if style.own is not None else Paint(style.theme.named("tx1"))
+
+
+def _levels(styles: Sequence[etree._Element], level: int) -> list[etree._Element]:
+    """Return the default properties of runs of a level."""
+    found = []
+    for source in styles:
+        for name in (f"lvl{level + 1}pPr", "defPPr"):
+            defaults = named_child(named_child(source, name), "defRPr")
+            if defaults is not None:
+                found.append(defaults)
+    return found
+
+
+def _bullet(properties: etree._Element | None) -> bool | None:
+    for each in properties if properties is not None else ():
+        name = local(each)
+        if name == "buNone":
+            return False
+        if name in ("buChar", "buAutoNum", "buBlip"):
+            return True
+    return None
+
+
+def _formulas(node: etree._Element) -> list[Span]:
+    choice = node if local(node) == "m" else named_child(node, "Choice")
+    found = []
+    for formula in choice.iter("{*}oMath") if choice is not None else ():
+        made = page_tree.formula(formula, shown=False)
+        if made is not None:
+            found.append(Span("", (), None, made))
+    return found
+
+
+_BODY = frozenset({"body", "obj", "subTitle", "tbl", "chart", "dgm", "media", "clipArt", "pic"})
+
+
+@dataclass(frozen=True, slots=True)
+class SlideSource:
+    """A slide, or the layout or master of one: its tree, relations and the source that it inherits from."""
+
+    root: etree._Element
+    relations: Mapping[str, Relation]
+    theme: ThemeColors
+    above: SlideSource | None = None
+
+    def chain(self) -> Iterator[SlideSource]:
+        """Yield this source and those that it inherits from."""
+        at: SlideSource | None = self
+        while at is not None:
+            yield at
+            at = at.above
+
+    @property
+    def tree(self) -> etree._Element | None:
+        """Return the tree of the shapes."""
+        return named_child(named_child(self.root, "cSld"), "spTree")
+
+    def ground(self) -> Paint:
+        """Return the background, by the first source that has one."""
+        for source in self.chain():
+            background = named_child(named_child(source.root, "cSld"), "bg")
+            if background is None:
+                continue
+            reference = named_child(background, "bgRef")
+            if reference is not None:
+                # Above 1001 it is a fill of the theme, which may be an image: its first is a plain color.
+                plain = attribute(reference, "idx") in (None, "1", "1001")
+                return self.theme.paint(reference) if plain else Paint(None)
+            paint = self.theme.fill(named_child(background, "bgPr"))
+            return paint if paint is not None else Paint(None)
+        return Paint(self.theme.named("bg1"))
+
+    def placeholders(self, place: etree._Element | None) -> list[etree._Element]:
+        """Return the shapes of layout and master that a placeholder inherits from."""
+        if place is None:
+            return []
+        kind, index = kind_of(place), attribute(place, "idx")
+        found = []
+        for source in [*self.chain()][1:]:
+            shapes = [
+                (shape, placeholder(shape)) for shape in (source.tree if source.tree is not None else ())
+            ]
+            by_index = [
+                shape
+                for shape, at in shapes
+                if at is not None and index is not None and attribute(at, "idx") == index
+            ]
+            by_kind = [
+                shape for shape, at in shapes if at is not None and _class(kind_of(at)) == _class(kind)
+            ]
+            found += (by_index or by_kind)[:1]
+        return found
+
+    def text_styles(self, kind: str | None) -> etree._Element | None:
+        """Return the style that the master gives text: of titles, of bodies or of other shapes."""
+        master = [*self.chain()][-1]
+        name = "otherStyle" if kind is None else "titleStyle" if _class(kind) == "title" else "bodyStyle"
+        return named_child(named_child(master.root, "txStyles"), name)
+
+
+class SlideSources:
+    """The slides of a presentation with their layouts and masters; each of those is read once."""
+
+    def __init__(self, package: OfficePackage) -> None:
+        self._package = package
+        self._known: dict[str, SlideSource | None] = {}
+
+    def slide(self, name: str) -> SlideSource | None:
+        """Return a slide; None if there is no such part."""
+        root = self._package.part(name)
+        if root is None:
+            return None
+        relations = self._package.relations(name)
+        above = self._above(self._package.first(relations, "slideLayout"), "slideMaster")
+        return SlideSource(root, relations, _theme(root, above), above)
+
+    def notes(self, slide: SlideSource) -> etree._Element | None:
+        """Return the tree of the notes of a slide."""
+        return self._package.part(self._package.first(slide.relations, "notesSlide"))
+
+    def _above(self, name: str | None, kind: str | None) -> SlideSource | None:
+        """Return a layout, or with no further ``kind`` a master."""
+        if name is None:
+            return None
+        if name not in self._known:
+            root = self._package.part(name)
+            relations = self._package.relations(name)
+            above = self._above(self._package.first(relations, kind), None) if kind else None
+            if root is None:
+                self._known[name] = above
+            elif kind:
+                self._known[name] = SlideSource(root, relations, _theme(root, above), above)
+            else:
+                theme = ThemeColors(self._package.part(self._package.first(relations, "theme")))
+                names = named_child(root, "clrMap")
+                mapped = {**USUAL_MAP, **({} if names is None else _names(names))}
+                self._known[name] = SlideSource(root, relations, theme.with_names(mapped))
+        return self._known[name]
+
+
+def placeholder(shape: etree._Element) -> etree._Element | None:
+    """Return the description of the placeholder that a shape is."""
+    for part in shape:
+        if local(part).startswith("nv"):
+            return named_child(named_child(part, "nvPr"), "ph")
+    return None
+
+
+def kind_of(place: etree._Element) -> str:
+    return attribute(place, "type") or "obj"
+
+
+def _class(kind: str) -> str:
+    if kind in ("title", "ctrTitle"):
+        return "title"
+    return "body" if kind in _BODY else kind
+
+
+def _theme(root: etree._Element, above: SlideSource | None) -> ThemeColors:
+    """Return the colors of the theme, as a slide or layout names them."""
+    theme = above.theme if above is not None else ThemeColors(None)
+    names = named_child(named_child(root, "clrMapOvr"), "overrideClrMapping")
+    return theme if names is None else theme.with_names(_names(names))
+
+
+def _names(entry: etree._Element) -> dict[str, str]:
+    return {str(name): entry.get(name) or "" for name in list(entry.attrib)[:50]}
+
+
+class RowGrounds(NamedTuple):
+    """The backgrounds of rows by condition. ``known``: the document has the style of the table."""
+
+    fills: dict[str, Paint]
+    texts: dict[str, Paint]
+    on: frozenset[str]
+    known: bool
+
+    def row(self, nth: int, rows: int, around: Color | None) -> Color | None:
+        """Return the background of a row; None if it is not known."""
+        if not self.known:
+            return None
+        for name in self._conditions(nth, rows):
+            if (paint := self.fills.get(name)) is not None and paint.opacity >= 0.5:
+                return paint.color
+        return around
+
+    def text(self, nth: int) -> Paint | None:
+        """Return the color of text that the style gives a row; an unknown one if the style is not there."""
+        if not self.known:
+            return Paint(None)
+        return next((self.texts[name] for name in self._conditions(nth, -1) if name in self.texts), None)
+
+    def _conditions(self, nth: int, rows: int) -> list[str]:
+        """Return the conditions that hold for a row, the strongest first."""
+        found = []
+        if nth == 0 and "firstRow" in self.on:
+            found.append("firstRow")
+        if nth == rows - 1 and "lastRow" in self.on:
+            found.append("lastRow")
+        if "bandRow" in self.on:
+            found.append("band1H" if (nth - ("firstRow" in self.on)) % 2 == 0 else "band2H")
+        return [*found, "wholeTbl"]
+
+
+class TableStyles:
+    """The styles of tables that a presentation has."""
+
+    def __init__(self, part: etree._Element | None) -> None:
+        self._styles = {
+            attribute(entry, "styleId") or "": entry
+            for entry in (part if part is not None else ())
+            if local(entry) == "tblStyle"
+        }
+
+    def grounds(self, properties: etree._Element | None, theme: ThemeColors) -> RowGrounds:
+        """Return the backgrounds of a table with these properties."""
+        named = named_child(properties, "tableStyleId")
+        if properties is None or named is None or not (named.text or "").strip():
+            return RowGrounds({}, {}, frozenset(), True)
+        style = self._styles.get((named.text or "").strip())
+        if style is None:
+            return RowGrounds({}, {}, frozenset(), False)
+        fills: dict[str, Paint] = {}
+        texts: dict[str, Paint] = {}
+        for part in style:
+            name = local(part)
+            fill = theme.fill(named_child(named_child(part, "tcStyle"), "fill"))
+            if fill is not None:
+                fills[name] = fill
+            text = named_child(part, "tcTxStyle")
+            if text is not None and (paint := theme.paint(text)).color is not None:
+                texts[name] = paint
+        on = frozenset(
+            name for name in ("firstRow", "lastRow", "bandRow") if attribute(properties, name) in _TRUE
+        )
+        return RowGrounds(fills, texts, on, True)

@@ -1,24 +1,40 @@
-"""Workbooks of Excel (XLSX): their sheets as tables, with values as the workbook shows them."""
+"""Workbooks of Excel (XLSX): their sheets as tables, with values as the workbook shows them.
+
+Styles say how the value of a cell is shown (number, percentage, amount, date, time), and whether it can be
+seen. Parts are read piece by piece, because a tree of them would be too large.
+"""
 
 from __future__ import annotations
 
+import math
+import re
+import zipfile
 from collections.abc import Iterator
-from typing import NamedTuple
+from datetime import datetime, timedelta
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Literal, NamedTuple
 
 from lxml import etree
 
 from tabane.messages import Message, say
-from tabane.reader.formats.office import charts
-from tabane.reader.formats.office.drawing_colors import ThemeColors, local, number
-from tabane.reader.formats.office.package import DOCUMENT, OfficePackage, Relation, attribute, named_child
-from tabane.reader.formats.office.page_tree import element
-from tabane.reader.formats.office.part_streams import PartStream
-from tabane.reader.formats.office.reading import OfficeContent
-from tabane.reader.formats.office.sheet_tables import CellRange, range_of, sheet_text
-from tabane.reader.formats.office.xlsx_styles import CellStyle, CellStyles
+from tabane.reader.formats.data_files import CellRange, range_of, sheet_text
+from tabane.reader.formats.media_type_detection import UNREADABLE_MEMBER
+from tabane.reader.formats.office import page_tree
+from tabane.reader.formats.office.package import (
+    DOCUMENT,
+    OfficePackage,
+    Relation,
+    ThemeColors,
+    attribute,
+    local,
+    named_child,
+    number,
+    tinted,
+)
+from tabane.reader.formats.office.page_tree import OfficeContent, element
 from tabane.reader.formats.text import broken
+from tabane.reader.hidden_text import WHITE, Color, hex_color, is_tiny, is_unreadable
 from tabane.reader.markdown import markdown
-from tabane.reader.visibility import Color, is_tiny, is_unreadable
 
 _SHEETS = 50
 _CELLS = 150_000  # of a sheet that are kept; rows beyond are counted
@@ -151,7 +167,7 @@ class Workbook:
         if chart is None:
             return ""
         holder = element("div")
-        charts.add(chart, holder)
+        page_tree.add(chart, holder)
         return markdown([holder], "")
 
 
@@ -369,3 +385,362 @@ def _plain(value: _CellValue, since_1904: bool) -> str | None:
     except ValueError:
         return value.text
     return value.style.form.number(amount, since_1904=since_1904)
+
+
+_STYLES = 70_000
+_INDEXED = (
+    "000000", "FFFFFF", "FF0000", "00FF00", "0000FF", "FFFF00", "FF00FF", "00FFFF", "800000", "008000",
+    "000080", "808000", "800080", "008080", "C0C0C0", "808080", "9999FF", "993366", "FFFFCC", "CCFFFF",
+    "660066", "FF8080", "0066CC", "CCCCFF", "000080", "FF00FF", "FFFF00", "00FFFF", "800080", "800000",
+    "008080", "0000FF", "00CCFF", "CCFFFF", "CCFFCC", "FFFF99", "99CCFF", "FF99CC", "CC99FF", "FFCC99",
+    "3366FF", "33CCCC", "99CC00", "FFCC00", "FF9900", "FF6600", "666699", "969696", "003366", "339966",
+    "003300", "333300", "993300", "993366", "333399", "333333",
+)  # fmt: skip
+
+
+class CellStyle(NamedTuple):
+    """A style: its format, its background (None: unknown), and whether it makes text invisible."""
+
+    form: NumberFormat
+    ground: Color | None = WHITE
+    hidden: bool = False
+
+
+class CellStyles:
+    """The styles of a workbook by their numbers."""
+
+    def __init__(self, part: etree._Element | None, theme: ThemeColors) -> None:
+        self._theme = theme.ordered()
+        codes = {
+            int(number(attribute(entry, "numFmtId"))): attribute(entry, "formatCode") or ""
+            for entry in _children(part, "numFmts")
+        }
+        fonts = [self._font(entry) for entry in _children(part, "fonts")]
+        fills = [self._fill(entry) for entry in _children(part, "fills")]
+        self._formats: dict[int, NumberFormat] = {}
+        self._styles = [self._style(entry, codes, fonts, fills) for entry in _children(part, "cellXfs")]
+        self._usual = CellStyle(NumberFormat("General"))
+        self._conditional = [self._is_invisible(entry) for entry in _children(part, "dxfs")]
+
+    def style(self, name: str | None) -> CellStyle:
+        """Return the style with this number; the default one if there is none."""
+        if name is None:
+            return self._styles[0] if self._styles else self._usual
+        nth = int(number(name, -1))
+        return self._styles[nth] if 0 <= nth < len(self._styles) else self._usual
+
+    def hides(self, name: str | None) -> bool:
+        """Return whether a conditional style with this number makes text invisible."""
+        nth = int(number(name, -1))
+        return 0 <= nth < len(self._conditional) and self._conditional[nth]
+
+    def color(self, entry: etree._Element | None) -> Color | None:
+        """Return a color; None for an automatic one."""
+        if entry is None or attribute(entry, "auto") in ("1", "true"):
+            return None
+        color: Color | None = None
+        if (theme := attribute(entry, "theme")) is not None:
+            nth = int(number(theme, -1))
+            color = self._theme[nth] if 0 <= nth < len(self._theme) else None
+        elif (indexed := attribute(entry, "indexed")) is not None:
+            nth = int(number(indexed, -1))
+            if nth == 65:
+                return WHITE
+            nth = nth - 8 if nth >= 8 else nth
+            color = hex_color(_INDEXED[nth]) if 0 <= nth < len(_INDEXED) else None
+        else:
+            color = hex_color(attribute(entry, "rgb"))
+        tint = number(attribute(entry, "tint"))
+        return tinted(color, max(min(tint, 1.0), -1.0)) if color is not None and tint else color
+
+    def _font(self, entry: etree._Element) -> tuple[Color | None, bool]:
+        """Return the color of a font, and whether it is too small to be seen."""
+        size = named_child(entry, "sz")
+        tiny = is_tiny(number(attribute(size, "val"), 11) if size is not None else None)
+        return self.color(named_child(entry, "color")), tiny
+
+    def _fill(self, entry: etree._Element) -> Color | None:
+        """Return a background; None if it is a pattern."""
+        pattern = named_child(entry, "patternFill")
+        if pattern is None:
+            return None if named_child(entry, "gradientFill") is not None else WHITE
+        kind = attribute(pattern, "patternType") or "none"
+        if kind == "none":
+            return WHITE
+        if kind == "solid":
+            return self.color(named_child(pattern, "fgColor")) or WHITE
+        return None
+
+    def _style(
+        self,
+        entry: etree._Element,
+        codes: dict[int, str],
+        fonts: list[tuple[Color | None, bool]],
+        fills: list[Color | None],
+    ) -> CellStyle:
+        form, font, fill = (
+            int(number(attribute(entry, name))) for name in ("numFmtId", "fontId", "fillId")
+        )  # fmt: skip
+        if form not in self._formats:
+            code = codes.get(form)
+            self._formats[form] = NumberFormat(code) if code is not None else NumberFormat.built_in(form)
+        color, tiny = fonts[font] if 0 <= font < len(fonts) else (None, False)
+        ground = fills[fill] if 0 <= fill < len(fills) else WHITE
+        return CellStyle(self._formats[form], ground, tiny or is_unreadable(color, ground))
+
+    def _is_invisible(self, entry: etree._Element) -> bool:
+        """Return whether a conditional style hides text by its color or its format."""
+        font, fill, form = (named_child(entry, name) for name in ("font", "fill", "numFmt"))
+        if form is not None and NumberFormat(attribute(form, "formatCode") or "General").number(1.0) is None:
+            return True
+        if font is None:
+            return False
+        ground: Color | None = WHITE
+        if fill is not None:
+            pattern = named_child(fill, "patternFill")
+            ground = self.color(named_child(pattern, "bgColor")) or WHITE
+        return is_unreadable(self.color(named_child(font, "color")), ground)
+
+
+def _children(part: etree._Element | None, name: str) -> list[etree._Element]:
+    holder = named_child(part, name)
+    return [entry for entry in holder if local(entry)][:_STYLES] if holder is not None else []
+
+
+_BUILT_IN = {
+    1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 5: "#,##0", 6: "#,##0", 7: "#,##0.00", 8: "#,##0.00",
+    9: "0%", 10: "0.00%", 11: "0.00E+00", 12: "General", 13: "General", 14: "yyyy-mm-dd", 15: "d-mmm-yy",
+    16: "d-mmm", 17: "mmm-yy", 18: "h:mm", 19: "h:mm:ss", 20: "h:mm", 21: "h:mm:ss", 22: "yyyy-mm-dd h:mm",
+    37: "#,##0", 38: "#,##0", 39: "#,##0.00", 40: "#,##0.00", 41: "#,##0", 42: "#,##0", 43: "#,##0.00",
+    44: "#,##0.00", 45: "mm:ss", 46: "[h]:mm:ss", 47: "mm:ss", 48: "0.00E+00", 49: "@",
+    **dict.fromkeys((27, 28, 29, 30, 31, 36, 50, 51, 52, 53, 54, 57, 58), "yyyy-mm-dd"),
+    **dict.fromkeys((32, 33, 34, 35, 55, 56), "h:mm:ss"),
+}  # fmt: skip
+_LONGEST_FORMAT = 500  # characters of a format
+_PRECISE = Context(prec=400)
+_TOKEN = re.compile(r'"[^"]*+"|\\.|\[[^\]]*+\]|_.|\*.|.', re.DOTALL)
+_DIGITS = frozenset("0#?")
+_CURRENCY = re.compile(r"\[\$([^\]-]{0,8})")
+_LAST_DAY = 2_958_466  # of the year 9999
+
+
+Kind = Literal["general", "number", "date", "time", "moment", "elapsed", "text", "literal", "nothing"]
+
+
+class _Section(NamedTuple):
+    """A part of a format, for positive or negative numbers, zero or text."""
+
+    kind: Kind
+    before: str = ""
+    behind: str = ""
+    decimals: int = 0
+    grouped: bool = False
+    percents: int = 0
+    thousands: int = 0
+
+
+class NumberFormat:
+    """A format by its code; each part is read once."""
+
+    def __init__(self, code: str) -> None:
+        parts = _sections(code[:_LONGEST_FORMAT] or "General")
+        self._sections = [_section(part) for part in parts[:4]]
+
+    @classmethod
+    def built_in(cls, number: int) -> NumberFormat:
+        return cls(_BUILT_IN.get(number, "General"))
+
+    def text(self, value: str) -> str | None:
+        """Return a text as it is shown; None if the format hides it."""
+        if len(self._sections) >= 4 and self._sections[3].kind == "nothing":
+            return None
+        return value
+
+    def number(self, value: float, *, since_1904: bool = False) -> str | None:
+        """Return a number as it is shown; None if the format hides it."""
+        sections = self._sections
+        nth = 0
+        if value < 0 and len(sections) > 1:
+            nth = 1
+        elif value == 0 and len(sections) > 2:
+            nth = 2
+        section = sections[nth]
+        if section.kind == "nothing":
+            return "" if value == 0 else None
+        if section.kind in ("date", "time", "moment", "elapsed"):
+            return _moment(value, section.kind, since_1904=since_1904)
+        if section.kind == "literal":
+            return section.before
+        if section.kind in ("general", "text"):
+            return general(value)
+        return _written(abs(value) if nth == 1 else value, section)
+
+
+def general(value: float) -> str:
+    """Return a number without a format."""
+    if math.isfinite(value) and value == int(value) and abs(value) < 1e15:
+        return str(int(value))
+    return f"{value:.15g}"
+
+
+def _sections(code: str) -> list[str]:
+    parts = [""]
+    for token in _TOKEN.findall(code):
+        if token == ";":
+            parts.append("")
+        else:
+            parts[-1] += token
+    return parts
+
+
+def _section(code: str) -> _Section:
+    tokens: list[str] = _TOKEN.findall(code)
+    if not code.strip() or all(_literal(token) == "" for token in tokens):
+        return _Section("nothing")
+    bare = "".join(token for token in tokens if len(token) == 1).lower()
+    marks = "".join(token.lower() for token in tokens if token.startswith("["))
+    if "general" in bare:
+        return _Section("general")
+    if re.search(r"\[(?:h+|m+|s+)\]", marks):
+        return _Section("elapsed")
+    if not bare.strip():
+        return _Section("literal", "".join(_literal(token) or "" for token in tokens).strip())
+    if _DIGITS.isdisjoint(bare) or re.search(r"[ymdhs]", re.sub(r"e[+-]", "", bare)):
+        return _dated(bare)
+    if "/" in bare or re.search(r"e[+-]", bare):
+        return _Section("general")
+    return _numeric(tokens)
+
+
+def _dated(bare: str) -> _Section:
+    day = bool(re.search(r"[yde]|g", bare)) or ("m" in bare and not re.search(r"[hs]", bare))
+    clock = bool(re.search(r"[hs]", bare))
+    if day and clock:
+        return _Section("moment")
+    if day:
+        return _Section("date")
+    return _Section("time" if clock else "text")
+
+
+def _literal(token: str) -> str | None:
+    """Return the text that a token of a format shows; None for a place of the value."""
+    if token.startswith('"'):
+        return token[1:-1]
+    if token.startswith("\\"):
+        return token[1:]
+    if token.startswith("["):
+        found = _CURRENCY.match(token)
+        return found[1] if found else ""
+    if token[0] in "_*" and len(token) == 2:
+        return ""
+    return " " if token == " " else None
+
+
+def _numeric(tokens: list[str]) -> _Section:
+    before: list[str] = []
+    behind: list[str] = []
+    digits = ""
+    percents = 0
+    for token in tokens:
+        shown = _literal(token)
+        if shown is not None:
+            (behind if digits else before).append(shown)
+        elif token in "0#?.,":
+            if behind and "".join(behind).strip() == "":
+                behind.clear()
+            digits += token
+        else:
+            percents += token == "%"
+            (behind if digits else before).append(token)
+    whole, _, fraction = digits.partition(".")
+    thousands = len(digits) - len(digits.rstrip(","))
+    return _Section(
+        "number",
+        "".join(before).strip(),
+        "".join(behind).rstrip(),
+        sum(char in _DIGITS for char in fraction),
+        "," in whole.rstrip(","),
+        percents,
+        thousands,
+    )
+
+
+def _written(value: float, section: _Section) -> str:
+    if not math.isfinite(value) or abs(value) >= 1e300:
+        return general(value)
+    value = value * 100 ** min(section.percents, 3) / 1000 ** min(section.thousands, 5)
+    decimals = min(section.decimals, 15)
+    # Half of the last digit is rounded up, as spreadsheets do.
+    exact = Decimal(f"{value:.15g}").quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP, _PRECISE)
+    text = f"{exact:{',' if section.grouped else ''}.{decimals}f}"
+    sign = "-" if text.startswith("-") else ""
+    return f"{sign}{section.before}{text.removeprefix('-')}{section.behind}"
+
+
+def _moment(value: float, kind: Kind, *, since_1904: bool) -> str:
+    """Return a date, a time or both in ISO 8601; the number if it is none."""
+    if kind == "elapsed":
+        seconds = round(abs(value) * 86_400) if abs(value) < 1e9 else 0
+        sign = "-" if value < 0 else ""
+        return f"{sign}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    if not 0 <= value < _LAST_DAY - 1462 * since_1904:
+        return general(value)
+    # 1900 is a leap year there.
+    start = datetime(1904, 1, 1) if since_1904 else datetime(1899, 12, 30 if value >= 60 else 31)
+    when = start + timedelta(seconds=round(value * 86_400))
+    if kind == "time":
+        return f"{when:%H:%M:%S}" if when.second else f"{when:%H:%M}"
+    clock = "" if kind == "date" else f" {when:%H:%M:%S}" if when.second else f" {when:%H:%M}"
+    return f"{when.year:04}-{when.month:02}-{when.day:02}{clock}"
+
+
+class PartStream:
+    """Elements of a part in the order of their ends. ``cut`` is whether it ended before the part did."""
+
+    def __init__(self, archive: zipfile.ZipFile, name: str, *, most: int, tags: int) -> None:
+        self._archive, self._name = archive, name
+        self._room, self.tags_left = most, tags
+        self.cut = False
+
+    def elements(self, *names: str) -> Iterator[etree._Element]:
+        """Yield the elements with these local names; each is emptied after it was used.
+
+        Raises ReadError, ``broken``, if nothing can be read.
+        """
+        found = 0
+        wanted = [f"{{*}}{name}" for name in names]
+        try:
+            with self._archive.open(self._name) as file:
+                self._file = file
+                events = etree.iterparse(
+                    self,
+                    events=("end",),
+                    tag=wanted,
+                    resolve_entities=False,
+                    no_network=True,
+                    load_dtd=False,
+                    remove_comments=True,
+                    remove_pis=True,
+                )
+                for _, node in events:
+                    found += 1
+                    yield node
+                    node.clear(keep_tail=False)
+                    while (before := node.getprevious()) is not None:
+                        before.getparent().remove(before)  # type: ignore[union-attr]
+        except etree.XMLSyntaxError as error:
+            if not (found or self.cut):
+                raise broken(DOCUMENT, error) from None
+            self.cut = True
+        except UNREADABLE_MEMBER as error:
+            raise broken(DOCUMENT, error) from None
+
+    def read(self, size: int = 65_536) -> bytes:
+        """Return the next bytes; none after the limit of bytes or tags."""
+        if self._room <= 0 or self.tags_left <= 0:
+            self.cut = True
+            return b""
+        data = self._file.read(min(size, self._room))
+        self._room -= len(data)
+        self.tags_left -= data.count(b"<")
+        return data

@@ -1,4 +1,6 @@
-"""PDF documents as pages: each page's visible words as blocks and tables, with warnings.
+"""PDF documents as pages: each page's visible words as blocks and tables, with metadata and warnings.
+
+A document has a budget of words, drawn objects and seconds of CPU time.
 
 Libraries that convert PDF to Markdown were measured and not used: pdf-oxide 0.3.78 put a word of a cell into
 the next code block and took four times as long; PyMuPDF is AGPL.
@@ -6,7 +8,8 @@ the next code block and took four times as long; PyMuPDF is AGPL.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from time import process_time
@@ -16,19 +19,73 @@ from urllib.parse import unquote
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.formats.data_files import table
-from tabane.reader.formats.pdf.budget import PdfBudget
-from tabane.reader.formats.pdf.characters import FontTable, page_words
-from tabane.reader.formats.pdf.drawing import page_drawing
-from tabane.reader.formats.pdf.geometry import PdfFrame
-from tabane.reader.formats.pdf.lines import PdfLine, page_lines
-from tabane.reader.formats.pdf.metadata import said_author, said_date, said_title
-from tabane.reader.formats.pdf.paragraphs import HeadingStyles, blocks, heading_styles, largest_heading
-from tabane.reader.formats.pdf.running_lines import PageLines, running_lines
+from tabane.reader.formats.pdf.page_objects import FontTable, PdfFrame, page_drawing, page_words
+from tabane.reader.formats.pdf.paragraphs import (
+    HeadingStyles,
+    PageLines,
+    PdfLine,
+    blocks,
+    heading_styles,
+    largest_heading,
+    page_lines,
+    running_lines,
+)
 from tabane.reader.formats.pdf.tables import PdfTable, page_tables
 from tabane.reader.formats.pdf.visibility import may_hide, seen_words
 from tabane.reader.formats.text import LONGEST, broken
-from tabane.reader.markdown import escaping
+from tabane.reader.markdown import spans
 from tabane.reader.page import Page
+
+_WORDS = 300_000  # that are put in paragraphs and tables
+_OBJECTS = 200_000
+_LAYOUT = 4.5  # seconds: later pages are text without layout
+_DRAWING = 2.5
+_WHOLE = 7.5  # seconds: later pages are not read
+
+
+class PdfBudget:
+    """What is left of a document's budget."""
+
+    def __init__(self) -> None:
+        self._start = process_time()
+        self._drawn = 0.0
+        self._words = _WORDS
+        self._objects = _OBJECTS
+
+    @property
+    def seconds(self) -> float:
+        """Return the CPU time since the start."""
+        return process_time() - self._start
+
+    @property
+    def objects(self) -> int:
+        """Return how many drawn objects may still be read."""
+        return self._objects
+
+    def spend(self, words: int, objects: int) -> None:
+        """Count a page's words and objects."""
+        self._words -= words
+        self._objects -= objects
+
+    def spend_drawing(self, seconds: float) -> None:
+        """Count the CPU time of drawing a page."""
+        self._drawn += seconds
+
+    @property
+    def has_layout(self) -> bool:
+        """Return whether the next page may be laid out."""
+        return self._words > 0 and self._objects > 0 and self.seconds < _LAYOUT
+
+    @property
+    def draws(self) -> bool:
+        """Return whether the next page may be drawn to see what hides its text."""
+        return self._drawn < _DRAWING and self.seconds < _LAYOUT + 1
+
+    @property
+    def is_spent(self) -> bool:
+        """Return whether no more pages may be read."""
+        return self.seconds > _WHOLE
+
 
 _PDF = say("PDF")
 _PAGES = 1000
@@ -209,7 +266,7 @@ def _written(pages: Sequence[_ReadPage], count: int) -> tuple[str, tuple[Message
             if isinstance(part, str):
                 written.append(part)
                 continue
-            made = table([[escaping.inline(cell) for cell in row] for row in part.rows])
+            made = table([[spans.inline(cell) for cell in row] for row in part.rows])
             written.append(made.markdown)
             warnings.extend(made.warnings)
     return "\n\n".join(written), tuple(dict.fromkeys(warnings))
@@ -219,7 +276,7 @@ def _parts(page: _ReadPage, styles: HeadingStyles) -> list[Part]:
     """Return the blocks and tables of a page in the order of its stream."""
     parts: list[Part] = [(min(one.words), one) for one in page.tables]
     if not page.laid_out:
-        return [(0, escaping.lines(escaping.inline("\n".join(line.text for line in page.lines))))]
+        return [(0, spans.lines(spans.inline("\n".join(line.text for line in page.lines))))]
     if not parts:
         return list(blocks(page.lines, styles))
     starts = sorted(at for at, _ in parts)
@@ -271,3 +328,48 @@ def _continued(above: PdfTable, below: PdfTable) -> PdfTable | None:
         return None
     rows = [*above.rows, *(below.rows[1:] if same_head else below.rows)]
     return PdfTable(rows, below.edges, below.box, above.words)
+
+
+_LONGEST = 300
+_USELESS = re.compile(
+    r"\(?(?:anonymous|unspecified|untitled(?:[ -]?\d{0,4})?|no title|title|none|null|print"
+    r"|document\s?\d{0,4}"
+    r"|slide \d{1,4}|無題(?:\d{0,4})|about:blank|名称未設定.{0,20})\)?"
+    r"|(?:Microsoft (?:Office )?(?:Word|PowerPoint|Excel)|Adobe \w{1,20}|文書\s?\d{0,4}) - .{0,300}"
+    r"|.{0,300}\.(?:docx?|xlsx?|pptx?|odt|rtf|tex|dvi|pdf|html?|indd|qxd|txt|md|pages|typ|ps|jtd)"
+    r"|(?:https?|file)://.{0,300}",
+    re.I,
+)
+_DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d'?\d\d)?")
+
+
+def said_title(about: Mapping[str, str], name: str) -> str | None:
+    """Return the title of the metadata, None if it is useless: a program's own, or the name of the file."""
+    title = " ".join(about.get("Title", "")[: _LONGEST * 4].split())[:_LONGEST]
+    if not title or _USELESS.fullmatch(title) or title.casefold() == name.casefold():
+        return None
+    return title
+
+
+def said_author(about: Mapping[str, str]) -> str | None:
+    """Return the author of the metadata."""
+    author = " ".join(about.get("Author", "")[: _LONGEST * 4].split())[:_LONGEST]
+    return None if not author or author.casefold() in ("(anonymous)", "anonymous", "unknown") else author
+
+
+def said_date(about: Mapping[str, str]) -> str | None:
+    """Return the date of the last change, or of the creation, as ISO 8601."""
+    return _date(about.get("ModDate", "")) or _date(about.get("CreationDate", ""))
+
+
+def _date(said: str) -> str | None:
+    """Return a date of PDF (ISO 32000-1, 7.9.4) as ISO 8601."""
+    found = _DATE.match(said)
+    if not found:
+        return None
+    year, month, day, hour, minute, second, zone = found.groups()
+    date = "-".join(part for part in (year, month, day) if part)
+    if not (day and hour and minute):
+        return date
+    offset = "Z" if zone == "Z" else f"{zone[:3]}:{zone.replace(chr(39), '')[3:5]}" if zone else ""
+    return f"{date}T{hour}:{minute}:{second or '00'}{offset}"

@@ -1,18 +1,264 @@
-"""Paragraphs, headings, items and listings of lines, as Markdown."""
+"""Running text of a PDF: words to lines in reading order, lines to paragraphs, headings, items and listings.
+
+Divided words are joined. Running headers, footers and page numbers, which repeat at the same place of many
+pages, are left out. The result is Markdown.
+"""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
-from tabane.reader.formats.pdf.joining import continued, without_hyphens
-from tabane.reader.formats.pdf.lines import PdfLine
+from tabane.reader.formats.pdf.page_objects import PdfWord
 from tabane.reader.formats.text import fence
-from tabane.reader.markdown import escaping
+from tabane.reader.markdown import spans
+
+HYPHEN = re.compile(r"[\x02\xad\ufffe]")
+WIDE = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff01-\uff60]")
+_DIVIDED = re.compile(r"[a-z]-\Z")
+_LOWER = re.compile(r"[a-z]")
+
+
+def joined(words: Iterable[PdfWord]) -> str:
+    """Return words as text, in the order given; those of another line go on as a paragraph does.
+
+    A hyphen at the end stays: the next line may go on with the word.
+    """
+    text = ""
+    before: PdfWord | None = None
+    for word in words:
+        if before is None:
+            text = word.text
+        elif word.glued and word.line == before.line:
+            text += word.text
+        elif abs(word.middle - before.middle) > max(before.size, word.size) * 0.6:
+            text = continued(text, word.text)
+        elif _is_close(before, word):
+            text += word.text
+        else:
+            text += " " + word.text
+        before = word
+    return HYPHEN.sub("", text[:-1]) + text[-1:]
+
+
+def without_hyphens(text: str) -> str:
+    """Return text without the hyphens that only divide words at the end of lines."""
+    return HYPHEN.sub("", text)
+
+
+def _is_close(before: PdfWord, word: PdfWord) -> bool:
+    """Return whether two Japanese words are written without a space, though PDFium found one."""
+    if not (WIDE.match(before.text[-1:]) and WIDE.match(word.text[:1])):
+        return False
+    return -0.5 * word.size < word.left - before.right < word.size * 0.5
+
+
+def continued(text: str, line: str) -> str:
+    """Return two lines as one: a word that was divided is whole again, Japanese has no space between."""
+    if HYPHEN.search(text[-1:]):
+        return text[:-1] + line
+    if _DIVIDED.search(text[-2:]) and _LOWER.match(line):
+        return text[:-1] + line
+    if WIDE.match(text[-1:]) and WIDE.match(line[:1]):
+        return text + line
+    return f"{text} {line}"
+
+
+def by_height(words: Sequence[PdfWord]) -> list[list[PdfWord]]:
+    """Return words in rows of the same height, from the top, each row from the left."""
+    rows: list[list[PdfWord]] = []
+    middle = size = 0.0
+    for word in sorted(words, key=lambda word: -word.middle):
+        if rows and middle - word.middle <= 0.4 * min(size, word.size):
+            rows[-1].append(word)
+        else:
+            rows.append([word])
+            middle, size = word.middle, max(word.size, 1.0)
+    for row in rows:
+        row.sort(key=lambda word: word.left)
+    return rows
+
+
+_GUTTER = 0.9  # heights of a line between two columns
+_LINES = 5  # that have text on both sides, so that it is in columns
+_LONG = 15  # characters of such a text
+
+
+class PdfLine(NamedTuple):
+    """A line of text and its position, in points; ``wide``: the width of a letter, if all have the same.
+
+    ``first`` is the number of its first word in the stream of the page.
+    """
+
+    text: str
+    size: float
+    top: float
+    left: float
+    right: float
+    wide: float
+    bold: bool
+    upright: bool
+    first: int
+
+
+def page_lines(words: Iterable[tuple[int, PdfWord]]) -> list[PdfLine]:
+    """Return lines of numbered words, which are in the order of the stream."""
+    groups = list(_groups(words))
+    gutter = _gutter(groups)
+    if gutter is not None:
+        groups = list(_by_column(groups, gutter))
+    return [_line(group) for group in groups]
+
+
+Group = list[tuple[int, PdfWord]]
+
+
+def _groups(words: Iterable[tuple[int, PdfWord]]) -> Iterator[Group]:
+    group: Group = []
+    for nth, word in words:
+        if group and not _is_same(group[-1][1], word):
+            yield group
+            group = []
+        group.append((nth, word))
+    if group:
+        yield group
+
+
+def _is_same(before: PdfWord, word: PdfWord) -> bool:
+    if before.line != word.line or before.style.upright != word.style.upright:
+        return False
+    # PDFium goes on with the same line after a hyphen
+    return not word.style.upright or abs(before.middle - word.middle) < max(before.size, word.size) * 0.7
+
+
+def _line(group: Group) -> PdfLine:
+    words = [word for _, word in group]
+    sizes: Counter[float] = Counter()
+    for word in words:
+        sizes[word.size] += len(word.text)
+    size = sizes.most_common(1)[0][0]
+    first = words[0]
+    typed = first.style.typed and all(word.style.typed for word in words)
+    wide = (first.right - first.left) / len(first.text) if typed else 0.0
+    return PdfLine(
+        _spaced(words, wide) if wide > 0 else joined(words),
+        size,
+        max((word.top for word in words if word.size == size), default=first.top),
+        first.left,
+        words[-1].right,
+        wide,
+        all(word.style.bold for word in words),
+        first.style.upright,
+        group[0][0],
+    )
+
+
+def _spaced(words: Sequence[PdfWord], wide: float) -> str:
+    """Return a line of code, with as many spaces between its words as have room there."""
+    text = words[0].text
+    for before, word in pairwise(words):
+        gap = 0 if word.glued else min(200, max(1, round((word.left - before.right) / wide)))
+        text += " " * gap + word.text
+    return text
+
+
+# Columns
+
+
+def _gaps(group: Group) -> Iterator[tuple[float, float]]:
+    for (_, before), (_, word) in pairwise(group):
+        if word.left - before.right > _GUTTER * word.size and not word.style.typed:
+            yield before.right, word.left
+
+
+def _gutter(groups: Sequence[Group]) -> float | None:
+    """Return the middle of the page if lines go over two columns: their text must be put in order."""
+    gaps = [(gap, group) for group in groups for gap in list(_gaps(group))[:3]]
+    if len(gaps) < _LINES:
+        return None
+    middle = median((low + high) / 2 for (low, high), _ in gaps)
+    through = [group for (low, high), group in gaps if low <= middle <= high]
+    if len(through) < _LINES or len(through) < 0.6 * len(gaps):
+        return None
+    sides = [sum(len(w.text) for _, w in group if (w.center < middle) == before)
+             for group in through for before in (True, False)]  # fmt: skip
+    return middle if median(sides) >= _LONG else None
+
+
+def _by_column(groups: Sequence[Group], gutter: float) -> Iterator[Group]:
+    """Yield lines column by column; a line that crosses the gutter is between what is above and below."""
+    left: list[Group] = []
+    right: list[Group] = []
+    for group in groups:
+        halves = [
+            [(n, w) for n, w in group if w.center < gutter],
+            [(n, w) for n, w in group if w.center >= gutter],
+        ]
+        crosses = any(w.left < gutter < w.right for _, w in group) or (
+            halves[0] and halves[1] and not any(low <= gutter <= high for low, high in _gaps(group))
+        )
+        if crosses:
+            yield from left
+            yield from right
+            left, right = [], []
+            yield group
+            continue
+        for half, side in zip(halves, (left, right), strict=True):
+            if half:
+                side.append(half)
+    yield from left
+    yield from right
+
+
+_MARGIN = 0.13  # of the height of a page
+_LEAST = 3  # pages
+_SHARE = 0.4
+_NUMBER = re.compile(r"\d+|\b[ivxlc]{1,6}\b")
+_LONGEST = 200
+
+
+class PageLines(NamedTuple):
+    """The lines of a page, and its height. ``more``: it has other content."""
+
+    lines: Sequence[PdfLine]
+    height: float
+    more: bool
+
+
+def running_lines(pages: Sequence[PageLines]) -> set[tuple[int, int]]:
+    """Return the page and the line of each running header, footer and page number.
+
+    A page that would be empty without them keeps its lines.
+    """
+    places: dict[tuple[str, int], set[tuple[int, int]]] = defaultdict(set)
+    for page, one in enumerate(pages):
+        for nth, text, y in _in_margins(one.lines, one.height):
+            for place in (int(y // 4), int(y // 4) + 1):  # lines at the edge of a step meet in the next
+                places[text, place].add((page, nth))
+    found: set[tuple[int, int]] = set()
+    for members in places.values():
+        count = len({page for page, _ in members})
+        if count >= max(_LEAST, len(pages) * _SHARE):
+            found |= members
+    kept = {nth for nth, page in enumerate(pages) if page.more or _has_more(nth, len(page.lines), found)}
+    return {(page, nth) for page, nth in found if page in kept}
+
+
+def _in_margins(lines: Sequence[PdfLine], height: float) -> Iterator[tuple[int, str, float]]:
+    for nth, line in enumerate(lines):
+        if height * _MARGIN < line.top < height * (1 - _MARGIN) or len(line.text) > _LONGEST:
+            continue
+        yield nth, _NUMBER.sub("#", line.text), line.top
+
+
+def _has_more(page: int, count: int, found: set[tuple[int, int]]) -> bool:
+    return any((page, nth) not in found for nth in range(count))
+
 
 _HEADING = 1.15  # times the letters of the text
 _LEVELS = 4
@@ -153,14 +399,14 @@ def _block(group: Sequence[PdfLine], edges: _ColumnEdges, styles: HeadingStyles)
             pieces[-1] = continued(pieces[-1], line.text)
         else:
             pieces.append(line.text)
-    text = escaping.inline(_LEADERS.sub(" …", without_hyphens("  \n".join(pieces))))
+    text = spans.inline(_LEADERS.sub(" …", without_hyphens("  \n".join(pieces))))
     if level and len(text) <= 200 and _WORD.search(text):
-        return f"{'#' * level} {escaping.heading(text)}"
+        return f"{'#' * level} {spans.heading(text)}"
     if bullet := _BULLET.match(text):
         mark = bullet[0].strip()
         mark = mark if mark[0].isdigit() and mark[-1] == "." else "-"
         return f"{mark} {text[bullet.end() :]}".replace("\n", "\n" + " " * (len(mark) + 1))
-    return escaping.lines(text)
+    return spans.lines(text)
 
 
 def _listing(group: Sequence[PdfLine]) -> str:

@@ -10,10 +10,15 @@ from urllib.parse import SplitResult
 
 from tabane.errors import ReadError
 from tabane.reader.page import Page
-from tabane.reader.sites.github import changes, files, listings, threads
-from tabane.reader.sites.github.addresses import GitHubAddress, GitHubPageKind, place_of
-from tabane.reader.sites.github.api import GitHubApi, GitHubEndpoints
-from tabane.reader.sites.github.api_objects import GitHubEntry
+from tabane.reader.sites.github import files, pages
+from tabane.reader.sites.github.api import (
+    GitHubAddress,
+    GitHubApi,
+    GitHubEndpoints,
+    GitHubEntry,
+    GitHubPageKind,
+    place_of,
+)
 from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
 
 __all__ = ["GitHubAdapter"]
@@ -54,7 +59,7 @@ async def _folder(place: GitHubAddress, api: GitHubApi) -> Page:
     ref, path, found = await api.located(place.name, place.rest)
     if isinstance(found, GitHubEntry):
         return await files.of_entry(place, ref, found, api)
-    return await listings.of_entries(place, ref, path, found, api)
+    return await pages.of_entries(place, ref, path, found, api)
 
 
 async def _file(place: GitHubAddress, api: GitHubApi) -> Page:
@@ -76,22 +81,22 @@ async def _file(place: GitHubAddress, api: GitHubApi) -> Page:
             raise
         return await files.raw(place, rest[0], "/".join(rest[1:]), api)
     if isinstance(found, list):
-        return await listings.of_entries(place, ref, path, found, api)
+        return await pages.of_entries(place, ref, path, found, api)
     return await files.of_entry(place, ref, found, api)
 
 
 _READERS: Mapping[GitHubPageKind, Callable[[GitHubAddress, GitHubApi], Awaitable[Page]]] = {
-    "repository": listings.repository,
+    "repository": pages.repository,
     "folder": _folder,
     "file": _file,
-    "issue": threads.issue,
-    "pull": threads.pull,
-    "issues": listings.issues,
-    "commit": changes.commit,
-    "commits": changes.commits,
-    "compare": changes.compare,
-    "release": listings.release,
-    "releases": listings.releases,
-    "tags": listings.tags,
+    "issue": pages.issue,
+    "pull": pages.pull,
+    "issues": pages.issues,
+    "commit": pages.commit,
+    "commits": pages.commits,
+    "compare": pages.compare,
+    "release": pages.release,
+    "releases": pages.releases,
+    "tags": pages.tags,
     "gist": files.gist,
 }

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from tabane.search.embedding.batching import MOST_TEXTS, batches
+from tabane.search.embedding.embedder import MOST_TEXTS, batches
 from tabane.search.embedding.process_requests import EmbeddingRequest, ModelSpec
 from tabane.workers.serving import LoadedService, ReportProgress, serve_loaded
 

@@ -19,8 +19,8 @@ from huggingface_hub.errors import HfHubHTTPError
 from huggingface_hub.utils import WeakFileLock, build_hf_headers, hf_raise_for_status
 
 from tabane.search.embedding.model_files import ModelCache
-from tabane.search.embedding.patience import AGAIN, asked_pause
 from tabane.search.embedding.process_requests import (
+    AGAIN,
     DownloadFailure,
     DownloadRequest,
     DownloadResult,
@@ -30,6 +30,7 @@ from tabane.search.embedding.process_requests import (
     HubFile,
     ListRequest,
     ModelListing,
+    asked_pause,
 )
 from tabane.workers.serving import LoadedService, ReportProgress, serve_loaded
 

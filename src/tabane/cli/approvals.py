@@ -1,0 +1,296 @@
+"""`tabane approve` and `questions`: calls and questions of servers that wait for a person.
+
+A command whose call has to be approved asks the person at the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tabane.cli.options import completed, hub_options, option
+from tabane.cli.output import Command, Group, Terminal, emit, examples, text
+from tabane.errors import CallerError, TabaneError
+from tabane.messages import say
+from tabane.wire.json import decode, encode
+
+if TYPE_CHECKING:
+    from tabane.hub.local.client import HubClient
+
+LONGEST_CELL = 200
+"""Characters of arguments in the list. `tabane approve --json` has all that a hub keeps."""
+
+
+def approval_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the id of an approval for the shell, if a hub runs."""
+
+    def ask(hub: HubClient) -> list[str]:
+        return [row["id"] for row in hub.call("list_approvals")["results"]]
+
+    return completed(ctx, ask, incomplete)
+
+
+@click.command(
+    "approve",
+    cls=Command,
+    help=say(
+        "List the calls that wait until a person approves them, or decide about one. A call that was "
+        "approved is made once, with exactly these arguments."
+    ),
+    epilog=examples("tabane approve", "tabane approve 3fa9c1d2e4", "tabane approve 3fa9c1d2e4 --refuse"),
+)
+@click.argument("id", metavar="[ID]", required=False, shell_complete=approval_ids)
+@option("--refuse", is_flag=True, help=say("Refuse the call. The same call is refused for ten minutes."))
+@option("--remember", is_flag=True, help=say("Allow the same for later calls too, where that is offered."))
+@hub_options
+@click.pass_obj
+def approve(terminal: Terminal, id: str | None, refuse: bool, remember: bool) -> None:
+    if id is None:
+        if refuse or remember:
+            raise click.UsageError(text(say("Name the approval: tabane approve lists all.")))
+        found = terminal.hub(start=False).call("list_approvals")
+        terminal.show(found, lambda: _print(terminal, found["results"]))
+        return
+    if refuse and remember:
+        raise click.UsageError(text(say("--refuse and --remember exclude each other.")))
+    hub = terminal.hub(start=False)
+    if refuse:
+        done = hub.call("refuse_call", {"id": id})
+        said = say("The call of {tool} is refused.", tool=done["tool"])
+    else:
+        done = hub.call("approve_call", {"id": id, "remember": remember})
+        said = say("The call of {tool} is approved, once.", tool=done["tool"])
+    terminal.show(done, lambda: terminal.say(said))
+
+
+def _print(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        terminal.note(say("No call waits for an approval."))
+    headers = [
+        say("id"),
+        say("tool"),
+        say("state"),
+        say("asked"),
+        say("reason"),
+        say("arguments"),
+        say("client"),
+    ]
+    terminal.table(headers, ((
+        row["id"], row["tool"], row["state"], _when(row["asked"]), " ".join(row["reasons"]), _arguments(row),
+        row["client"] or row["label"] or row["holder"],
+    ) for row in rows))  # fmt: skip
+
+
+def _arguments(row: dict[str, Any]) -> str:
+    shown = " ".join(str(row["arguments"]).split())
+    whole = len(shown) <= LONGEST_CELL and not row["arguments_size"]
+    return shown if whole else f"{shown[:LONGEST_CELL]}…"
+
+
+def _when(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")
+
+
+LONGEST_ARGUMENTS = 4000
+"""Characters of arguments that are shown. The hub keeps no more than the beginning of long ones either."""
+
+
+def approved_call(terminal: Terminal, method: str, params: Mapping[str, Any]) -> bytes:
+    """Call an operation, and return its result as JSON. Raises as HubClient.call.
+
+    If a person has to approve the call, or a call of a script, whoever sits at the terminal is asked. Without
+    a terminal, a note says what the call waits for. An answer elsewhere counts too, whichever comes first.
+    """
+    hub = terminal.hub()
+    watch = _watch(terminal, hub)
+    call = hub.begin(method, encode(params))
+    while hub.first_of((call, watch)) == watch and (row := _row(hub, watch)) is not None:
+        watch = _watch(terminal, hub)  # before anybody answers: then a script goes on to its next call
+        if terminal.asks and row["may_approve"]:
+            _ask(terminal, hub, call, row)
+        else:
+            _tell(terminal, row)
+    return hub.result_of(call)
+
+
+def _watch(terminal: Terminal, hub: HubClient) -> bytes:
+    return hub.begin("next_approval", encode({"asks": terminal.asks}))
+
+
+def _row(hub: HubClient, watch: bytes) -> dict[str, Any] | None:
+    """Return what waits for a person; None if this hub does not tell, as an earlier version."""
+    try:
+        row: dict[str, Any] = decode(hub.result_of(watch))
+    except TabaneError:
+        return None
+    return row
+
+
+def _ask(terminal: Terminal, hub: HubClient, call: bytes, row: Mapping[str, Any]) -> None:
+    """Ask the person at the terminal, unless somebody decides elsewhere before."""
+    _show(terminal, row)
+    emit(text(say("Approve this call?")), " [y/N]: ", err=True, nl=False)
+    if hub.first_of((call,), sys.stdin.fileno()) == call:
+        emit(err=True)
+        terminal.note(say("The call was decided elsewhere."))
+        return
+    typed = sys.stdin.readline()
+    if not typed:
+        raise click.Abort
+    _decide(hub, row["id"], approved=typed.strip().lower() in ("y", "yes"))
+
+
+def _decide(hub: HubClient, id: str, *, approved: bool) -> None:
+    try:
+        hub.call("approve_call" if approved else "refuse_call", {"id": id})
+    except CallerError:
+        return  # it was decided elsewhere meanwhile: the call's own answer says what became of it
+
+
+def _show(terminal: Terminal, row: Mapping[str, Any]) -> None:
+    terminal.note(say("A person has to approve this call of {tool} first.", tool=row["tool"]))
+    if row["server"]:
+        terminal.note(say("Server: {server}", server=row["server"]))
+    for reason in row["reasons"]:
+        terminal.note(reason)
+    shown = str(row["arguments"])
+    cut = "…" if len(shown) > LONGEST_ARGUMENTS or row["arguments_size"] else ""
+    terminal.note(say("Arguments: {arguments}", arguments=shown[:LONGEST_ARGUMENTS] + cut))
+
+
+def _tell(terminal: Terminal, row: Mapping[str, Any]) -> None:
+    _show(terminal, row)
+    terminal.note(
+        say(
+            "The call waits. Approve it on the web page (tabane open /approvals) or with: tabane approve "
+            "{id}. Ctrl+C cancels it.",
+            id=row["id"],
+        )
+    )
+
+
+def question_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the id of a question for the shell, if a hub runs."""
+
+    def ask(hub: HubClient) -> list[str]:
+        return [row["id"] for row in hub.call("list_questions")["results"]]
+
+    return completed(ctx, ask, incomplete)
+
+
+@click.group(
+    "questions",
+    cls=Group,
+    invoke_without_command=True,
+    help=say("List and answer what servers ask you during a call. Default command: list."),
+)
+@hub_options
+@click.pass_context
+def questions(ctx: click.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        list_.invoke(ctx)
+
+
+@questions.command(
+    "list",
+    help=say("List the questions that nobody has answered yet."),
+    epilog=examples("tabane questions list", "tabane questions list --json"),
+)
+@hub_options
+@click.pass_obj
+def list_(terminal: Terminal) -> None:
+    found = terminal.hub(start=False).call("list_questions")
+    terminal.show(found, lambda: _print_questions(terminal, found["results"]))
+
+
+@questions.command(
+    "answer",
+    help=say(
+        "Answer a question in place of the assistant. FIELD=VALUE fills in a form: true, false and numbers "
+        "are read as JSON, everything else as text."
+    ),
+    epilog=examples(
+        "tabane questions answer 3fa9c1 name=Ada newsletter=false",
+        "tabane questions answer 3fa9c1 --decline",
+    ),
+)
+@click.argument("id", metavar="ID", shell_complete=question_ids)
+@click.argument("values", metavar="[FIELD=VALUE]...", nargs=-1)
+@option("--content", metavar="JSON", help=say("The whole content of the answer, as JSON."))
+@option("--decline", "action", flag_value="decline", help=say("Refuse to answer."))
+@option("--cancel", "action", flag_value="cancel", help=say("Dismiss the question without a choice."))
+@hub_options
+@click.pass_obj
+def answer(
+    terminal: Terminal, id: str, values: tuple[str, ...], content: str | None, action: str | None
+) -> None:
+    hub = terminal.hub(start=False)
+    given: dict[str, Any] = {"id": id, "action": action or "accept"}
+    if action is None:
+        given["content"] = _parsed(content) if content is not None else _form(values, _schema(hub, id))
+    done = hub.call("answer_question", given)
+    said = say("The answer was given to {server!n}.", server=done["server"])
+    terminal.show(done, lambda: terminal.say(said))
+
+
+def _schema(hub: HubClient, id: str) -> dict[str, Any]:
+    """Return the schema of a form; {} for another question, or none."""
+    for row in hub.call("list_questions")["results"]:
+        if row["id"] == id:
+            return row.get("schema") or {}
+    return {}
+
+
+def _parsed(content: str) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError as error:
+        raise click.BadParameter(text(say("--content: not JSON ({reason})", reason=str(error)))) from None
+
+
+def _form(values: tuple[str, ...], schema: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the values of a form. A field that is text by its schema is not read as JSON."""
+    properties = schema.get("properties") or {}
+    found: dict[str, Any] = {}
+    for each in values:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise click.UsageError(text(say("{value}: write FIELD=VALUE", value=each)))
+        kind = (properties.get(name) or {}).get("type")
+        item = value if kind == "string" else _value(value)
+        if kind == "array" and not isinstance(item, list):
+            found.setdefault(name, []).append(item)
+        else:
+            found[name] = item
+    return found or None
+
+
+def _value(given: str) -> Any:
+    try:
+        return json.loads(given)
+    except ValueError:
+        return given
+
+
+def _print_questions(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        terminal.note(say("No server is waiting for an answer."))
+    headers = [say("id"), say("tool"), say("kind"), say("asked"), say("question"), say("client")]
+    found = (
+        (row["id"], row["tool"], row["kind"], _when(row["asked"]), _question(row), row["client"])
+        for row in rows
+    )
+    terminal.table(headers, found)
+
+
+def _question(row: dict[str, Any]) -> str:
+    """Return the question in one line: the message, and the fields of a form or the URL."""
+    fields = (row.get("schema") or {}).get("properties") or {}
+    more = ", ".join(fields) or row.get("url") or ""
+    message = " ".join(str(row["message"]).split())
+    return f"{message} ({more})" if more else message

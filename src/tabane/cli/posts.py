@@ -1,0 +1,484 @@
+"""`tabane posts`: the archive of posts, imported, searched, counted and exported."""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import click
+
+from tabane.cli.jobs import follow
+from tabane.cli.options import absolute_path, detach_option, hub_options, option, parameter_option
+from tabane.cli.output import Command, Group, Terminal, emit, examples, text
+from tabane.cli.post_options import (
+    VIEWS,
+    WEIGHING,
+    View,
+    entries,
+    limits,
+    limits_options,
+    mode_options,
+    show_post,
+    show_posts,
+    warn_of_users,
+    weights_of,
+)
+from tabane.cli.terminal_text import StyledText
+from tabane.errors import CallerError
+from tabane.messages import Message, say
+from tabane.posts.parameters import ExportPosts, Facet, RelatedPosts, SearchSimilar, SearchText, Timeline
+
+SHOWN = 10
+"""The number of unusable rows that are shown."""
+
+_KINDS: dict[str, Message] = {
+    "twilog.csv": say("posts (CSV)"),
+    "x_archive": say("archive of X"),
+    "results": say("results of a model"),
+    "vectors of content": say("vectors of contents"),
+    "vectors of reasoning": say("vectors of reasoning"),
+    "vectors of summary": say("vectors of summaries"),
+}
+
+
+@click.command(
+    "import",
+    cls=Command,
+    help=say(
+        "Import posts from a twilog.csv, an archive of X (zip or folder), a model's "
+        "results (.jsonl), folders of vectors, or the folder of an original twilog. "
+        "Existing posts are kept; only new or changed ones are written. If stopped, the "
+        "same command continues."
+    ),
+    epilog=examples(
+        "tabane posts import twilog.csv",
+        "tabane posts import twilog.csv -e embeddings -r batch/reasoning -s batch/summary",
+        "tabane posts import twitter-archive.zip --prune",
+        "tabane posts import --sample",
+    ),
+)
+@click.argument("files", nargs=-1, metavar="FILE…", type=click.Path())
+@option("-e", "--embeddings", metavar="DIR", help=say("Folder with embeddings of the posts."))
+@option("-r", "--reasoning", metavar="DIR", help=say("Folder with embeddings of the posts' reasoning."))
+@option("-s", "--summary", metavar="DIR", help=say("Folder with embeddings of the posts' summaries."))
+@option("--prune", is_flag=True, help=say("Remove posts that are in none of the files."))
+@option("--report", metavar="FILE", help=say("Write every row that could not be imported to FILE."))
+@option("--sample", is_flag=True, help=say("A small archive of invented posts, to try searches with."))
+@detach_option
+@hub_options
+@click.pass_obj
+def import_(
+    terminal: Terminal, /, files: Sequence[str], prune: bool, sample: bool, **paths: str | None
+) -> None:
+    wanted: dict[str, Any] = {"files": [absolute_path(file) for file in files], "prune": prune}
+    wanted |= {"sample": True} if sample else {}
+    wanted |= {name: absolute_path(path) for name, path in paths.items() if path}
+    report = follow(terminal, "import_posts", wanted)
+    terminal.show(report, lambda: show_report(terminal, report))
+    tell_of_embedding(terminal, report)
+
+
+def show_report(terminal: Terminal, report: dict[str, Any]) -> None:
+    """Print the report of an import: by source, in total, and the first rows that could not be used."""
+    headers = [say("source"), say("kind"), say("read"), say("duplicates"), say("bad"), say("no such post")]
+    rows = [
+        [os.path.basename(one["source"]) or one["source"], _KINDS.get(one["kind"], one["kind"]),
+         *(f"{one[name]:,}" for name in ("read", "duplicates", "bad", "unknown"))]
+        for one in report["sources"]
+    ]  # fmt: skip
+    terminal.table(headers, rows)
+    terminal.say("")
+    terminal.say(
+        say(
+            "{new} new, {changed} changed, {unchanged} unchanged, {removed} removed; {vectors} "
+            "{vectors:vector|vectors}; {seconds} s",
+            **{name: f"{report[name]:,}" for name in ("new", "changed", "unchanged", "removed", "vectors")},
+            seconds=report["seconds"],
+        )
+    )
+    _show_bad(terminal, report)
+
+
+def tell_of_embedding(terminal: Terminal, report: dict[str, Any]) -> None:
+    """Print whether posts without vectors are being embedded, or why not."""
+    written = report["new"] + report["changed"]
+    if report["vectors"] >= written or terminal.json:
+        return
+    model = terminal.hub().call("model_status")
+    if model["state"] == "none":
+        terminal.note(say("Search finds them by keywords only. {why}", why=model.get("reason") or ""))
+    else:
+        terminal.note(say("Semantic search is still indexing them. See: tabane jobs"))
+
+
+def _show_bad(terminal: Terminal, report: dict[str, Any]) -> None:
+    if not report["whole"]:
+        terminal.note(say("A source could not be read completely, so nothing was removed."))
+    if not report["bad"]:
+        return
+    terminal.note(say("{count} {count:row|rows} could not be used:", count=f"{report['bad']:,}"))
+    for bad in report["bad_rows"][:SHOWN]:
+        place = f"{bad['file']}:{bad['line']}" if bad["line"] else bad["file"]
+        terminal.note(f"  {place}: {bad['reason']}")
+    more = report["bad"] - SHOWN
+    if more > 0 and report["report"]:
+        terminal.note(say("  and {count} more: {path}", count=f"{more:,}", path=report["report"]))
+    elif more > 0:
+        terminal.note(say("  and {count} more; --report FILE lists them all", count=f"{more:,}"))
+
+
+@click.command(
+    "export",
+    cls=Command,
+    help=say("Export posts as JSON lines with all their data, or as a CSV that can be imported again."),
+    epilog=examples(
+        "tabane posts export > posts.jsonl",
+        "tabane posts export --format csv -o twilog.csv",
+        "tabane posts export --user alice --from 2024-01-01 -o alice.jsonl",
+    ),
+)
+@parameter_option(
+    ExportPosts,
+    "format",
+    "--format",
+    "form",
+    help=say("Default: the file name's extension, or jsonl."),
+)
+@option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    default="-",
+    help=say("Output file; it is replaced after everything is written. - is standard output, the default."),
+)
+@limits_options
+@hub_options
+@click.pass_obj
+def export(terminal: Terminal, /, form: str | None, output: str, **chosen: Any) -> None:
+    hub = terminal.hub()
+    warn_of_users(terminal, hub, (*chosen["users"], *chosen["not_users"]))
+    wanted = limits(**chosen) | {"format": form or ("csv" if output.lower().endswith(".csv") else "jsonl")}
+    with _opened(output) as file, terminal.working(say("Writing posts")):
+        count = sum(
+            file.write(part["data"].encode("utf-8", "replace")) for part in hub.stream("export_posts", wanted)
+        )
+    if output != "-":
+        result = {"path": os.path.abspath(output), "bytes": count}
+        terminal.show(
+            result,
+            lambda: terminal.say(say("{path}: {count} {count:byte|bytes}", path=output, count=f"{count:,}")),
+        )
+
+
+class ByteSink(Protocol):
+    """A place that exported bytes go to."""
+
+    def write(self, data: bytes, /) -> int: ...
+
+
+class _TerminalSink:
+    """A terminal: it gets the text clean. A pipe or a file gets the data as it is."""
+
+    def write(self, data: bytes, /) -> int:
+        emit(data.decode("utf-8", "replace"), nl=False)
+        return len(data)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[ByteSink]:
+    """Return the file to write to. It replaces the old one when the block ends without an error."""
+    if path == "-" and sys.stdout.isatty():
+        yield _TerminalSink()
+        return
+    if path == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            yield file
+        os.replace(part, path)
+    except OSError as error:
+        raise CallerError(
+            say("{path} cannot be written: {reason}.", path=path, reason=error.strerror)
+        ) from None
+    finally:
+        if os.path.exists(part):
+            os.unlink(part)
+
+
+_BAR = 40  # columns of the longest bar
+_FIELDS = {"user": "user", "tag": "tags", "type": "log_type"}
+_HEADERS = {"user": say("user"), "tag": say("tag"), "type": say("type")}
+
+
+@click.group(
+    "posts",
+    cls=Group,
+    help=say("Search your archive of posts by meaning and by keywords; import and export it."),
+)
+def posts() -> None: ...
+
+
+posts.add_command(import_)
+
+
+_view = option(
+    "--view", type=click.Choice(VIEWS), default="normal", show_default=True, help=say("How posts are shown.")
+)
+
+
+@posts.command(
+    help=say(
+        "Find posts by meaning. QUERY is meaning|text: posts that are close to the meaning "
+        'and contain the text (word "a phrase" -not). Either part can be left out.'
+    ),
+    epilog=examples(
+        "tabane posts search '猫の写真'",
+        "tabane posts search 'learning to program|Python -Ruby' --user alice --from 2024-01-01",
+        "tabane posts search 'coffee' --mode hybrid --view list",
+    ),
+)
+@click.argument("query", nargs=-1, required=True, metavar="QUERY")
+@mode_options
+@parameter_option(
+    SearchSimilar, "top_k", "--top-k", "--limit", "top_k", help=say("Maximum number of results.")
+)
+@limits_options
+@_view
+@hub_options
+@click.pass_obj
+def search(
+    terminal: Terminal,
+    /,
+    query: Sequence[str],
+    mode: str | None,
+    weights: str | None,
+    top_k: int,
+    view: View,
+    **chosen: Any,
+) -> None:
+    asked = " ".join(query)
+    wanted = {"query": asked, "top_k": top_k, **_mode(mode, weights)}
+
+    def head(count: str) -> Message:
+        return say('🔍 Search results: {count} (query: "{query}")', query=asked, count=count)
+
+    _find(terminal, "search_similar", wanted, chosen, head, view)
+
+
+@posts.command(
+    "text",
+    help=say('Find posts that contain a text, newest first: word "a phrase" -not.'),
+    epilog=examples("tabane posts text 'Python -Ruby'", "tabane posts text 日記 --source summary --limit 5"),
+)
+@click.argument("term", nargs=-1, required=True, metavar="TERM")
+@parameter_option(
+    SearchText, "source", default="content", show_default=True, help=say("The text that is searched.")
+)
+@parameter_option(SearchText, "limit", help=say("Maximum number of results."))
+@limits_options
+@_view
+@hub_options
+@click.pass_obj
+def text_(
+    terminal: Terminal, /, term: Sequence[str], source: str, limit: int, view: View, **chosen: Any
+) -> None:
+    asked = " ".join(term)
+    wanted = {"search_term": asked, "source": source, "limit": limit}
+
+    def head(count: str) -> Message:
+        return say('📝 Text search results: {count} (term: "{query}")', query=asked, count=count)
+
+    _find(terminal, "search_posts_by_text", wanted, chosen, head, view)
+
+
+@posts.command(
+    help=say("Find the posts most similar to a post."),
+    epilog=examples("tabane posts related 1609704062058496137 --limit 5"),
+)
+@click.argument("post_id", metavar="ID")
+@mode_options
+@parameter_option(
+    RelatedPosts, "top_k", "--top-k", "--limit", "top_k", help=say("Maximum number of results.")
+)
+@limits_options
+@_view
+@hub_options
+@click.pass_obj
+def related(
+    terminal: Terminal,
+    /,
+    post_id: str,
+    mode: str | None,
+    weights: str | None,
+    top_k: int,
+    view: View,
+    **chosen: Any,
+) -> None:
+    wanted = {"post_id": post_id, "top_k": top_k, **_mode(mode, weights)}
+
+    def head(count: str) -> Message:
+        return say("🔗 Related posts: {count} (of {post_id})", post_id=post_id, count=count)
+
+    _find(terminal, "get_related_posts", wanted, chosen, head, view)
+
+
+@posts.command(
+    help=say("Show one post with all its data."),
+    epilog=examples("tabane posts get 1609704062058496137"),
+)
+@click.argument("post_id", metavar="ID")
+@hub_options
+@click.pass_obj
+def get(terminal: Terminal, post_id: str) -> None:
+    found = terminal.hub().call("get_post", {"post_id": post_id})
+    terminal.show(found, lambda: show_post(terminal, found))
+
+
+_former = copy.copy(get)
+_former.hidden = True
+posts.add_command(_former, "show")  # its name up to 0.1.0
+
+
+@posts.command(
+    help=say("Show the size of the archive and its most frequent users and tags."),
+    epilog=examples("tabane posts stats", "tabane posts stats --by tag --user alice --limit 20"),
+)
+@option(
+    "--by", type=click.Choice(list(_FIELDS)), default="user", show_default=True, help=say("What to count.")
+)
+@parameter_option(Facet, "limit", default=10, help=say("Maximum number of results."))
+@limits_options
+@hub_options
+@click.pass_obj
+def stats(terminal: Terminal, /, by: str, limit: int, **chosen: Any) -> None:
+    hub = terminal.hub()
+    warn_of_users(terminal, hub, (*chosen["users"], *chosen["not_users"]))
+    counted = hub.call("get_post_facets", {"field": _FIELDS[by], "limit": limit, **limits(**chosen)})
+    whole = hub.call("get_database_stats")
+    terminal.show({**whole, "results": counted}, lambda: _print_stats(terminal, whole, _HEADERS[by], counted))
+
+
+@posts.command(
+    help=say("List all users of the archive, the most active first."),
+    epilog=examples("tabane posts users"),
+)
+@hub_options
+@click.pass_obj
+def users(terminal: Terminal) -> None:
+    names = terminal.hub().call("get_user_list")
+    terminal.show(names, lambda: terminal.say("\n".join(names)))
+
+
+@posts.command(
+    help=say("Show users with similar names for names that no user has."),
+    epilog=examples("tabane posts suggest alcie bbo"),
+)
+@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@hub_options
+@click.pass_obj
+def suggest(terminal: Terminal, names: Sequence[str]) -> None:
+    found = terminal.hub().call("suggest_users", {"user_list": list(names)})
+    if not found and not terminal.json:
+        terminal.note(say("All of these users have posts in the archive."))
+    terminal.show(found, lambda: terminal.table([say("name"), say("perhaps")], found.items()))
+
+
+@posts.command(
+    help=say("Show the number of posts by year, month or day."),
+    epilog=examples("tabane posts timeline", "tabane posts timeline --unit year --user alice"),
+)
+@parameter_option(Timeline, "unit", default="month", show_default=True, help=say("Length of a period."))
+@limits_options
+@hub_options
+@click.pass_obj
+def timeline(terminal: Terminal, /, unit: str, **chosen: Any) -> None:
+    hub = terminal.hub()
+    warn_of_users(terminal, hub, (*chosen["users"], *chosen["not_users"]))
+    rows = hub.call("get_timeline", {"unit": unit, **limits(**chosen)})
+    terminal.show(rows, lambda: _print_counts(terminal, say("period"), rows))
+
+
+posts.add_command(export)
+
+
+@posts.command(
+    help=say(
+        "Search interactively, with history, completion of commands and users, and paging. "
+        "/help lists the commands; Ctrl+D exits."
+    ),
+    epilog=examples("tabane posts shell"),
+)
+@hub_options
+@click.pass_obj
+def shell(terminal: Terminal) -> None:
+    from tabane.cli.posts_shell import run_shell
+
+    run_shell(terminal)
+
+
+def _mode(mode: str | None, weights: str | None) -> dict[str, Any]:
+    """Return mode and weights as parameters. The default mode with weights is average."""
+    if weights is None:
+        return {"mode": mode} if mode else {}
+    return {"mode": mode or WEIGHING[0], "weights": list(weights_of(weights))}
+
+
+def _find(
+    terminal: Terminal, operation: str, wanted: dict[str, Any], chosen: dict[str, Any],
+    head: Callable[[str], Message], view: View,
+) -> None:  # fmt: skip
+    """Ask for posts, within the limits that were given, and show them below ``head`` of their number."""
+    wanted |= limits(**chosen)
+    hub = terminal.hub()
+    warn_of_users(terminal, hub, (*chosen["users"], *chosen["not_users"]))
+    with terminal.working(say("Searching")):
+        rows = hub.call(operation, wanted)
+    if hub.warning:
+        terminal.note(hub.warning)
+    terminal.show(rows, lambda: _print_found(terminal, rows, head(f"{len(rows):,}"), view))
+
+
+def _print_found(terminal: Terminal, rows: list[dict[str, Any]], head: Message, view: View) -> None:
+    if not rows:
+        terminal.note(say("No results were found."))
+        return
+    if view != "list" or sys.stdout.isatty():
+        terminal.say(StyledText(text(head), "bold"))
+        terminal.say("")
+    show_posts(terminal, entries(rows), view)
+
+
+def _print_stats(
+    terminal: Terminal, whole: dict[str, Any], header: Message, counted: list[dict[str, Any]]
+) -> None:
+    span = whole["date_range"]
+    period = f"{span['earliest']} – {span['latest']}" if span["earliest"] else None
+    facts = [
+        (say("posts"), f"{whole['total_posts']:,}"),
+        (say("users"), f"{whole['total_users']:,}"),
+        (say("period"), period),
+    ]
+    terminal.pairs((name, value) for name, value in facts if value)
+    terminal.say("")
+    _print_counts(terminal, header, counted)
+
+
+def _print_counts(terminal: Terminal, header: Message, rows: list[dict[str, Any]]) -> None:
+    """Print values with their number of posts; on a terminal also as bars."""
+    most = max((row["post_count"] for row in rows), default=1)
+    drawn = sys.stdout.isatty()
+    terminal.table(
+        [header, say("posts"), *([""] if drawn else [])],
+        (
+            [next(iter(row.values())), f"{row['post_count']:,}" if drawn else row["post_count"],
+             *(["▇" * max(1, row["post_count"] * _BAR // most)] if drawn else [])]
+            for row in rows
+        ),
+    )  # fmt: skip

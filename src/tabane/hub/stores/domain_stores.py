@@ -1,0 +1,236 @@
+"""Stores of a hub. Each is opened on first use and closed at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from tabane.errors import StoreCorrupt, StoreError
+from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations.jobs import SharedTurn, TurnOpener
+from tabane.settings.files import private_folder
+
+if TYPE_CHECKING:
+    from tabane.engine.embedded.store import PersistentVectorCache, Store
+    from tabane.engine.team.postgres.change_feed import ChangeProbe
+    from tabane.engine.team.postgres.database import PostgresDatabase
+    from tabane.hub.stores.postgres_engine import PostgresEngine, Replicas
+    from tabane.search.engine import Collection as SearchableCollection
+    from tabane.search.records import Shape
+
+log = logging.getLogger(__name__)
+
+FOLDER = "store"
+"""Under the home: a file a domain, and a folder of index beside it for each collection."""
+
+UNFINISHED = ".embedding"
+"""Ends the name of a file in the folder while the collection of that name is being embedded."""
+
+DERIVED = frozenset({"cache"})
+"""Domains with derived data only: if the file is lost, its contents are rebuilt."""
+
+Shapes = Mapping[str, Sequence["Shape"]]
+
+
+class CheckStores(Struct, frozen=True, forbid_unknown_fields=True):
+    """``mend``: also rebuild derived data that does not agree."""
+
+    mend: bool = False
+
+
+class Stores:
+    """One store for each domain. A hub that only forwards opens none, and does not import their modules.
+
+    ``shapes`` returns the collections of each domain, and is called at the first use. ``postgres``: the
+    database that holds them, except ``own``, which belong to this copy of Tabane and never leave its home.
+    ``replicas``: copies of what the database holds, which are searched instead.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        shapes: Callable[[], Shapes],
+        postgres: PostgresEngine | None = None,
+        own: Collection[str] = (),
+        replicas: Replicas | None = None,
+    ) -> None:
+        self._folder, self._declared = home / FOLDER, shapes
+        self._postgres, self._own, self._replicas = postgres, own, replicas
+        self._probe: ChangeProbe | None = None
+        self._open: dict[str, Store] = {}
+        self._opening = asyncio.Lock()
+
+    @cached_property
+    def _shapes(self) -> Shapes:
+        return self._declared()
+
+    async def collection(self, domain: str, shape: Shape) -> SearchableCollection:
+        """Return a collection of that domain. Raises StoreError if it cannot be opened."""
+        if self._postgres is not None and shape.name not in self._own:
+            return await self._shared(self._postgres, domain, shape)
+        return await (await self._store(domain)).collection(shape)
+
+    async def _shared(self, postgres: PostgresEngine, domain: str, shape: Shape) -> SearchableCollection:
+        """Return a collection of the database, or its replica."""
+        store = await postgres.store(domain)
+        truth = await store.collection(shape)
+        if self._replicas is None:
+            return truth
+        from tabane.engine.team.postgres.change_feed import ChangeProbe, PostgresReplicationFeed
+
+        self._probe = self._probe or ChangeProbe(store.database)
+        feed = PostgresReplicationFeed(truth.feed, self._probe)
+        source = f"{shape.name} in {store.database.place}, schema {store.database.schema}"
+        return await self._replicas.replicated(domain, truth, feed, source)
+
+    def holds(self, domain: str) -> bool:
+        """Return whether anything of that domain was ever stored. Of a database, that is not known."""
+        return self._is_shared(domain) or domain in self._open or (self._folder / f"{domain}.db").exists()
+
+    def is_open(self, domain: str) -> bool:
+        """Return whether the store is open, so that a request does not have to open it."""
+        if self._postgres is not None and self._is_shared(domain):
+            return self._postgres.is_open(domain)
+        return domain in self._open
+
+    async def database(self) -> PostgresDatabase:
+        """Return the database that the setting engine names. There is one. Raises StoreError."""
+        assert self._postgres is not None
+        return await self._postgres.database()
+
+    def turn(self, kind: str, collection: str) -> TurnOpener | None:
+        """Return what opens the turn for a kind of job on a collection among all hubs of the database.
+
+        None if the collection belongs to this hub alone.
+        """
+        if self._postgres is None or collection in self._own:
+            return None
+
+        async def opened() -> SharedTurn:
+            database = await self.database()
+            from tabane.engine.team.postgres.database import JobTurn
+
+            return JobTurn(database, f"{kind} {collection}")
+
+        return opened
+
+    async def report(self) -> dict[str, Any]:
+        """Return the database, its versions, state and replicas; nothing if files hold everything."""
+        return {} if self._postgres is None else {"engine": await self._postgres.report() | self._copies()}
+
+    def _copies(self) -> dict[str, Any]:
+        return {} if self._replicas is None else {"replicas": self._replicas.report()}
+
+    def _is_shared(self, domain: str) -> bool:
+        """Return whether the database holds collections of that domain."""
+        return self._postgres is not None and any(
+            shape.name not in self._own for shape in self._shapes.get(domain, ())
+        )
+
+    async def kept(self, most: int) -> PersistentVectorCache:
+        """Return the cache of embeddings, with at most ``most`` bytes."""
+        return await (await self._store("cache")).kept(most)
+
+    async def check(self, *, mend: bool) -> list[dict[str, Any]]:
+        """Return the state of each store on disk:
+
+        domain, path, ``state`` (ok, mended, stale, damaged, unreadable; unused: the setting engine names a
+        database instead).
+
+        Reads everything. Stale data is derived and disagrees with the truth. ``mend`` rebuilds it, and moves
+        a damaged file aside if all that was in it is derived.
+        """
+        rows = (
+            []
+            if self._postgres is None
+            else [{"domain": "*", **await self._postgres.check(), **self._copies()}]
+        )
+        for domain in self._shapes:
+            path = self._folder / f"{domain}.db"
+            if not path.exists():
+                continue
+            if self._is_shared(domain) and domain not in DERIVED:
+                rows.append({"domain": domain, "path": str(path), "state": "unused"})
+            else:
+                rows.append({"domain": domain, "path": str(path), **await self._checked(domain, path, mend)})
+        return rows
+
+    def table(self) -> list[Operation]:
+        faces = frozenset({Face.RPC, Face.CLI})
+        return [
+            Operation(
+                "check_stores", "How what is stored is.", CheckStores, self._check, faces, Privilege.ADMIN
+            )
+        ]
+
+    async def close(self) -> None:
+        """Close every store; what was acknowledged is on disk already."""
+        if self._replicas is not None:
+            await self._replicas.close()
+        if self._probe is not None:
+            await self._probe.close()
+        if self._postgres is not None:
+            await self._postgres.close()
+        stores, self._open = self._open, {}
+        for domain, store in stores.items():
+            try:
+                await store.close()
+            except StoreError as error:
+                log.error("closing the store of %s failed: %s", domain, error)
+
+    async def _check(self, caller: Caller, params: CheckStores) -> dict[str, Any]:
+        return {"results": await self.check(mend=params.mend)}
+
+    async def _checked(self, domain: str, path: Path, mend: bool) -> dict[str, Any]:
+        try:
+            store = await self._store(domain)
+            for shape in self._shapes[domain]:
+                if self._postgres is None or shape.name in self._own:
+                    await store.collection(shape)
+            stale = await store.check()
+            for name in stale if mend else ():
+                await store.mend(name)
+        except StoreCorrupt as error:
+            derived = domain in DERIVED
+            if derived and mend:
+                await self._put_aside(domain, path)
+                return {"state": "mended"}
+            return {"state": "damaged", "error": str(error), "derived": derived}
+        except StoreError as error:
+            return {"state": "unreadable", "error": str(error)}
+        if not stale:
+            return {"state": "ok"}
+        return {"state": "mended"} if mend else {"state": "stale", "collections": stale}
+
+    async def _put_aside(self, domain: str, path: Path) -> None:
+        store = self._open.pop(domain, None)
+        if store is not None:
+            with contextlib.suppress(StoreError):
+                await store.close()
+        await asyncio.to_thread(_aside, path)
+
+    async def _store(self, domain: str) -> Store:
+        async with self._opening:
+            if domain not in self._open:
+                self._open[domain] = await self._opened(domain)
+            return self._open[domain]
+
+    async def _opened(self, domain: str) -> Store:
+        from tabane.engine.embedded.lexical.lexical_index import open_lexical
+        from tabane.engine.embedded.store import Store
+
+        private_folder(self._folder, parents=False)
+        return await Store.open(str(self._folder), domain, lexical=open_lexical)
+
+
+def _aside(path: Path) -> None:
+    path.replace(path.with_suffix(".broken"))
+    for companion in ("-wal", "-shm"):
+        path.with_name(path.name + companion).unlink(missing_ok=True)

@@ -1,1 +1,0 @@
-"""The activity of a hub: events, the last calls, and their number and times by the second."""

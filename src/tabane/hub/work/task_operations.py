@@ -1,0 +1,93 @@
+"""The operations list_tasks, show_task and cancel_task: for the owner of a task, and for administration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from tabane.errors import UnknownName
+from tabane.hub.work.task_following import TaskFollower
+from tabane.hub.work.tasks import HubTasks, Task
+from tabane.messages import say
+from tabane.operations import Caller, Face, Operation, Privilege
+
+_FACES = frozenset({Face.RPC, Face.CLI})
+
+MOST_LISTED = 1000
+
+TaskId = Annotated[str, Meta(min_length=1, max_length=100)]
+
+
+class ListTasks(Struct, frozen=True, forbid_unknown_fields=True):
+    """``state`` restricts the list: ``running`` or ``over``."""
+
+    state: Literal["all", "running", "over"] = "all"
+    server: Annotated[str, Meta(max_length=200)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
+
+
+class NamedTask(Struct, frozen=True, forbid_unknown_fields=True):
+    task: TaskId
+
+
+class TaskOperations:
+    """Lists, shows and cancels tasks. Who may do everything sees the tasks of all identities."""
+
+    def __init__(self, tasks: HubTasks, follower: TaskFollower) -> None:
+        self._tasks, self._follower = tasks, follower
+
+    def table(self) -> list[Operation]:
+        return [
+            _operation("list_tasks", "Tasks: calls that go on in the background, the latest first.",
+                       ListTasks, self._list, read_only=True),
+            _operation("show_task", "The state of a task, and its result if it is over.",
+                       NamedTask, self._show, read_only=True),
+            _operation("cancel_task", "Cancel a task.", NamedTask, self._cancel),
+        ]  # fmt: skip
+
+    async def _list(self, caller: Caller, params: ListTasks) -> dict[str, Any]:
+        await self._tasks.ready()
+        found = [task for task in self._tasks if self._may_see(caller, task) and _fits(task, params)]
+        found.sort(key=lambda task: task.created, reverse=True)
+        return {"results": [task.row for task in found[: params.limit]], "total": len(found)}
+
+    async def _show(self, caller: Caller, params: NamedTask) -> dict[str, Any]:
+        task = await self._found(caller, params)
+        await self._follower.refresh(task)
+        body = await self._tasks.body(task)
+        return task.row | ({task.body: body} if body is not None else {})
+
+    async def _cancel(self, caller: Caller, params: NamedTask) -> dict[str, Any]:
+        task = await self._found(caller, params)
+        await self._follower.cancel(task, now=True)
+        return task.row
+
+    async def _found(self, caller: Caller, params: NamedTask) -> Task:
+        await self._tasks.ready()
+        found = [task for task in self._tasks if self._may_see(caller, task)]
+        exact = [task for task in found if task.id == params.task]
+        matching = exact or [task for task in found if task.id.startswith(params.task)]
+        if len(matching) != 1:
+            raise UnknownName(say("There is no task {task}. List all tasks with: tabane tasks list",
+                                  task=params.task))  # fmt: skip
+        return matching[0]
+
+    def _may_see(self, caller: Caller, task: Task) -> bool:
+        if caller.access.everything:
+            return True
+        return task.holder == caller.access.holder and caller.access.allows(task.target)
+
+
+def _fits(task: Task, params: ListTasks) -> bool:
+    if params.server is not None and task.server != params.server:
+        return False
+    return params.state == "all" or (params.state == "over") == task.over
+
+
+def _operation(
+    name: str, about: str, params: type[Struct], handler: Callable[..., Any], *, read_only: bool = False
+) -> Operation:
+    privilege = Privilege.READ if read_only else Privilege.CALL
+    return Operation(name, about, params, handler, _FACES, privilege, read_only=read_only, source="hub")
