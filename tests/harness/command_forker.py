@@ -29,7 +29,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import tabane.__main__
-from tabane.hub.local.connector import COMMAND
+
+COMMAND = "_hub"
+"""The command that is a hub, in all versions: this program runs with the Python of earlier ones, too."""
 
 MOST = 1 << 20
 """Bytes of a request."""
