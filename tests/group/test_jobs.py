@@ -11,7 +11,7 @@ import pytest
 from tabane.hub.work.job import Job
 from tabane.messages import say
 from tabane.operations import Progress
-from tabane.operations.jobs import Turn
+from tabane.operations.job_turns import Turn
 from tests.group.asking import ask, refused
 from tests.harness.http_hub import HttpHub
 from tests.harness.hub_group import hubs_in_group

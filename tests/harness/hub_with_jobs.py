@@ -23,7 +23,7 @@ from tabane.hub.process.daemon import Daemon, LaunchOrigin, open_logs, prepare_h
 from tabane.hub.process.watchdog import end_within
 from tabane.messages import say
 from tabane.operations import Caller, Door, Face, Operation, OperationTable, Privilege, Progress
-from tabane.operations.jobs import Turn
+from tabane.operations.job_turns import Turn
 from tabane.settings import load_settings
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tabane.errors import HubError, StoreError
 from tabane.messages import say
-from tabane.operations.jobs import Turn
+from tabane.operations.job_turns import Turn
 
 
 class OneTurn:

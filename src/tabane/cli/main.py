@@ -146,7 +146,7 @@ COMMANDS = {
     ),
     "status": CommandEntry("lifecycle", "status", say("Show the running hub and the settings in use.")),
     "open": CommandEntry(
-        "lifecycle", "open_page", say("Open the web page of the hub in a browser, signed in.")
+        "browser", "open_page", say("Open the web page of the hub in a browser, signed in.")
     ),
     "logs": CommandEntry("lifecycle", "logs", say("Show the log of the hub, or of a server.")),
     "mcp": CommandEntry("lifecycle", "mcp", say("Connect an assistant over standard input and output.")),

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.cli.arguments import read_pairs
-from tabane.cli.lifecycle import is_remote, open_in_browser, show_server_log
+from tabane.cli.browser import is_remote, open_in_browser
+from tabane.cli.lifecycle import show_server_log
 from tabane.cli.options import hub_options, json_option, option
 from tabane.cli.output import Command, Group, ServerState, Shown, Terminal, examples
 from tabane.cli.passphrase import check_passphrase

@@ -106,7 +106,9 @@ def _cursors() -> dict[str, Any]:
         "cursor of audit entries": _entries.encode(EntryPlace(5)),
         "cursor of usage": _groups.encode(UsagePlace(5)),
         "cursor of a page": paging._CURSORS.encode(paging.PageCursor(1, "markdown", True, 9, b"p", b"u")),
-        "cursor of a folder": document_reader._FOLDER_CURSORS.encode(document_reader._FolderCursor("folders", "a")),
+        "cursor of a folder": document_reader._FOLDER_CURSORS.encode(
+            document_reader._FolderCursor("folders", "a")
+        ),
         "cursor of a document": document_reader._PART_CURSORS.encode(document_reader.PartCursor("m", 1)),
     }
 

@@ -1,1 +1,1 @@
-"""Files become documents: folders walked, texts recognised and decoded, changes followed."""
+"""Files become documents: folders walked, texts recognized and decoded, changes followed."""

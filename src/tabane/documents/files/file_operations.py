@@ -38,7 +38,7 @@ from tabane.errors import BadArguments, HubError, ModelError, StoreError, Tabane
 from tabane.extras import extra_command
 from tabane.messages import say
 from tabane.operations import Caller, Progress
-from tabane.operations.jobs import Turn
+from tabane.operations.job_turns import Turn
 from tabane.settings.files import write_private
 from tabane.text.encodings import is_encoding
 

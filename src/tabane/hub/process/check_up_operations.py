@@ -17,7 +17,7 @@ from tabane.errors import HubError, TabaneError, UnknownName
 from tabane.hub.hub import Hub
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress
-from tabane.operations.jobs import Turn
+from tabane.operations.job_turns import Turn
 from tabane.settings import OPTIONS, Settings
 from tabane.settings.files import config_folder
 from tabane.settings.option import shown

@@ -17,7 +17,7 @@ from tabane.hub.stores.domain_stores import FOLDER, Stores
 from tabane.hub.work.jobs import Jobs
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Operation, Progress
-from tabane.operations.jobs import Turn
+from tabane.operations.job_turns import Turn
 from tabane.posts import COLLECTION, DOMAIN
 from tabane.settings import Settings
 from tabane.settings.files import private_folder

@@ -17,7 +17,7 @@ from tabane.hub.sources.embedded_collections import EmbeddedCollection, Embeddin
 from tabane.hub.stores.domain_stores import UNFINISHED, Stores
 from tabane.messages import Message, say
 from tabane.operations import Progress, Starter
-from tabane.operations.jobs import Turn
+from tabane.operations.job_turns import Turn
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.models import Models
 from tabane.search.pipeline import Incomplete, Meaning, meaning_of

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tabane.errors import StoreCorrupt, StoreError
 from tabane.operations import Caller, Face, Operation, Privilege
-from tabane.operations.jobs import SharedTurn, TurnOpener
+from tabane.operations.job_turns import SharedTurn, TurnOpener
 from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
