@@ -14,8 +14,8 @@ from tabane.audit.queries import EntryPlace, UsagePlace, _entries, _groups
 from tabane.catalog.operations import tool_operations as tool_pages
 from tabane.code.result_types import KeptType, Property, ResultShape, line_of
 from tabane.code.sandbox import PausedRun, ScriptSnapshot, packed, signed_by
-from tabane.documents import document_reader
 from tabane.documents.document import SHAPE as DOCUMENTS
+from tabane.documents.document_reader import _FOLDER_CURSORS, _PART_CURSORS, PartCursor, _FolderCursor
 from tabane.engine import input_checks as record_cursors
 from tabane.engine.embedded.truth import shape_blob
 from tabane.errors import (
@@ -106,10 +106,8 @@ def _cursors() -> dict[str, Any]:
         "cursor of audit entries": _entries.encode(EntryPlace(5)),
         "cursor of usage": _groups.encode(UsagePlace(5)),
         "cursor of a page": paging._CURSORS.encode(paging.PageCursor(1, "markdown", True, 9, b"p", b"u")),
-        "cursor of a folder": document_reader._FOLDER_CURSORS.encode(
-            document_reader._FolderCursor("folders", "a")
-        ),
-        "cursor of a document": document_reader._PART_CURSORS.encode(document_reader.PartCursor("m", 1)),
+        "cursor of a folder": _FOLDER_CURSORS.encode(_FolderCursor("folders", "a")),
+        "cursor of a document": _PART_CURSORS.encode(PartCursor("m", 1)),
     }
 
 
