@@ -9,6 +9,7 @@ from typing import Any
 
 from tabane.hub.clients.methods import client_methods
 from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.context import HubContext
 from tabane.hub.people.access import HubAccess
 from tabane.hub.people.flows.hub_flows import HubFlows
 from tabane.hub.people.guards import HubGuards
@@ -29,7 +30,7 @@ from tabane.hub.sources.models import HubModels
 from tabane.hub.sources.reader import PageReader
 from tabane.hub.telemetry.audit import HubAudit
 from tabane.hub.work.jobs import Jobs
-from tabane.messages import Lang, language
+from tabane.messages import Lang
 from tabane.operations import Door, Operation, OperationTable, of_source
 from tabane.settings import Settings
 from tabane.upstreams.processes.processes import ChildProcesses
@@ -46,8 +47,9 @@ class Hub:
     def __init__(
         self, settings: Settings, environment: Mapping[str, str], loop: asyncio.AbstractEventLoop
     ) -> None:
-        self.settings, self.loop, self._given = settings, loop, environment
-        self.environment = hub_environment(settings, environment)
+        self._given = environment
+        self.context = HubContext(settings, hub_environment(settings, environment), loop)
+        self.environment, self.loop = self.context.environment, loop
         self.batch = LineBatch()
         self.on_reload: Callable[[], None] = lambda: None
         self.configuration = read_servers(settings, self.environment)
@@ -118,9 +120,14 @@ class Hub:
         self._watching: asyncio.Task[None] | None = None
 
     @property
+    def settings(self) -> Settings:
+        """Settings in force now."""
+        return self.context.settings
+
+    @property
     def lang(self) -> Lang:
-        """Return the language for clients that request none."""
-        return language(self.settings.lang, self.environment.get("LANG"))
+        """Language for clients that request none."""
+        return self.context.lang
 
     def open(self) -> None:
         """Begin the audit, load the catalog, and start servers if the settings say so. Raises AuditError."""
@@ -242,7 +249,7 @@ class Hub:
         settings, configuration = read_again(self.settings, self._given, self.environment)
         self.access.reload()
         log_warnings(settings, configuration)
-        self.settings, self.configuration = settings, configuration
+        self.context.settings, self.configuration = settings, configuration
         self.tools.apply(settings, configuration)
         self.guards.apply(configuration)
         self.on_reload()
