@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tabane.hub.context import HubContext
 from tabane.hub.sources.models.hub_models import HubModels
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.settings import Settings
@@ -38,7 +40,9 @@ class ToolModels:
         async def kept() -> _NoCache:
             return _NoCache()
 
-        self._models = HubModels(lambda: settings, dict(os.environ), kept, patience=60.0)
+        self._models = HubModels(
+            HubContext(settings, dict(os.environ), asyncio.get_running_loop()), kept, patience=60.0
+        )
         return self
 
     async def __aexit__(self, *failure: object) -> None:

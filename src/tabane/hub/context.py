@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from tabane.errors import ConfigurationError
 from tabane.messages import Lang, language
+from tabane.servers.variables import variables_of
 from tabane.settings import Settings
+
+
+def secret_of(settings: Settings, environment: Mapping[str, str], name: str) -> str | None:
+    """Return a secret by its name; None if there is none, or it cannot be read."""
+    with contextlib.suppress(ConfigurationError):
+        return variables_of(settings, environment).get(name)
+    return None
 
 
 class HubContext:
@@ -30,6 +40,15 @@ class HubContext:
     def lang(self) -> Lang:
         """Language for clients that request none."""
         return language(self.settings.lang, self.environment.get("LANG"))
+
+    @property
+    def names_model(self) -> bool:
+        """Whether the settings name an embedding model, so that it is an error if it cannot be had."""
+        return self.settings.model not in ("auto", "none")
+
+    def secret(self, name: str) -> str | None:
+        """Return a secret by its name; None if there is none, or it cannot be read."""
+        return secret_of(self.settings, self.environment, name)
 
     def now(self) -> float:
         """Return the event loop's clock, in seconds."""

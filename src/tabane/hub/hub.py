@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from tabane.hub.clients.methods import client_methods
@@ -20,12 +19,11 @@ from tabane.hub.servers.configuration import (
     log_warnings,
     read_again,
     read_servers,
-    secret_of,
 )
 from tabane.hub.servers.tools import HubTools, count_servers, gateway_of, kept_results
 from tabane.hub.sources.archive import PostArchive, given_archive
 from tabane.hub.sources.documents import DocumentStore
-from tabane.hub.sources.embedding import CollectionEmbedder, embedded, stores_of
+from tabane.hub.sources.embedding import CollectionEmbedder, stores_of
 from tabane.hub.sources.models import HubModels
 from tabane.hub.sources.reader import PageReader
 from tabane.hub.telemetry.audit import HubAudit
@@ -47,76 +45,56 @@ class Hub:
     def __init__(
         self, settings: Settings, environment: Mapping[str, str], loop: asyncio.AbstractEventLoop
     ) -> None:
-        self._given = environment
-        self.context = HubContext(settings, hub_environment(settings, environment), loop)
-        self.environment, self.loop = self.context.environment, loop
+        self._launch_environment = environment
+        self.context = context = HubContext(settings, hub_environment(settings, environment), loop)
+        self.environment, self.loop = context.environment, loop
         self.batch = LineBatch()
-        self.on_reload: Callable[[], None] = lambda: None
+        self.on_reload: Callable[[], None] | None = None
         self.configuration = read_servers(settings, self.environment)
         self.processes = ChildProcesses(log_fd=2)
+        self.stores = stores_of(settings, self.environment)
+        self.jobs = Jobs(loop)
+        self.models = HubModels(context, self.stores.kept, errors=2)
+        self.embedding = CollectionEmbedder(context, self.stores, self.models, self.jobs)
+        self.models.collections = self.embedding.own_models
         self.gateway = gateway_of(
             self.configuration.servers,
-            settings,
-            self.environment,
-            loop,
+            context,
             self.batch,
             self.processes,
-            embedding=lambda: self.models,
+            self.models,
             on_changed=lambda kind, project: self.sessions.changed(kind, project),
             on_log=lambda server, params: self.sessions.logged(server, params),
         )
-        self.long_results = kept_results(loop, settings.home, self.environment, lambda: self.settings)
-        self.tools = HubTools(self.gateway, lambda: self.door, lambda: self.settings, lambda: self.follower)
-        self.stores = stores_of(settings, self.environment)
-        self.jobs = Jobs(loop)
-        self.models = HubModels(
-            lambda: self.settings, self.environment,
-            lambda: self.stores.kept(self.settings.embedding_cache), errors=2,
-        )  # fmt: skip
-        self.embedding = CollectionEmbedder(
-            settings.home, self.stores, self.models, self.jobs, embedded, self._model_is_named
-        )
-        self.models.collections = self.embedding.own_models
-        self.posts = PostArchive(
-            settings.home, self.stores, self.models, self.embedding, self.jobs,
-            lambda: self.settings.posts_zone,
-        )  # fmt: skip
-        self.flows = HubFlows(lambda: self.settings, self.gateway, lambda: self.audit.live.flows_changed())
-        self.documents = DocumentStore(
-            settings.home, self.stores, self.models, self.embedding, lambda: self.settings,
-            self._model_is_named,
-            lambda data, name: self.reader.convert(data, name),
-            lambda key, listed: self.audit.live.document_changed(self.sessions, key, listed),
-            self.flows,
-        )  # fmt: skip
-        self.reader = PageReader(
-            lambda: self.settings, self.environment, self.stores, self.models, self.embedding,
-            lambda caller, page: self.documents.remember(self.door, caller, page),
-            lambda name: secret_of(self.settings, self.environment, name),
-            self.flows,
-            errors=2,
-        )  # fmt: skip
-        self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)
-        self.audit = HubAudit(loop, self.access, settings, self.environment, self.gateway, self.jobs)
+        self.long_results = kept_results(context)
+        self.table = OperationTable(self._operations)
+        self.access = HubAccess(context, self.gateway, self.table)
+        self.audit = HubAudit(context, self.gateway, self.jobs, self.access)
         self.audit.meter.later = self.batch.later
         self.gateway.screening.note = self.audit.credentials_found
-        self.tools.read_more_of(self.long_results)
-        self.tools.report_to(self.audit.meter, self.audit.live.questions_changed)
-        self.guards = HubGuards(
-            self.gateway, lambda: self.settings, loop, self.audit.live, self.flows, self.tools.scripts
-        )
+        self.flows = HubFlows(context, self.gateway, self.audit.live.flows_changed)
+        self.tools = HubTools(context, self.gateway, self.long_results)
+        self.tools.questions.open.watcher = self.audit.live.questions_changed
+        self.guards = HubGuards(context, self.gateway, self.audit.live, self.flows, self.tools.scripts)
         self.guards.apply(self.configuration)
         self.audit.meter.answered = self.guards.guard.answered
-        self.table = OperationTable(self._operations)
         self.door = Door(self.table, self.jobs, self.audit.meter, self.guards.guard)
-        self.tools.provide(self.table, self.stores, self.access)
-        self.follower = FileFollower(loop, self._files, self._reload, lambda: self.configuration.projects)
+        files = (settings.servers, settings.config, *(settings.home / name for name in HOME_FILES))
+        self.follower = FileFollower(loop, files, self._reload)
+        self.follower.projects = self.configuration.projects
+        self.tools.connect(self.door, self.follower, self.audit.meter, self.stores, self.access)
+        self.posts = PostArchive(context, self.stores, self.models, self.embedding, self.jobs)
+        self.reader = PageReader(context, self.stores, self.models, self.embedding, self.flows, errors=2)
+        self.documents = self.reader.documents = DocumentStore(
+            context, self.stores, self.models, self.embedding, self.reader.convert, self.flows, self.door
+        )
         self.sessions = ClientSessions(
             loop, self.batch, self.gateway, self.long_results,
             client_methods(self.gateway, self.door, self.long_results, self.documents, self.tools),
             lambda: self.settings, self.environment.get("LANG"), self.tools.questions, self.guards,
             self.access.narrowed,
         )  # fmt: skip
+        self.documents.on_change = self._document_changed
         self._watching: asyncio.Task[None] | None = None
 
     @property
@@ -204,14 +182,9 @@ class Hub:
         from tabane.hub.sources.search_everything import EverythingSearch
 
         return [
-            *self.tools.table(self.long_results),
+            *self.tools.table(),
             *ServerSetup(
-                lambda: self.settings,
-                self.environment,
-                (self.loop, self.batch, self.processes),
-                self.gateway,
-                lambda: self.follower,
-                self.jobs,
+                self.context, self.batch, self.processes, self.gateway, self.follower, self.jobs
             ).table(),
             *self.stores.table(),
             *self.jobs.table(),
@@ -237,20 +210,18 @@ class Hub:
             *self.flows.table(self.access.find_target, self.access.known),
         ]
 
-    def _model_is_named(self) -> bool:
-        return self.settings.model not in ("auto", "none")
-
-    def _files(self) -> list[Path]:
-        settings = self.settings
-        return [settings.servers, settings.config, *(settings.home / name for name in HOME_FILES)]
+    def _document_changed(self, key: str, listed: bool) -> None:
+        self.audit.live.document_changed(self.sessions, key, listed)
 
     def _reload(self) -> None:
         """Put settings and servers file in force as they are now. Raises TabaneError, changing nothing."""
-        settings, configuration = read_again(self.settings, self._given, self.environment)
+        settings, configuration = read_again(self.settings, self._launch_environment, self.environment)
         self.access.reload()
         log_warnings(settings, configuration)
         self.context.settings, self.configuration = settings, configuration
+        self.follower.projects = configuration.projects
         self.tools.apply(settings, configuration)
         self.guards.apply(configuration)
-        self.on_reload()
+        if self.on_reload is not None:
+            self.on_reload()
         self.audit.event("admin", "settings_reload")

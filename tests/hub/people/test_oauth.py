@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from tabane.access.oauth.refusals import AuthorizationServerUnavailable
 from tabane.errors import ConfigurationError, Unauthorized
+from tabane.hub.context import HubContext
 from tabane.hub.people.oauth import HubOAuth
 from tabane.settings import load_settings
 from tests.harness.authorization_server import authorization_server
@@ -20,7 +22,7 @@ HUB = "http://127.0.0.1:8765/mcp"
 
 def hub_oauth(folder: Path, **flags: str) -> HubOAuth:
     settings = load_settings({"home": folder, **flags}, {"HOME": str(folder)})
-    return HubOAuth(lambda: settings, lambda: HUB, {})
+    return HubOAuth(HubContext(settings, {}, asyncio.get_running_loop()), lambda: HUB)
 
 
 async def test_without_an_authorization_server_nothing_is_accepted_or_published(tmp_path: Path) -> None:
@@ -52,7 +54,7 @@ async def test_the_metadata_names_the_authorization_server(tmp_path: Path) -> No
     assert document["scopes_supported"] == ["tabane:read", "tabane:*"]
 
 
-def test_wrong_scopes_are_refused_at_the_start(tmp_path: Path) -> None:
+async def test_wrong_scopes_are_refused_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="oauth_scopes"):
         hub_oauth(tmp_path, oauth_issuer="https://login.example.com", oauth_scopes="read = @nowhere")
 

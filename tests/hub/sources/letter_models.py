@@ -10,12 +10,13 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from tabane.hub.context import HubContext
 from tabane.hub.sources.embedded_collections import EmbeddedCollection
 from tabane.hub.sources.embedding import CollectionEmbedder
 from tabane.hub.stores.domain_stores import Stores
@@ -30,6 +31,7 @@ from tabane.search.engine import Collection
 from tabane.search.models import Reranker
 from tabane.search.records import EVERYTHING, Equal, Field, Record, Shape, TextField
 from tabane.search.records import Kind as FieldKind
+from tabane.settings import load_settings
 from tests.engine.embedded.vectors.oracle import packed
 from tests.harness.patience import LONG
 
@@ -121,10 +123,16 @@ class EmbeddingHub:
         self.whose = whose
         engine = PostgresEngine(lambda: database) if database else None
         self.stores = Stores(home, lambda: {whose.domain: (whose.shape,)}, engine)
-        self.jobs = Jobs(asyncio.get_running_loop())
-        self.embedding = CollectionEmbedder(home, self.stores, models, self.jobs, lambda: [whose])
+        loop = asyncio.get_running_loop()
+        self.jobs = Jobs(loop)
+        self.context = context = HubContext(load_settings({"home": str(home), "config": None}, {}), {}, loop)
+        self.embedding = CollectionEmbedder(context, self.stores, models, self.jobs, [whose])
         table = OperationTable([*self.embedding.table(), *self.jobs.table()])
         self.door = Door(table, self.jobs)
+
+    def name_model(self) -> None:
+        """Have the settings name the model from now on."""
+        self.context.settings = replace(self.context.settings, model="letters")
 
     async def collection(self) -> Collection:
         return await self.stores.collection(self.whose.domain, self.whose.shape)

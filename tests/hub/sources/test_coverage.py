@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -89,21 +89,11 @@ class Place:
 
 
 @asynccontextmanager
-async def archive(
-    home: Path, model: LetterModel, *, named: bool | Callable[[], bool] = False
-) -> AsyncIterator[Place]:
-    says = named if callable(named) else lambda: named
+async def archive(home: Path, model: LetterModel, *, named: bool = False) -> AsyncIterator[Place]:
     async with embedding_hub(home, LetterModels(model, wants=model.fingerprint), POSTS) as built:
-        embedding = CollectionEmbedder(
-            home,
-            built.stores,
-            LetterModels(model, wants=model.fingerprint),
-            built.jobs,
-            lambda: [POSTS],
-            says,
-        )
-        built.embedding = embedding
-        yield Place(built, model, embedding)
+        if named:
+            built.name_model()
+        yield Place(built, model, built.embedding)
 
 
 async def test_four_percent_of_an_archive_do_not_answer_for_all_of_it(tmp_path: Path) -> None:
@@ -257,14 +247,14 @@ async def test_of_a_mixed_archive_the_texts_that_the_model_reads_are_embedded(tm
 
 async def test_texts_that_were_left_out_are_embedded_once_the_settings_name_the_model(tmp_path: Path) -> None:
     """The next question sees to it, without a restart of the hub."""
-    model, settings = Gated(MINILM), {"named": False}
+    model = Gated(MINILM)
     model.open.set()
-    async with archive(tmp_path, model, named=lambda: settings["named"]) as place:
+    async with archive(tmp_path, model) as place:
         await place.put({number: JAPANESE if number % 5 == 0 else ENGLISH for number in range(100)})
         place.embedding.wake(SHAPE.name)
         await place.built.quiet()
         assert await place.embedded() == 80
-        settings["named"] = True
+        place.built.name_model()
         await place.search(query="lunch")
         await place.built.quiet()
         assert await place.embedded() == 100

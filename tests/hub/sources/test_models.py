@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from tabane.errors import BadArguments, ModelError, ModelMissing, StoreFull
+from tabane.hub.context import HubContext
 from tabane.hub.sources.models import HubModels
 from tabane.hub.sources.models.hub_models import QueryVectors
 from tabane.hub.sources.models.model_opener import OPEN, OpenModels
@@ -76,6 +77,7 @@ class Place:
             "TABANE_CONFIG": str(folder / "tabane.toml"),
         }
         self.settings: Settings
+        self.context: HubContext | None = None
         self.set()
 
     def set(self, **values: object) -> None:
@@ -84,6 +86,8 @@ class Place:
         file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items()))
         file.chmod(0o600)
         self.settings = load_settings({}, self.environ)
+        if self.context is not None:
+            self.context.settings = self.settings
 
     def model(self, name: str, seed: int = 1) -> str:
         return str(tiny.make(self.folder / name, seed))
@@ -93,7 +97,8 @@ class Place:
             return self.kept
 
         more.setdefault("make_finder", _without_packages)
-        return HubModels(lambda: self.settings, self.environ, kept, **more)
+        self.context = self.context or HubContext(self.settings, self.environ, asyncio.get_running_loop())
+        return HubModels(self.context, kept, **more)
 
     @asynccontextmanager
     async def opened(self, **more: Any) -> AsyncIterator[HubModels]:

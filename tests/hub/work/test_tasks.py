@@ -13,10 +13,11 @@ import pytest
 from msgspec import Raw, structs
 
 from tabane.errors import HubError
+from tabane.hub.context import HubContext
 from tabane.hub.work import tasks as limits
 from tabane.hub.work.tasks import HubTasks, Task, completed
 from tabane.operations import Caller, CallTarget, Face
-from tabane.settings import Settings, load_settings
+from tabane.settings import load_settings
 from tabane.wire.era import Era, ProtocolRefusal
 from tests.harness.identities import GivenAccess
 from tests.harness.patience import until
@@ -29,14 +30,15 @@ def caller(access: GivenAccess) -> Caller:
     return Caller("key", Face.MCP, "1", client="test", access=access)
 
 
-def settings(folder: Path, **given: Any) -> Settings:
-    return load_settings({"config": None, **given}, {"TABANE_HOME": str(folder), "HOME": str(folder)})
+def context(folder: Path, **given: Any) -> HubContext:
+    environment = {"TABANE_HOME": str(folder), "HOME": str(folder)}
+    settings = load_settings({"config": None, **given}, environment)
+    return HubContext(settings, environment, asyncio.get_running_loop())
 
 
 @asynccontextmanager
 async def kept(folder: Path, **given: Any) -> AsyncIterator[HubTasks]:
-    found = settings(folder, **given)
-    tasks = HubTasks(folder, asyncio.get_running_loop(), lambda: found, lambda tool, server: TARGET)
+    tasks = HubTasks(context(folder, **given), lambda tool, server: TARGET)
     tasks.open()
     await tasks.ready()
     try:
@@ -83,8 +85,7 @@ async def test_a_finished_result_survives_a_restart_and_a_running_call_fails_wit
             await tasks.keep(task)
         await ended(tasks, done)
     assert (tmp_path / "tasks.db").stat().st_mode & 0o077 == 0
-    found = settings(tmp_path)
-    again = HubTasks(tmp_path, asyncio.get_running_loop(), lambda: found, lambda tool, server: TARGET)
+    again = HubTasks(context(tmp_path), lambda tool, server: TARGET)
     followed: list[Task] = []
     again.on_restored = followed.append
     again.open()

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tabane.errors import TabaneError
+from tabane.hub.context import secret_of
 from tabane.hub.doctor.files import closing
 from tabane.hub.doctor.installation import (
     DoctorFinding,
@@ -19,7 +20,7 @@ from tabane.hub.doctor.installation import (
     read_servers,
     warning,
 )
-from tabane.hub.servers.configuration import cages_of, secret_of
+from tabane.hub.servers.configuration import cages_of
 from tabane.hub.servers.recorded_environment import forget_recorded, recorded_environment
 from tabane.messages import Message, say
 from tabane.servers.configuration import why_disabled

@@ -17,6 +17,7 @@ from tabane.audit.entry import AuditPaths, audit_files, audit_paths
 from tabane.audit.verification import stored_head
 from tabane.catalog.tools.listings import ListingsFile
 from tabane.errors import AuditError
+from tabane.hub.context import HubContext
 from tabane.hub.doctor.installation import DoctorFinding, Fix, Installation, LiveHub, fault, note, ok, warning
 from tabane.hub.local import lock
 from tabane.hub.sources import embedding
@@ -281,7 +282,8 @@ def _model_without_hub(installation: Installation) -> Mapping[str, Any]:
         return _UnopenedVectors()
 
     async def look() -> Mapping[str, Any]:
-        models = HubModels(lambda: installation.settings, installation.environ, kept)
+        context = HubContext(installation.settings, installation.environ, asyncio.get_running_loop())
+        models = HubModels(context, kept)
         try:
             return await models.report(language(installation.settings.lang, *_locales(installation.environ)))
         finally:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tabane.errors import HubError, TabaneError
+from tabane.hub.context import secret_of
 from tabane.hub.local.client import CONNECT_LIMIT, HubClient
 from tabane.hub.local.endpoint import Endpoint, home_of
-from tabane.hub.servers.configuration import secret_of, with_inherited
+from tabane.hub.servers.configuration import with_inherited
 from tabane.hub.servers.recorded_environment import with_recorded
 from tabane.messages import Message
 from tabane.servers.configuration import ServersConfiguration, read_configuration, written_definitions

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
+from tabane.hub.context import secret_of
 from tabane.hub.doctor.installation import DoctorFinding, Installation, fault, note, ok, warning
-from tabane.hub.servers.configuration import secret_of
 from tabane.hub.sources.reader import reading_policy
 from tabane.messages import Message, say
 from tabane.reader.conversion import PageConverter

@@ -164,7 +164,7 @@ class HubIdentities:
 
     def __init__(self, hub: Hub, url: Callable[[], str | None]) -> None:
         self._hub, self._url = hub, url
-        self._oauth = HubOAuth(lambda: hub.settings, self._resource, hub.environment)
+        self._oauth = HubOAuth(hub.context, self._resource)
 
     def over_http(self) -> HttpIdentities:
         """Return them as HTTP uses them. Failed attempts are recorded in the audit log."""

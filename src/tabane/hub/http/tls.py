@@ -47,7 +47,7 @@ class TlsFiles:
         self._authorities = settings.tls_client_ca
         self._context = server_context(self._certificate, self._key, self._authorities)
         files = [self._certificate, self._key, *([self._authorities] if self._authorities else [])]
-        self._follower = FileFollower(loop, lambda: files, self._reload)
+        self._follower = FileFollower(loop, files, self._reload)
         self._follower.start()
 
     @property

@@ -5,17 +5,16 @@ Each of them is imported on first use: most hubs have one user, and none of them
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabane.catalog.gateway import Gateway
 from tabane.errors import TabaneError
+from tabane.hub.context import HubContext
 from tabane.messages import Lang
 from tabane.operations import LOCAL, METRICS, Access, Caller, CallTarget, Operation, OperationTable
-from tabane.settings import Settings
 from tabane.settings.files import read_trusted
 
 if TYPE_CHECKING:
@@ -42,15 +41,14 @@ class HubAccess:
 
     def __init__(
         self,
-        settings: Callable[[], Settings],
-        loop: asyncio.AbstractEventLoop,
+        context: HubContext,
         gateway: Gateway,
-        table: Callable[[], OperationTable],
+        table: OperationTable,
     ) -> None:
-        self._settings, self._loop, self._gateway, self._table = settings, loop, gateway, table
+        self._context, self._gateway, self._table = context, gateway, table
         self._known_rules: LimitRules | None = None
         self._free: frozenset[str] = frozenset()
-        self._reads_profiles = _names_profiles(settings().config)
+        self._reads_profiles = _names_profiles(context.settings.config)
         if self._reads_profiles:
             self.profiles.all()  # an error in them is told now
 
@@ -58,7 +56,7 @@ class HubAccess:
     def limits(self) -> CallLimits:
         from tabane.access.limits import CallLimits
 
-        return CallLimits(self._loop.time, lambda: self._settings().limits)
+        return CallLimits(self._context.loop.time, lambda: self._context.settings.limits)
 
     @cached_property
     def profiles(self) -> Profiles:
@@ -69,17 +67,17 @@ class HubAccess:
     @cached_property
     def _group_profiles(self) -> GroupProfiles | None:
         """Return the profiles that were changed at the hubs of the group; None if this hub is in none."""
-        if not self._settings().advertise:
+        if not self._context.settings.advertise:
             return None
         from tabane.group.profile_changes import GroupProfiles
 
-        return GroupProfiles(self._settings().home)
+        return GroupProfiles(self._context.home)
 
     @cached_property
     def keys(self) -> KeyRing:
         from tabane.access.keys import KeyRing
 
-        return KeyRing(self._settings().home, self._loop, self.profiles.find)
+        return KeyRing(self._context.home, self._context.loop, self.profiles.find)
 
     def table(self) -> list[Operation]:
         from tabane.access.table import access_table
@@ -93,7 +91,7 @@ class HubAccess:
 
     def limits_of(self, tier: str) -> CallLimits | None:
         """Return the limits; None while they do not limit a tier in any way."""
-        rules = self._settings().limits
+        rules = self._context.settings.limits
         if rules is not self._known_rules:
             self._known_rules, self._free = rules, rules.free_tiers()
         return None if tier in self._free else self.limits
@@ -101,7 +99,7 @@ class HubAccess:
     @property
     def limiting(self) -> bool:
         """Return whether there are callers with limits: the user of this machine, or holders of keys."""
-        return self.limits_of(LOCAL.tier) is not None or (self._settings().home / KEYS).exists()
+        return self.limits_of(LOCAL.tier) is not None or (self._context.home / KEYS).exists()
 
     def narrowed(self, profile: str) -> Access:
         """Return what the user of this machine may do within a profile; "" is none. Raises UnknownName."""
@@ -109,7 +107,7 @@ class HubAccess:
 
     def reload(self) -> None:
         """Read the profiles again. Raises ConfigurationError, and then changes nothing."""
-        if self._reads_profiles or _names_profiles(self._settings().config):
+        if self._reads_profiles or _names_profiles(self._context.settings.config):
             profiles = self.profiles
             self._reads_profiles = True
             profiles.reload()
@@ -120,7 +118,7 @@ class HubAccess:
         return {"profiles": names, **await self._counted(lang)}
 
     async def _counted(self, lang: Lang) -> dict[str, Any]:
-        if not (self._settings().home / KEYS).exists():
+        if not (self._context.home / KEYS).exists():
             return {"keys": 0}  # without a thread, and without the modules of keys
         from tabane.access.key_store import KeyStore
 
@@ -166,7 +164,9 @@ class HubAccess:
     def _key_operations(self) -> KeyOperations:
         from tabane.access.key_operations import KeyOperations
 
-        return KeyOperations(self.keys, self.profiles, lambda: self._settings().limits.tiers, self.known)
+        return KeyOperations(
+            self.keys, self.profiles, lambda: self._context.settings.limits.tiers, self.known
+        )
 
     @cached_property
     def _profile_operations(self) -> ProfileOperations:
@@ -195,13 +195,13 @@ class HubAccess:
         """Return the profiles; none before the settings file has named one, and was read for that."""
         from tabane.access.profiles import read_profiles
 
-        return read_profiles(self._settings().config) if self._reads_profiles else {}
+        return read_profiles(self._context.settings.config) if self._reads_profiles else {}
 
     async def find_target(self, caller: Caller, name: str) -> CallTarget:
         """Return what a name stands for: an operation, or a tool of a server. Raises UnknownName."""
         if name == METRICS.name:
             return METRICS
-        operation = self._table().get(name)
+        operation = self._table.get(name)
         return operation.target if operation else (await self._gateway.find(caller, name)).target
 
     def _patterns(self, profile: str) -> PermissionPatterns | None:
@@ -216,7 +216,7 @@ class HubAccess:
             tool = catalog.get(name)
             if tool is not None:
                 yield tool.target
-        for operation in self._table():
+        for operation in self._table:
             yield operation.target
 
 

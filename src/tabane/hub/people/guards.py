@@ -5,7 +5,6 @@ Any rule may refuse a call, and any may ask for a person.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -15,13 +14,13 @@ from msgspec import Raw
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.tools.catalog import ConfirmRule
 from tabane.errors import Forbidden
+from tabane.hub.context import HubContext
 from tabane.hub.people.approvals.passphrase_file import PASSPHRASE
 from tabane.hub.people.flows.hub_flows import HubFlows
 from tabane.hub.work.scripts import ScriptRule
 from tabane.messages import say
 from tabane.operations import LOCAL, Caller, CallTarget, Operation
 from tabane.operations.door import CallRule, CallVerdict, OpenApproval
-from tabane.settings import Settings
 from tabane.settings.table import APPROVAL_WAIT
 
 if TYPE_CHECKING:
@@ -114,14 +113,13 @@ class HubGuards:
 
     def __init__(
         self,
+        context: HubContext,
         gateway: Gateway,
-        settings: Callable[[], Settings],
-        loop: asyncio.AbstractEventLoop,
         shown: ShownArguments,
         flows: HubFlows,
         scripts: ScriptRegistry,
     ) -> None:
-        self._gateway, self._settings, self._loop, self._shown = gateway, settings, loop, shown
+        self._context, self._gateway, self._shown = context, gateway, shown
         self._desk: ApprovalDesk | None = None
         self._watches: ConnectionWatches | None = None
         self._passphrase: HubPassphrase | None = None
@@ -142,7 +140,7 @@ class HubGuards:
             rules.append(confirm)
         if (flow := self._flows.apply()) is not None:
             rules.append(flow)
-        if (writes := self._settings().script_writes) != "allow":
+        if (writes := self._context.settings.script_writes) != "allow":
             rules.append(ScriptRule(writes))
         self.guard.rules = tuple(rules)
 
@@ -171,12 +169,12 @@ class HubGuards:
         if self._passphrase is None:
             from tabane.hub.people.approvals.passphrase import HubPassphrase
 
-            self._passphrase = HubPassphrase(self._settings().home, self._loop)
+            self._passphrase = HubPassphrase(self._context.home, self._context.loop)
         return self._passphrase
 
     @property
     def _has_passphrase(self) -> bool:
-        return (self._settings().home / PASSPHRASE).exists()
+        return (self._context.home / PASSPHRASE).exists()
 
     def _passphrase_changed(self) -> None:
         if self._configuration is not None:
@@ -188,15 +186,15 @@ class HubGuards:
         if self._desk is None:
             from tabane.hub.people.approvals.desk import ApprovalDesk
 
-            home = self._settings().home
-            self._desk = ApprovalDesk(home, self._loop, self._shown.approvals_changed, self._decided)
+            home = self._context.home
+            self._desk = ApprovalDesk(home, self._context.loop, self._shown.approvals_changed, self._decided)
         return self._desk
 
     def _watched(self) -> ConnectionWatches:
         if self._watches is None:
             from tabane.hub.people.approvals.desk import ConnectionWatches
 
-            self._watches = ConnectionWatches(self._loop)
+            self._watches = ConnectionWatches(self._context.loop)
         return self._watches
 
     def tell(self, caller: Caller, approval: Approval) -> bool:
@@ -216,7 +214,7 @@ class HubGuards:
 
         Unless the setting says otherwise, it does not wait if nobody would notice.
         """
-        seconds = self._settings().approval_wait
+        seconds = self._context.settings.approval_wait
         if seconds != APPROVAL_WAIT or self._shown.is_watched:
             return seconds
         return seconds if self._watches is not None and self._watches.has(caller.session) else 0.0

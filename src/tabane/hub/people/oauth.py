@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tabane.errors import ConfigurationError, Unauthorized
+from tabane.hub.context import HubContext
 from tabane.messages import say
 from tabane.operations import Access
 from tabane.servers.variables import variables_of
@@ -18,24 +19,21 @@ if TYPE_CHECKING:
 class HubOAuth:
     """Verifies access tokens. Nothing is imported while the setting oauth_issuer is empty.
 
-    ``own_url`` returns the URL of MCP as clients see it, and ``environment`` is the hub's. Raises
-    ConfigurationError if oauth_scopes is wrong.
+    ``own_url`` returns the URL of MCP as clients see it. Raises ConfigurationError if oauth_scopes is wrong.
     """
 
-    def __init__(
-        self, settings: Callable[[], Settings], own_url: Callable[[], str], environment: Mapping[str, str]
-    ) -> None:
-        self._settings, self._own_url, self._environment = settings, own_url, environment
+    def __init__(self, context: HubContext, own_url: Callable[[], str]) -> None:
+        self._context, self._own_url = context, own_url
         self._loaded: OAuthResource | None = None
-        if settings().oauth_scopes:
+        if context.settings.oauth_scopes:
             from tabane.access.oauth.oauth_access import ScopeTable
 
-            ScopeTable(settings().oauth_scopes)
+            ScopeTable(context.settings.oauth_scopes)
 
     @property
     def active(self) -> bool:
         """Return whether an authorization server is named."""
-        return bool(self._settings().oauth_issuer)
+        return bool(self._context.settings.oauth_issuer)
 
     async def verify(self, token: str) -> Access:
         """Return the access that a token gives.
@@ -59,12 +57,14 @@ class HubOAuth:
         if self._loaded is None:
             from tabane.access.oauth.resource import OAuthResource
 
-            self._loaded = OAuthResource(self._settings, self._own_url, self._secret, self._environment)
+            self._loaded = OAuthResource(
+                lambda: self._context.settings, self._own_url, self._secret, self._context.environment
+            )
         return self._loaded
 
     def _secret(self) -> str:
         """Return the client secret for introspection. Raises ConfigurationError if it is not set."""
-        return client_secret(self._settings(), self._environment)
+        return client_secret(self._context.settings, self._context.environment)
 
 
 def client_secret(settings: Settings, environment: Mapping[str, str]) -> str:

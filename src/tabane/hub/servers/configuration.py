@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from tabane.errors import ConfigurationError, TabaneError
+from tabane.errors import TabaneError
 from tabane.guard.definitions.review import DefinitionScans
 from tabane.guard.scanner.scan_pool import ScanPool
+from tabane.hub.context import secret_of
 from tabane.hub.servers.recorded_environment import with_recorded
 from tabane.messages import Message
 from tabane.servers.configuration import FileStamp, ServersConfiguration, read_configuration, stamp
@@ -54,13 +54,6 @@ def limits_of(settings: Settings) -> UpstreamLimits:
 
 HOME_FILES = ("secrets.env", "keyring-names", TRUST_FILE)
 """Files of the home that change when a secret does, or what is trusted."""
-
-
-def secret_of(settings: Settings, environment: Mapping[str, str], name: str) -> str | None:
-    """Return a secret by its name; None if it cannot be read: pages can be read without."""
-    with contextlib.suppress(ConfigurationError):
-        return variables_of(settings, environment).get(name)
-    return None
 
 
 def hub_environment(settings: Settings, environment: Mapping[str, str]) -> Mapping[str, str]:
@@ -128,18 +121,15 @@ class FileFollower:
     Each second, the files' inode, size and time of change (of permissions too) are compared. That is one
     call of stat for each file on every platform, and editors that replace a file are no special case.
 
-    ``projects`` returns files of projects with the stamps that they had when they were read. They may be on a
+    ``projects`` are files of projects with the stamps that they had when they were read. They may be on a
     slow network, so a thread looks at them.
     """
 
     def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        files: Callable[[], Iterable[Path]],
-        reload: Callable[[], None],
-        projects: Callable[[], tuple[tuple[Path, FileStamp], ...]] = tuple,
+        self, loop: asyncio.AbstractEventLoop, files: Sequence[Path], reload: Callable[[], None]
     ) -> None:
-        self._loop, self._files, self._reload, self._projects = loop, files, reload, projects
+        self._loop, self._files, self._reload = loop, files, reload
+        self.projects: tuple[tuple[Path, FileStamp], ...] = ()
         self._state = self._seen()
         self._timer: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -176,18 +166,23 @@ class FileFollower:
         return changed
 
     def _look(self) -> None:
-        if not self.follow() and self._projects() and (self._looking is None or self._looking.done()):
+        if not self.follow() and self.projects and (self._looking is None or self._looking.done()):
             self._looking = self._loop.create_task(self._look_at_projects())
         self.start()
 
     async def _look_at_projects(self) -> None:
-        read = self._projects()
-        stamps = await asyncio.to_thread(lambda: [stamp(path) for path, _ in read])
-        if stamps != [before for _, before in read] and read is self._projects():
+        read = self.projects
+        stamps = await asyncio.to_thread(_stamps, read)
+        if stamps != [before for _, before in read] and read is self.projects:
             self.now()
 
     def _seen(self) -> _Stamps:
-        return tuple(stamp(file, links=True) for file in self._files())
+        return tuple(stamp(file, links=True) for file in self._files)
+
+
+def _stamps(files: Iterable[tuple[Path, FileStamp]]) -> list[FileStamp]:
+    """Return the stamps that files have now. Blocks."""
+    return [stamp(path) for path, _ in files]
 
 
 def read_again(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Raw
@@ -12,10 +11,10 @@ from msgspec import Raw
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.tools.tool import Tool
 from tabane.errors import StoreError
+from tabane.hub.context import HubContext
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Operation, Privilege
 from tabane.operations.caller import Face
-from tabane.settings import Settings
 from tabane.wire.json import InvalidJson, fields
 
 if TYPE_CHECKING:
@@ -38,21 +37,21 @@ class HubResultTypes:
     What learns is imported with the first result. Nothing is learned if the settings say so.
     """
 
-    def __init__(self, gateway: Gateway, settings: Callable[[], Settings]) -> None:
-        self._gateway, self._settings = gateway, settings
+    def __init__(self, context: HubContext, gateway: Gateway) -> None:
+        self._context, self._gateway = context, gateway
         self._learning: TypeLearning | None = None
         self._digests: dict[str, tuple[Tool, str]] = {}
 
     def open(self) -> None:
         """Read what was learned earlier, or remove it if nothing is to be learned."""
-        if (self._settings().home / TYPE_FILE).exists():
+        if (self._context.home / TYPE_FILE).exists():
             self.apply()
-            if self._settings().learn_result_types:
+            if self._context.settings.learn_result_types:
                 self._begun()
 
     def apply(self) -> None:
         """Remove everything if nothing is to be learned any more."""
-        if self._settings().learn_result_types:
+        if self._context.settings.learn_result_types:
             return
         from tabane.hub.servers.type_learning import TypeFile
 
@@ -60,7 +59,7 @@ class HubResultTypes:
             self._learning.abandon()
             self._learning = None
         try:
-            TypeFile(self._settings().home / TYPE_FILE).remove()
+            TypeFile(self._context.home / TYPE_FILE).remove()
         except OSError as error:
             log.warning("the learned types of results cannot be removed: %s", error)
 
@@ -75,7 +74,7 @@ class HubResultTypes:
 
     def returned(self, target: CallTarget, holder: str, result: bytes | Raw) -> None:
         """Note the result of a successful call."""
-        if not self._settings().learn_result_types:
+        if not self._context.settings.learn_result_types:
             return
         tool = self._gateway.catalogue.find(target.name)
         if tool is not None and (digest := self._digest(tool)):
@@ -95,7 +94,7 @@ class HubResultTypes:
 
     async def forget(self, caller: Caller, params: ForgetTypes) -> dict[str, int]:
         """Forget the types of a tool, of the tools of a server, or all. Raises StoreError."""
-        if not self._settings().learn_result_types:
+        if not self._context.settings.learn_result_types:
             return {"forgotten": 0}
         tool = self._gateway.catalogue.find(params.name) if params.name else None
         name = tool.alias if tool is not None else params.name
@@ -123,11 +122,8 @@ class HubResultTypes:
             from tabane.hub.servers.type_learning import TypeFile, TypeLearning
 
             # As counts of uses: if calls are not to be recorded, nothing outlives the hub.
-            self._learning = TypeLearning(
-                self._gateway.loop,
-                TypeFile(self._settings().home / TYPE_FILE),
-                lambda: self._settings().audit != "off",
-            )
+            file = TypeFile(self._context.home / TYPE_FILE)
+            self._learning = TypeLearning(self._context, file)
         return self._learning
 
     def _digest(self, tool: Tool) -> str:

@@ -11,13 +11,15 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct, field
 
 from tabane.catalog.gateway import Gateway
 from tabane.errors import BadArguments, TabaneError, UnknownName
+from tabane.hub.context import HubContext
+from tabane.hub.servers.configuration import FileFollower
 from tabane.hub.servers.trial import FACES, Trials, TryServer, wait_listed
 from tabane.hub.work.jobs import Jobs
 from tabane.messages import Lang, Message, say
@@ -33,7 +35,6 @@ from tabane.servers.foreign_keys import our_definition
 from tabane.servers.plain_secrets import plain_secrets
 from tabane.servers.secret_store import SecretStore
 from tabane.servers.variables import Variables, variables_of
-from tabane.settings import Settings
 from tabane.text.nearest_names import nearest
 from tabane.upstreams.processes.processes import ChildProcesses
 from tabane.wire.channel import LineBatch
@@ -67,12 +68,10 @@ class StartedServers(Struct):
 
 
 class NewServers:
-    """Starts servers that were just added. ``reload`` reads the servers file at once."""
+    """Starts servers that were just added."""
 
-    def __init__(
-        self, gateway: Gateway, jobs: Jobs, settings: Callable[[], Settings], reload: Callable[[], None]
-    ) -> None:
-        self._gateway, self._jobs, self._settings, self._reload = gateway, jobs, settings, reload
+    def __init__(self, context: HubContext, gateway: Gateway, jobs: Jobs, follower: FileFollower) -> None:
+        self._context, self._gateway, self._jobs, self._follower = context, gateway, jobs, follower
 
     def table(self) -> list[Operation]:
         return [
@@ -85,7 +84,7 @@ class NewServers:
 
     async def start(self, caller: Caller, params: StartNewServers) -> dict[str, Any]:
         """Return the state of the job, and what is known by now as ``found``. Raises HubError."""
-        self._reload()
+        self._follower.now()
         found = StartedServers(list(dict.fromkeys(params.names)))
         count = len(found.pending)
         job = self._jobs.start(
@@ -116,7 +115,7 @@ class NewServers:
         """Wait until a server has listed, and scan that."""
         from tabane.guard.definitions.listing_scan import suspicious_definitions
 
-        settings = self._settings()
+        settings = self._context.settings
         try:
             async with asyncio.timeout(settings.download_timeout + 2 * settings.start_timeout):
                 instance = self._gateway.instance_for(caller, name)
@@ -176,8 +175,8 @@ class FindServers(Struct, frozen=True, forbid_unknown_fields=True):
 class ServerFinding:
     """Asks the registry of the settings with the hub's environment: its proxies and authorities."""
 
-    def __init__(self, settings: Callable[[], Settings], environment: Mapping[str, str]) -> None:
-        self._settings, self._environment = settings, environment
+    def __init__(self, context: HubContext) -> None:
+        self._context = context
 
     def table(self) -> list[Operation]:
         return [
@@ -194,8 +193,8 @@ class ServerFinding:
         # on first use: most hubs never ask a registry
         from tabane.servers.registry.finding import open_registry
 
-        settings = self._settings()
-        async with open_registry(settings.registry_url, self._environment, settings.home) as registry:
+        settings = self._context.settings
+        async with open_registry(settings.registry_url, self._context.environment, settings.home) as registry:
             found = await registry.find(params.query, params.limit, params.cursor)
             return found.row(registry.host, caller.lang)
 
@@ -245,14 +244,6 @@ class RemoveServer(Struct, frozen=True, forbid_unknown_fields=True):
 class EnableServer(Struct, frozen=True, forbid_unknown_fields=True):
     name: Name
     enabled: bool
-
-
-class Reloader(Protocol):
-    """Puts changed files in force. ``problem`` is why the last change has no effect, None if it has one."""
-
-    problem: Message | None
-
-    def now(self) -> None: ...
 
 
 class _FileNow(Struct, frozen=True):
@@ -335,19 +326,17 @@ class ServerSetup:
 
     def __init__(
         self,
-        settings: Callable[[], Settings],
-        environment: Mapping[str, str],
-        starting: tuple[asyncio.AbstractEventLoop, LineBatch, ChildProcesses],
+        context: HubContext,
+        batch: LineBatch,
+        processes: ChildProcesses,
         gateway: Gateway,
-        reloader: Callable[[], Reloader],
+        follower: FileFollower,
         jobs: Jobs,
     ) -> None:
-        """Keep the arguments. ``starting`` is what servers that are tried are started with."""
-        self._settings, self._environment = settings, environment
-        self._gateway, self._reloader = gateway, reloader
-        self._trials = Trials(settings, environment, *starting, gateway.remember, gateway.review.scans)
-        self._finding = ServerFinding(settings, environment)
-        self._new = NewServers(gateway, jobs, settings, lambda: reloader().now())
+        self._context, self._gateway, self._follower = context, gateway, follower
+        self._trials = Trials(context, batch, processes, gateway.remember, gateway.review.scans)
+        self._finding = ServerFinding(context)
+        self._new = NewServers(context, gateway, jobs, follower)
 
     def table(self) -> list[Operation]:
         admin = Privilege.ADMIN
@@ -540,8 +529,8 @@ class ServerSetup:
             return file.path, kept, file.warnings(name, there, caller.lang) if there is not None else []
 
         path, kept, warnings = await asyncio.to_thread(work)
-        reloader = self._reloader()
-        reloader.now()
+        self._follower.now()
+        problem = self._follower.problem
         from tabane.catalog.operations.server_operations import (  # on first use, as in the gateway
             server_detail,
         )
@@ -556,15 +545,15 @@ class ServerSetup:
             "warnings": warnings,
             "secrets": list(kept),
             "remark": why.render(caller.lang) if why else None,
-            "problem": reloader.problem.render(caller.lang) if reloader.problem else None,
+            "problem": problem.render(caller.lang) if problem else None,
         }
 
     def _file(self) -> _FileNow:
-        settings = self._settings()
+        settings = self._context.settings
         texts = (settings.oauth_client_secret or "", settings.model_key or "")
-        variables = variables_of(settings, self._environment)
+        variables = variables_of(settings, self._context.environment)
         store = SecretStore(settings.home, keyring=settings.keyring)
-        return _FileNow(settings.servers, variables, store, texts, self._environment)
+        return _FileNow(settings.servers, variables, store, texts, self._context.environment)
 
 
 def _check_version(params: ChangeServer, written: Mapping[str, Any], secrets: tuple[str, ...]) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,6 +19,7 @@ from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_names, own_
 from tabane.hub.clients.questions.parking import HubQuestions
 from tabane.hub.clients.task_calls import TaskParts
 from tabane.hub.clients.tool_calls import as_failure, as_result, question_of
+from tabane.hub.context import HubContext
 from tabane.hub.servers.configuration import FileFollower, cages_of, definition_scans, limits_of
 from tabane.hub.servers.result_types import HubResultTypes
 from tabane.hub.work.scripts import OPEN, HubScripts
@@ -93,18 +93,17 @@ def _fault_of_address(address: str) -> Message | None:
 
 def gateway_of(
     servers: tuple[Server, ...],
-    settings: Settings,
-    environment: Mapping[str, str],
-    loop: asyncio.AbstractEventLoop,
+    context: HubContext,
     batch: LineBatch,
     processes: ChildProcesses,
+    embedding: ToolEmbedding,
     *,
-    embedding: Callable[[], ToolEmbedding],
     on_changed: Callable[[str, str], None],
     on_log: Callable[[str, Raw], None],
 ) -> Gateway:
     """Return the gateway over the servers."""
-    logs = settings.home / "logs" / "servers"
+    settings, environment, loop = context.settings, context.environment, context.loop
+    logs = context.home / "logs" / "servers"
 
     def downloads() -> tuple[float, int]:
         return gateway.limits.download_timeout, gateway.limits.downloads
@@ -138,7 +137,7 @@ def gateway_of(
         connector,
         limits_of(settings),
         reserved=RESERVED,
-        embedding=embedding,
+        embedding=lambda: embedding,
         validator=ArgumentValidator(ValidationPool(environment, errors=2)),
         list_wait=settings.list_wait,
         health_interval=settings.health_interval,
@@ -181,40 +180,37 @@ def hold_of(settings: Settings) -> HoldPolicy:
     return HoldPolicy(settings.definition_changes == "hold", settings.poisoned_definitions == "hold")
 
 
-def kept_results(
-    loop: asyncio.AbstractEventLoop,
-    home: Path,
-    environment: Mapping[str, str],
-    settings: Callable[[], Settings],
-) -> LongResults:
+def kept_results(context: HubContext) -> LongResults:
     """Return what keeps long results. Large ones are in files without a name in the home."""
 
     def limits() -> KeptLimits:
-        now = settings()
+        now = context.settings
         return KeptLimits(now.result_lifetime, most_bytes=now.result_memory, most_on_disk=now.result_disk)
 
-    return LongResults(loop, limits, folder=home, queries=QueryPool(environment, errors=2))
+    return LongResults(
+        context.loop, limits, folder=context.home, queries=QueryPool(context.environment, errors=2)
+    )
 
 
 class UsedServersFile:
     """The servers file that a hub uses: its settings, and the follower of its files."""
 
-    def __init__(self, settings: Callable[[], Settings], follower: Callable[[], FileFollower]) -> None:
-        self._settings, self._follower = settings, follower
+    def __init__(self, context: HubContext, follower: FileFollower) -> None:
+        self._context, self._follower = context, follower
 
     @property
     def path(self) -> Path:
-        return self._settings().servers
+        return self._context.settings.servers
 
     def reload(self) -> Message | None:
         """Put the file in force as it is now. Return why it has no effect; None if it has."""
-        self._follower().now()
-        return self._follower().problem
+        self._follower.now()
+        return self._follower.problem
 
     def follow(self) -> Message | None:
         """Do the same if a file has changed since it was read."""
-        self._follower().follow()
-        return self._follower().problem
+        self._follower.follow()
+        return self._follower.problem
 
 
 class UseMeter(Protocol):
@@ -232,28 +228,40 @@ class UseMeter(Protocol):
 class HubTools:
     """The tools of servers and the hub's own, as operations; and the questions that servers ask meanwhile.
 
-    ``door`` returns the door of the hub.
+    They are called through the door of the hub, which :meth:`connect` hands over.
     """
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        door: Callable[[], Door],
-        settings: Callable[[], Settings],
-        follower: Callable[[], FileFollower],
-    ) -> None:
-        self._gateway, self._door = gateway, door
-        self._settings, self._file = settings, UsedServersFile(settings, follower)
-        self.questions = HubQuestions(settings().home, lambda: settings().questions_to_page, gateway.adopt)
+    _door: Door
+    _file: UsedServersFile
+    _meter: UseMeter
+
+    def __init__(self, context: HubContext, gateway: Gateway, long_results: LongResults) -> None:
+        self._context, self._gateway, self._long_results = context, gateway, long_results
+        long_results.on_read = self._read_again
+        self.questions = HubQuestions(context.home, lambda: context.settings.questions_to_page, gateway.adopt)
         self._calls: ToolOperations | None = None
-        self._long_results: LongResults | None = None
-        self._meter: UseMeter | None = None
-        self.result_types = HubResultTypes(gateway, settings)
-        self.scripts = HubScripts(
-            gateway, self._perform, settings, lambda: self.questions.signer().key, self.result_types.of
+        self.result_types = HubResultTypes(context, gateway)
+        self.scripts = HubScripts(context, gateway, self._perform, self._signing_key, self.result_types.of)
+        tasks = HubTasks(context, self._target)
+        self.tasks = TaskParts(tasks, gateway, gateway.loop, lambda: context.settings)
+
+    def connect(
+        self, door: Door, follower: FileFollower, meter: UseMeter, stores: KeptDomains, limits: CallerLimits
+    ) -> None:
+        """Call operations through ``door``, and count calls with ``meter``.
+
+        The hub's own operations can be found among the tools of servers; a search leaves out those that have
+        nothing to work on.
+        """
+        table = door.table
+        self._door, self._file = door, UsedServersFile(self._context, follower)
+        self._meter = self.scripts.meter = meter
+        meter.used, meter.returned = self.note_use, self.result_types.returned
+        self._gateway.provide(
+            lambda: own_tools(table),
+            lambda: old_names(table),
+            lambda: _idle(table, stores, limits),
         )
-        tasks = HubTasks(settings().home, gateway.loop, settings, self._target)
-        self.tasks = TaskParts(tasks, gateway, gateway.loop, settings)
 
     def open(self) -> None:
         """Load the catalog, the tasks of earlier runs, and what was learned of results."""
@@ -264,8 +272,7 @@ class HubTools:
     async def close(self) -> None:
         """Stop following tasks, then stop the servers."""
         await self.scripts.close()
-        if self._long_results is not None:
-            await self._long_results.close()
+        await self._long_results.close()
         await self.tasks.tasks.close()
         await self.result_types.close()
         await self._gateway.close()
@@ -288,18 +295,13 @@ class HubTools:
 
         return ToolSource(self._gateway)
 
-    def read_more_of(self, long_results: LongResults) -> None:
-        """Note what is read of these results, and close them with the tools."""
-        self._long_results = long_results
-        long_results.on_read = self._read_again
-
-    def table(self, long_results: LongResults) -> list[Operation]:
+    def table(self) -> list[Operation]:
         from tabane.catalog.operations.table import gateway_table
         from tabane.hub.work.task_operations import TaskOperations
 
         return [
             *gateway_table(
-                self._gateway, self._admit, self._own, long_results, self._file, self.result_types.of
+                self._gateway, self._admit, self._own, self._long_results, self._file, self.result_types.of
             ),
             *self.questions.table(),
             *self.scripts.table(),
@@ -307,33 +309,16 @@ class HubTools:
             *TaskOperations(self.tasks.tasks, self.tasks.follower).table(),
         ]
 
-    def provide(self, table: OperationTable, stores: KeptDomains, limits: CallerLimits) -> None:
-        """Add the hub's own operations to the tools of servers that can be found.
-
-        A search leaves out those that have nothing to work on.
-        """
-        self._gateway.provide(
-            lambda: own_tools(table),
-            lambda: old_names(table),
-            lambda: _idle(table, stores, limits),
-        )
-
-    def report_to(self, meter: UseMeter, questions_changed: Callable[[], None]) -> None:
-        """Have the uses of tools counted, scripts recorded, and changes of the open questions told."""
-        self._meter = self.scripts.meter = meter
-        meter.used, meter.returned = self.note_use, self.result_types.returned
-        self.questions.open.watcher = questions_changed
-
     def _read_again(self, caller: Caller, origin: CallTarget) -> None:
         """Note that a caller reads something of a kept result: the flow labels of its tool count again."""
         self.scripts.note_read(caller, origin)
-        if self._meter is not None and self._meter.answered is not None:
+        if self._meter.answered is not None:
             self._meter.answered(caller, origin)
 
     def note_use(self, target: CallTarget, holder: str, times: int) -> None:
         """Count calls of a server's tool. The counts outlive the hub unless calls are not to be recorded."""
         if target.server and target.kind == "tool":
-            self._gateway.note_use(holder, target.name, times, kept=self._settings().audit != "off")
+            self._gateway.note_use(holder, target.name, times, kept=self._context.settings.audit != "off")
 
     async def _perform(self, caller: Caller, name: str, arguments: dict[str, Any]) -> Raw:
         """Call a tool for a script, as call_tool does, or as call_readonly_tool if it was called by that."""
@@ -343,7 +328,6 @@ class HubTools:
         if self._calls is None:
             from tabane.catalog.operations.tool_operations import ToolOperations
 
-            assert self._long_results is not None
             self._calls = ToolOperations(self._gateway, self._admit, self._own, self._long_results)
         caller, looks = structs.replace(caller, looks=False), caller.looks
         script = self.scripts.running.get(caller.script)
@@ -358,7 +342,7 @@ class HubTools:
     async def _opened(self, caller: Caller, arguments: dict[str, Any]) -> Raw:
         """Return the value of a kept result for a script. Raises TabaneError."""
         result = await self._own(caller, "read_more", json.encode({**arguments, "whole": True}))
-        if len(result) > (most := self._settings().script_memory // MEMORY_OF_VALUE):
+        if len(result) > (most := self._context.settings.script_memory // MEMORY_OF_VALUE):
             raise CallerError(
                 say(
                     "The result has {size} MiB, which is too much for a script: at most {most} MiB (setting "
@@ -369,24 +353,27 @@ class HubTools:
             )
         return result
 
+    def _signing_key(self) -> bytes:
+        """Return the key that signs snapshots of scripts; it is made if there is none."""
+        return self.questions.signer().key
+
     def _target(self, alias: str, server: str) -> CallTarget:
         """Return a tool as what a caller wants to call, also if its server no longer lists it."""
         tool = self._gateway.catalogue.find(alias)
         return tool.target if tool is not None and tool.server == server else CallTarget(alias, server)
 
     async def _own(self, caller: Caller, name: str, arguments: bytes) -> Raw:
-        door = self._door()
-        operation = door.table.get(name)
+        operation = self._door.table.get(name)
 
         def render(value: Any) -> bytes:
             return as_result(operation, value, caller.lang)
 
         try:
-            return Raw(await door.respond(caller, name, arguments, render, face=Face.MCP))
+            return Raw(await self._door.respond(caller, name, arguments, render, face=Face.MCP))
         except TabaneError as error:
             if operation is None or operation.failure is None:
                 raise
             return Raw(as_failure(operation, error, caller.lang))
 
     def _admit(self, caller: Caller, target: CallTarget, arguments: bytes) -> OpenCall:
-        return self._door().admit(caller, target, arguments)
+        return self._door.admit(caller, target, arguments)

@@ -16,6 +16,7 @@ from tabane.catalog.tools.aliases import AliasMap
 from tabane.catalog.tools.listings import ServerListing, keep_listing, listing_of
 from tabane.errors import UpstreamError, UpstreamUnavailable
 from tabane.guard.definitions.review import DefinitionScans
+from tabane.hub.context import HubContext
 from tabane.hub.servers.configuration import definition_scans, limits_of, with_inherited
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face
@@ -56,25 +57,19 @@ class TryServer(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Trials:
-    """Tries servers as this hub would start them: with its variables and its environment.
-
-    ``settings`` gives those in force.
-    """
+    """Tries servers as this hub would start them: with its variables and its environment."""
 
     def __init__(
         self,
-        settings: Callable[[], Settings],
-        environment: Mapping[str, str],
-        loop: asyncio.AbstractEventLoop,
+        context: HubContext,
         batch: LineBatch,
         processes: ChildProcesses,
         keep: Keep,
         scans: DefinitionScans | None = None,
     ) -> None:
         """Keep the arguments. ``keep`` gets the listing of a server that works."""
-        self._settings, self._environment, self._keep = settings, environment, keep
-        self._scans = scans
-        self._loop, self._batch, self._processes = loop, batch, processes
+        self._context, self._batch, self._processes = context, batch, processes
+        self._keep, self._scans = keep, scans
 
     async def run(self, caller: Caller, params: TryServer) -> dict[str, Any]:
         """Try a server. Raises as :func:`server_from_definition` and :func:`try_server`."""
@@ -82,9 +77,9 @@ class Trials:
 
         from tabane.guard.definitions.listing_scan import suspicious_definitions
 
-        settings = self._settings()
+        settings = self._context.settings
         server = server_from_definition(
-            settings, self._environment, params.name, params.definition, params.secrets
+            settings, self._context.environment, params.name, params.definition, params.secrets
         )
         if server.needs_folder:
             server = server.in_folder(caller.cwd or str(settings.servers.parent))
@@ -104,11 +99,11 @@ class Trials:
     def _connector(self, logs: Path, settings: Settings) -> Connector:
         # Its log is not that of a configured server of the same name.
         return Connector(
-            self._loop,
+            self._context.loop,
             self._batch,
             self._processes,
             logs,
-            self._environment,
+            self._context.environment,
             settings.max_line,
             lambda: (settings.download_timeout, settings.downloads),
         )
@@ -126,9 +121,9 @@ def try_alone(
 
     async def run() -> dict[str, Any]:
         processes = ChildProcesses()
-        loop = asyncio.get_running_loop()
+        context = HubContext(settings, environment, asyncio.get_running_loop())
         scans = definition_scans(environment)
-        trials = Trials(lambda: settings, environment, loop, LineBatch(), processes, listings.append, scans)
+        trials = Trials(context, LineBatch(), processes, listings.append, scans)
         try:
             return await trials.run(caller, params)
         finally:

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import os
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from msgspec import Raw, Struct
 from tabane.code.result_types import MOST_TOOLS, LearnedType, LearnedTypes, ResultShape, ToolKey, read_types
 from tabane.code.script_values import ToolFailed, tool_value
 from tabane.errors import ConfigurationError
+from tabane.hub.context import HubContext
 from tabane.settings.files import read_trusted
 from tabane.wire import json
 from tabane.wire.json import InvalidJson
@@ -132,10 +133,10 @@ class WaitingResult(Struct, frozen=True):
 
 
 class TypeLearning:
-    """Learns types from results. ``kept`` says whether they outlive the hub."""
+    """Learns types from results."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, file: TypeFile, kept: Callable[[], bool]) -> None:
-        self._loop, self._file, self._kept = loop, file, kept
+    def __init__(self, context: HubContext, file: TypeFile) -> None:
+        self._context, self._loop, self._file = context, context.loop, file
         self._types = LearnedTypes()
         self._counted: dict[tuple[str, str, str, str], LearnedType] = {}
         self._waiting: deque[WaitingResult] = deque()
@@ -146,6 +147,11 @@ class TypeLearning:
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed = self._ended = False
         self._loaded = self._spawn(self._load())
+
+    @property
+    def _outlive(self) -> bool:
+        """Whether the types outlive the hub: not if calls are not to be recorded."""
+        return self._context.settings.audit != "off"
 
     def note(self, key: tuple[str, str, str, str], result: bytes | Raw) -> None:
         """Note the result of a call. It is looked at later, if at all. ``key`` has the members of ToolKey."""
@@ -179,7 +185,7 @@ class TypeLearning:
         count = self._types.forget(name)
         self._counted.clear()
         async with self._writing:
-            await asyncio.to_thread(self._file.write, self._types.all() if self._kept() else [])
+            await asyncio.to_thread(self._file.write, self._types.all() if self._outlive else [])
         return count
 
     async def close(self) -> None:
@@ -231,7 +237,7 @@ class TypeLearning:
             seen = _observed(waiting)
         if seen is not None:
             self._types.learn(waiting.learned, *seen)
-            if self._saving is None and self._kept():
+            if self._saving is None and self._outlive:
                 self._saving = self._loop.call_later(SAVED, self._save_later)
 
     def _save_later(self) -> None:
@@ -242,7 +248,7 @@ class TypeLearning:
         """Append what has changed, or write the file again. A failure is logged once."""
         async with self._writing:
             fresh = self._types.take_fresh()
-            if not fresh or self._ended or not self._kept():
+            if not fresh or self._ended or not self._outlive:
                 return
             try:
                 if await asyncio.to_thread(self._file.add, fresh):

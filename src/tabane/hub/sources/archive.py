@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import asdict
 from datetime import tzinfo
 from functools import cached_property
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabane.errors import TabaneError
+from tabane.hub.context import HubContext
 from tabane.hub.sources.embedding import CollectionEmbedder
 from tabane.hub.stores.domain_stores import FOLDER, Stores
 from tabane.hub.work.jobs import Jobs
@@ -38,22 +38,18 @@ _TAKEN = "posts.imported"  # the sources of the last import that a start request
 
 
 class PostArchive:
-    """The archive of one hub. Nothing is opened or created before the first request.
-
-    ``zone`` returns the name of the time zone of its dates; "" for that of this machine.
-    """
+    """The archive of one hub. Nothing is opened or created before the first request."""
 
     def __init__(
         self,
-        home: Path,
+        context: HubContext,
         stores: Stores,
         models: Models,
         embedding: CollectionEmbedder,
         jobs: Jobs,
-        zone: Callable[[], str],
     ) -> None:
-        self._stores, self._embedding, self._jobs, self._zone_name = stores, embedding, jobs, zone
-        self._taken = home / FOLDER / _TAKEN
+        self._context, self._stores, self._embedding, self._jobs = context, stores, embedding, jobs
+        self._taken = context.home / FOLDER / _TAKEN
         self._models, self._importing = models, Turn(stores.turn("import", COLLECTION))
         self._opening: Job | None = None
 
@@ -102,7 +98,7 @@ class PostArchive:
     def _zone(self) -> tzinfo:
         from tabane.text.time_zones import zone_of
 
-        return zone_of(self._zone_name())
+        return zone_of(self._context.settings.posts_zone)
 
     async def _collection(self) -> Collection:
         from tabane.posts.post import SHAPE

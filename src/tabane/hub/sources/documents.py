@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from tabane.documents import DOMAIN
 from tabane.errors import StoreError, TabaneError
+from tabane.hub.context import HubContext
 from tabane.hub.sources.embedding import CollectionEmbedder
 from tabane.hub.stores.domain_stores import FOLDER, Stores
 from tabane.operations import Caller, Door, Face, Operation
-from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.documents.document import Document
@@ -47,27 +47,24 @@ class _OpenedDocuments(Struct, frozen=True):
 class DocumentStore:
     """The documents of one hub. Nothing is opened or created before the first request.
 
-    ``settings`` returns those in force. ``model_is_named`` tells whether they name a model, so that it is an
-    error if it cannot be had. ``convert`` makes Markdown of files that are no text. ``told`` hears of each
-    document that has changed: its key, and whether the list of all has changed with it. ``labels`` knows what
-    callers have read.
+    ``convert`` makes Markdown of files that are no text. ``labels`` knows what callers have read. ``door``
+    admits those who put a page.
     """
 
     def __init__(
         self,
-        home: Path,
+        context: HubContext,
         stores: Stores,
         models: Models,
         embedding: CollectionEmbedder,
-        settings: Callable[[], Settings],
-        model_is_named: Callable[[], bool],
         convert: Converter,
-        told: Callable[[str, bool], None],
         labels: DocumentLabels,
+        door: Door,
     ) -> None:
-        self._home, self._stores, self._models, self._embedding = home, stores, models, embedding
-        self._settings, self._named = settings, model_is_named
-        self._convert, self._told, self._labels = convert, told, labels
+        self._context, self._stores, self._models, self._embedding = context, stores, models, embedding
+        self._convert, self._labels, self._door = convert, labels, door
+        self.on_change: Callable[[str, bool], None] = lambda key, listed: None
+        """Called with the key of a document that has changed, and whether the list of all has with it."""
         self._rooms: _OpenedDocuments | None = None
 
     @property
@@ -118,7 +115,7 @@ class DocumentStore:
     def files(self) -> DocumentFiles:
         return self._made().files
 
-    async def remember(self, door: Door, caller: Caller, page: Page) -> str:
+    async def remember(self, caller: Caller, page: Page) -> str:
         """Put a page that was read, and return its key. Raises TabaneError if it cannot be put.
 
         The key is its URL: never one that the page names itself.
@@ -126,7 +123,7 @@ class DocumentStore:
         from tabane.documents.document import Draft
         from tabane.servers.labels import UNTRUSTED
 
-        door.operation(caller, "put_document", Face.RPC)
+        self._door.operation(caller, "put_document", Face.RPC)
         draft = Draft(page.url, page.markdown, kind="markdown", title=page.title, labels=UNTRUSTED)
         (result,) = await self.documents.put([draft])
         if isinstance(result, TabaneError):
@@ -182,10 +179,10 @@ class DocumentStore:
                 self._models,
                 partial(self._embedding.question, SHAPE.name),
                 lambda: self._embedding.wake(SHAPE.name),
-                folder=str(self._home / FOLDER),
-                named=self._named,
-                zone=lambda: zone_of(self._settings().posts_zone),
-                largest=lambda: self._settings().documents_size,
+                folder=str(self._context.home / FOLDER),
+                named=lambda: self._context.names_model,
+                zone=lambda: zone_of(self._context.settings.posts_zone),
+                largest=lambda: self._context.settings.documents_size,
                 files=ReadableFiles(ReadableRoots(self._roots, ROOTS), texts).read,
                 uploads=texts,
                 labels=self._labels,
@@ -195,11 +192,11 @@ class DocumentStore:
         return self._rooms
 
     def _roots(self) -> list[Path]:
-        return [Path(root).expanduser() for root in self._settings().documents_roots]
+        return [Path(root).expanduser() for root in self._context.settings.documents_roots]
 
     @property
     def _watched(self) -> Path:
-        return self._home / FOLDER / _WATCHED
+        return self._context.home / FOLDER / _WATCHED
 
     async def _collection(self) -> Collection:
         from tabane.documents.document import SHAPE
@@ -207,7 +204,7 @@ class DocumentStore:
         return await self._stores.collection(DOMAIN, SHAPE)
 
     def _changed(self, filepath: str, event: Event) -> None:
-        self._told(filepath, event != "updated")
+        self.on_change(filepath, event != "updated")
 
 
 def _held(document: Document) -> ListedDocument:

@@ -29,6 +29,7 @@ from tabane.search.records import (
 )
 
 if TYPE_CHECKING:
+    from tabane.hub.context import HubContext
     from tabane.search.engine import Collection
 
 _LOOKED_AT = 1000  # records without a vector that are checked for a text to embed
@@ -69,19 +70,19 @@ class EmbeddedCollection(Struct, frozen=True):
 class EmbeddingCoverage:
     """Counts the records of one collection that have a vector, and those that will never have one.
 
-    ``named`` says whether the settings name the model. If they leave the choice to Tabane, texts that the
-    model cannot read are not embedded: their vectors would be noise.
+    If the settings leave the choice of the model to Tabane, texts that the model cannot read are not
+    embedded: their vectors would be noise.
     """
 
-    def __init__(self, whose: EmbeddedCollection, named: Callable[[], bool]) -> None:
-        self._definition, self._named = whose, named
+    def __init__(self, whose: EmbeddedCollection, context: HubContext) -> None:
+        self._definition, self._context = whose, context
         self._settled: dict[tuple[EmbeddingSpace, bool], int] = {}
         self._known: dict[str, tuple[object, Incomplete | None]] = {}
 
     @property
     def named(self) -> bool:
         """Return whether the settings name the model now. If so, it is assumed to read all texts."""
-        return self._named()
+        return self._context.names_model
 
     def settle(self, space: EmbeddingSpace, lacking: int) -> None:
         """Remember that all records with a readable text have a vector: ``lacking`` others have none."""

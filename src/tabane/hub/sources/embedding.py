@@ -6,14 +6,14 @@ continues after a hub was killed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments, ModelError
+from tabane.hub.context import HubContext
 from tabane.hub.stores.domain_stores import FOLDER, UNFINISHED, Shapes, Stores
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter
@@ -29,24 +29,17 @@ if TYPE_CHECKING:
 
 def stores_of(settings: Settings, environment: Mapping[str, str]) -> Stores:
     """Return the stores that the settings name, none of which is open yet."""
-    replicas = None
+    replicas, cache_size = None, settings.embedding_cache
     if settings.local_replica:
         from tabane.hub.stores.postgres_engine import Replicas
 
         replicas = Replicas(settings.home)
     if not settings.engine:
-        return Stores(settings.home, _shapes, replicas=replicas)
+        return Stores(settings.home, _shapes, replicas=replicas, cache_size=cache_size)
     from tabane.hub.sources.embedded_collections import OWN
     from tabane.hub.stores.postgres_engine import named_engine
 
-    return Stores(settings.home, _shapes, named_engine(settings, environment), OWN, replicas)
-
-
-def embedded() -> Sequence[EmbeddedCollection]:
-    """Return the collections of a hub with semantic search."""
-    from tabane.hub.sources.embedded_collections import EMBEDDED
-
-    return EMBEDDED
+    return Stores(settings.home, _shapes, named_engine(settings, environment), OWN, replicas, cache_size)
 
 
 def _shapes() -> Shapes:
@@ -81,23 +74,19 @@ class CollectionEmbedder:
 
     def __init__(
         self,
-        home: Path,
+        context: HubContext,
         stores: Stores,
         models: Models,
         jobs: Starter,
-        whose: Callable[[], Sequence[EmbeddedCollection]],
-        named: Callable[[], bool] = lambda: False,
+        collections: Sequence[EmbeddedCollection] | None = None,
     ) -> None:
-        """Keep the arguments. ``named``: whether the settings name the model; else Tabane chooses it.
-
-        ``whose`` returns the collections. It is called at the first use.
-        """
-        self._folder, self._stores, self._models, self._jobs = home / FOLDER, stores, models, jobs
-        self._whose, self._named = whose, named
+        """Keep the arguments. ``collections`` are those of a hub, imported on first use, if not given."""
+        self._context, self._stores, self._models, self._jobs = context, stores, models, jobs
+        self._folder, self._collections = context.home / FOLDER, collections
 
     @cached_property
     def _lanes(self) -> Mapping[str, CollectionLane]:
-        from tabane.hub.sources.embedded_collections import EmbeddingCoverage
+        from tabane.hub.sources.embedded_collections import EMBEDDED, EmbeddingCoverage
         from tabane.hub.sources.embedding_lane import CollectionLane
 
         return {
@@ -107,9 +96,9 @@ class CollectionEmbedder:
                 self._stores,
                 self._models,
                 self._jobs,
-                EmbeddingCoverage(each, self._named),
+                EmbeddingCoverage(each, self._context),
             )
-            for each in self._whose()
+            for each in (EMBEDDED if self._collections is None else self._collections)
         }
 
     @property

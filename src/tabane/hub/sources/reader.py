@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from tabane.errors import ConfigurationError
 from tabane.hub.clients.server_access import inner_access
+from tabane.hub.context import HubContext
 from tabane.hub.people.flows.hub_flows import HubFlows
 from tabane.hub.sources.embedding import CollectionEmbedder
 from tabane.hub.stores.domain_stores import Stores
@@ -21,6 +22,7 @@ from tabane.servers.labels import PRIVATE
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
+    from tabane.hub.sources.documents import DocumentStore
     from tabane.reader.conversion import PageConverter
     from tabane.reader.fetching import PageFetcher, Policy
     from tabane.reader.operations import ReaderOperations
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
     from tabane.search.source import OnDemandSource
 
 log = logging.getLogger(__name__)
-
-Remember = Callable[[Caller, "Page"], Awaitable[str]]
 
 
 class _ReaderParts(Struct, frozen=True):
@@ -50,37 +50,32 @@ class _ReaderParts(Struct, frozen=True):
 class PageReader:
     """The reader of one hub. No library of it is imported, nor a process started, before the first page.
 
-    ``remember`` puts a page into documents and tells under which key; ``keys`` looks up those of single
-    sites. ``flows`` are told who gets a private page. ``errors`` is the descriptor that the converting
-    process writes its stderr to.
+    ``flows`` are told who gets a private page. ``errors`` is the descriptor that the converting process
+    writes its stderr to. ``documents`` has to be set before the first page: pages are remembered there.
     """
 
     def __init__(
         self,
-        settings: Callable[[], Settings],
-        environ: Mapping[str, str],
+        context: HubContext,
         stores: Stores,
         models: Models,
         embedding: CollectionEmbedder,
-        remember: Remember,
-        keys: Callable[[str], str | None],
         flows: HubFlows,
         errors: int | None = None,
     ) -> None:
-        self._settings, self._environ = settings, environ
-        self._stores, self._models, self._embedding = stores, models, embedding
-        self._remember, self._keys, self._errors = remember, keys, errors
-        self._flows = flows
+        self._context, self._stores, self._models, self._embedding = context, stores, models, embedding
+        self._flows, self._errors = flows, errors
+        self.documents: DocumentStore
         self._rooms: _ReaderParts | None = None
 
     def open(self) -> None:
         """Log at startup the problems that would make every page fail."""
-        if not self._settings().reader_allow:
+        if not self._context.settings.reader_allow:
             return
         from tabane.reader.guard import AllowedHosts
 
         try:
-            AllowedHosts(self._settings().reader_allow)
+            AllowedHosts(self._context.settings.reader_allow)
         except ConfigurationError as error:
             log.warning("%s", error)
 
@@ -116,7 +111,7 @@ class PageReader:
             from tabane.reader.fetching import PageFetcher
             from tabane.reader.page_records import PageSearch
 
-            conversion = PageConverter(self._environ, errors=self._errors)
+            conversion = PageConverter(self._context.environment, errors=self._errors)
             fetchings = {asked: PageFetcher(self._policy(asked)) for asked in (False, True)}
             vectors = partial(self._embedding.question, SHAPE.name)
             searching = PageSearch(self._collection, self._models, vectors)
@@ -128,13 +123,13 @@ class PageReader:
     def _rendering(self) -> PageRenderer:
         from tabane.reader.rendering import PageRenderer
 
-        settings = self._settings
+        context = self._context
         return PageRenderer(
             self._policy(False),
-            lambda: None if settings().reader_render == "never" else settings().reader_browser,
-            self._environ,
-            sandbox=lambda: settings().reader_render != "unsandboxed",
-            scrolls=lambda: settings().reader_scrolls,
+            lambda: None if context.settings.reader_render == "never" else context.settings.reader_browser,
+            context.environment,
+            sandbox=lambda: context.settings.reader_render != "unsandboxed",
+            scrolls=lambda: context.settings.reader_scrolls,
             errors=self._errors,
         )
 
@@ -150,16 +145,17 @@ class PageReader:
         from tabane.reader.sites.site_adapter import ReadingTools
         from tabane.reader.url_reader import UrlReader
 
-        settings, ways = self._settings, all_site_adapters(self._keys)
+        context = self._context
+        ways = all_site_adapters(context.secret)
         shelf = PageCache(
             self._collection,
             self._models.measure,
-            most=lambda: settings().reader_cache,
+            most=lambda: context.settings.reader_cache,
             wake=lambda: self._embedding.wake(SHAPE.name),
         )
 
         def fresh() -> float:
-            return settings().reader_fresh * 60
+            return context.settings.reader_fresh * 60
 
         def reading(fetching: PageFetcher) -> UrlReader:
             general = AnyPageAdapter(rendering)
@@ -169,13 +165,13 @@ class PageReader:
                 ways,
                 shelf,
                 general=general,
-                off=lambda: settings().reader_sites_off,
+                off=lambda: context.settings.reader_sites_off,
                 fresh=fresh,
                 show=conversion.shown,
             )
 
         private = PrivateReader(
-            CookieFolder(settings().home),
+            CookieFolder(context.home),
             self._may_use_cookies,
             lambda caller: fetchings[caller.face is Face.MCP],
             conversion,
@@ -185,19 +181,19 @@ class PageReader:
         return ReaderOperations(
             lambda caller: readings[caller.face is Face.MCP],
             shelf,
-            self._remember,
-            default=lambda: settings().reader_tokens,
+            self.documents.remember,
+            default=lambda: context.settings.reader_tokens,
             private=private,
             noted=lambda caller: self._flows.found(caller, PRIVATE, "pages", "read_url_content"),
         )
 
     def _may_use_cookies(self, caller: Caller) -> bool:
         """Return whether a caller may read pages with imported cookies. A profile takes that away, too."""
-        wanted = self._settings().reader_cookies
+        wanted = self._context.settings.reader_cookies
         return wanted == "keys" or (wanted == "owner" and inner_access(caller.access) is LOCAL)
 
     def _policy(self, assistant: bool) -> Callable[[], Policy]:
-        return lambda: reading_policy(self._settings(), assistant)
+        return lambda: reading_policy(self._context.settings, assistant)
 
     async def _collection(self) -> Collection:
         from tabane.reader.page import SHAPE

@@ -50,7 +50,8 @@ class Stores:
 
     ``shapes`` returns the collections of each domain, and is called at the first use. ``postgres``: the
     database that holds them, except ``own``, which belong to this copy of Tabane and never leave its home.
-    ``replicas``: copies of what the database holds, which are searched instead.
+    ``replicas``: copies of what the database holds, which are searched instead. ``cache_size``: the largest
+    number of bytes of cached embeddings.
     """
 
     def __init__(
@@ -60,9 +61,11 @@ class Stores:
         postgres: PostgresEngine | None = None,
         own: Collection[str] = (),
         replicas: Replicas | None = None,
+        cache_size: int = 1 << 30,
     ) -> None:
         self._folder, self._declared = home / FOLDER, shapes
         self._postgres, self._own, self._replicas = postgres, own, replicas
+        self._cache_size = cache_size
         self._probe: ChangeProbe | None = None
         self._open: dict[str, Store] = {}
         self._opening = asyncio.Lock()
@@ -134,9 +137,9 @@ class Stores:
             shape.name not in self._own for shape in self._shapes.get(domain, ())
         )
 
-    async def kept(self, most: int) -> PersistentVectorCache:
-        """Return the cache of embeddings, with at most ``most`` bytes."""
-        return await (await self._store("cache")).kept(most)
+    async def kept(self) -> PersistentVectorCache:
+        """Return the cache of embeddings, which has a limited number of bytes."""
+        return await (await self._store("cache")).kept(self._cache_size)
 
     async def check(self, *, mend: bool) -> list[dict[str, Any]]:
         """Return the state of each store on disk:

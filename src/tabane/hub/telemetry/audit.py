@@ -6,12 +6,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tabane.audit.entry import EntryType, Outcome, audit_options, audit_paths
 from tabane.audit.log import AuditLog, IndexFollowing
 from tabane.errors import AuditError, BadArguments
+from tabane.hub.context import HubContext
 from tabane.hub.telemetry.live import HubLive
 from tabane.hub.telemetry.metering import AuditCounts, CallCounters, HubMeter
 from tabane.messages import Message, say
@@ -41,20 +41,17 @@ BYTES_OF_A_TOKEN = 4
 class HubUsage:
     """The index of the audit log of a hub, and the operations that ask it.
 
-    ``zone`` returns the name of the time zone of dates. ``environment`` is the hub's, and ``errors`` the
-    descriptor that the index's process writes its stderr to.
+    ``errors`` is the descriptor that the index's process writes its stderr to.
     """
 
     def __init__(
         self,
-        home: Path,
-        zone: Callable[[], str],
-        environment: Mapping[str, str],
+        context: HubContext,
         gateway: Gateway,
         errors: int | None = 2,
     ) -> None:
-        self._folder, self._zone = str(home / FOLDER), zone
-        self._environment, self._gateway, self._errors = environment, gateway, errors
+        self._folder, self._context = str(context.home / FOLDER), context
+        self._gateway, self._errors = gateway, errors
         self._process: AuditIndexProcess | None = None
         self._following: IndexFollowing | None = None
         self._newest: Callable[[], int] = lambda: 0
@@ -103,11 +100,17 @@ class HubUsage:
         if self._process is not None:
             await self._process.close()
 
+    def _zone(self) -> str:
+        """Return the name of the time zone of dates."""
+        return self._context.settings.posts_zone
+
     def _index(self) -> AuditIndexProcess:
         if self._process is None:
             from tabane.audit.index_process import AuditIndexProcess
 
-            self._process = AuditIndexProcess(self._folder, self._zone, self._environment, self._errors)
+            self._process = AuditIndexProcess(
+                self._folder, self._zone, self._context.environment, self._errors
+            )
         return self._process
 
     def _asked(self) -> AuditQueries:
@@ -166,19 +169,17 @@ class HubAudit:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
-        limited: LimitsByTier,
-        settings: Settings,
-        environment: Mapping[str, str],
+        context: HubContext,
         gateway: Gateway,
         jobs: Jobs,
+        limited: LimitsByTier,
     ) -> None:
-        self._loop, self.telemetry = loop, HubTelemetry(settings, environment)
+        self._context, settings = context, context.settings
+        self.telemetry = HubTelemetry(settings, context.environment)
         self.meter = self.telemetry.meter(limited.limits_of)
-        self.live = HubLive(loop, self.meter, gateway, jobs, settings.audit_redact)
-        self._home = settings.home
+        self.live = HubLive(context.loop, self.meter, gateway, jobs, settings.audit_redact)
         gateway.review.watch = gateway.review.watch._replace(news=self._definitions_changed)
-        self.usage = HubUsage(settings.home, lambda: settings.posts_zone, environment, gateway)
+        self.usage = HubUsage(context, gateway)
         self.log: AuditLog | None = None
         self._not_opened: Message | None = None
 
@@ -191,7 +192,7 @@ class HubAudit:
         from tabane.audit.operations import AuditOperations
 
         return [
-            *AuditOperations(audit_paths(str(self._home))).table(),
+            *AuditOperations(audit_paths(str(self._context.home))).table(),
             *self.usage.table(),
             *self.live.table(),
         ]
@@ -204,7 +205,7 @@ class HubAudit:
         if settings.audit == "off":
             return
         try:
-            self.log = AuditLog(str(settings.home), audit_options(settings), self._loop)
+            self.log = AuditLog(str(settings.home), audit_options(settings), self._context.loop)
         except AuditError as error:
             if settings.audit_full == "stop":
                 raise

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tabane.code.sandbox import LARGEST, LIFE, ScriptSnapshot, Sign, SnapshotRefused, packed, unpacked
+from tabane.code.sandbox import LARGEST, LIFE, ScriptSnapshot, SnapshotRefused, packed, signed_by, unpacked
 from tabane.errors import CallerError, ConfigurationError
 from tabane.messages import say
 from tabane.settings.files import read_trusted
@@ -30,10 +30,10 @@ _SLACK = 1 << 10  # of a file, above the snapshot itself
 
 
 class PausedScripts:
-    """Keeps snapshots. ``sign`` returns what signs them, and may make its key."""
+    """Keeps snapshots. ``key`` returns the key that signs them, and makes it if there is none."""
 
-    def __init__(self, home: Path, sign: Callable[[], Sign]) -> None:
-        self._folder, self._make_sign = home / FOLDER, sign
+    def __init__(self, home: Path, key: Callable[[], bytes]) -> None:
+        self._folder, self._key = home / FOLDER, key
         self._sizes: dict[str, int] | None = None
         self._ends: dict[str, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
 
@@ -50,7 +50,7 @@ class PausedScripts:
 
     async def keep(self, snapshot: ScriptSnapshot, versions: str, expired: Callable[[], None]) -> None:
         """Write a snapshot. ``expired`` is called if nobody takes it in time. Raises SnapshotRefused."""
-        script, sign = snapshot.script, self._make_sign()
+        script, sign = snapshot.script, signed_by(self._key())
         text = await asyncio.to_thread(packed, snapshot, versions, sign)
         self._known()
         self._take_room(script, len(text))
@@ -66,7 +66,7 @@ class PausedScripts:
         """Return the snapshot of a script, which keeps waiting. Raises CallerError."""
         try:
             text = await asyncio.to_thread(read_trusted, self._path(script), LARGEST + _SLACK)
-            sign = self._make_sign()
+            sign = signed_by(self._key())
             return await asyncio.to_thread(unpacked, text, versions, sign, holder, time.time())
         except FileNotFoundError:
             raise CallerError(

@@ -19,10 +19,10 @@ from tabane.catalog.lookup import may_find
 from tabane.catalog.tools.tool import Tool
 from tabane.code.table import RUN, code_table
 from tabane.errors import CallerError, HubError
+from tabane.hub.context import HubContext
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Operation, Outcome
 from tabane.operations.door import CallVerdict
-from tabane.settings import Settings
 from tabane.wire import json
 from tabane.wire.json import InvalidJson
 
@@ -212,19 +212,19 @@ class RunningScript:
 class HubScripts:
     """Runs scripts over the tools of a gateway. The sandbox is imported with the first script.
 
-    ``key`` returns the key that signs snapshots, and ``learned`` the type of a tool's results. ``approvals``
-    are those that people decide about.
+    ``key`` returns the key that signs snapshots, and makes it if there is none. ``learned`` returns the type
+    of a tool's results. ``approvals`` are those that people decide about.
     """
 
     def __init__(
         self,
+        context: HubContext,
         gateway: Gateway,
         perform: Perform,
-        settings: Callable[[], Settings],
         key: Callable[[], bytes],
         learned: Learned,
     ) -> None:
-        self._settings, self._key = settings, key
+        self._context, self._key = context, key
         self._tools = ScriptTools(gateway, perform, learned)
         self._scripts: Scripts | None = None
         self._paused: PausedScripts | None = None
@@ -241,10 +241,9 @@ class HubScripts:
     def paused(self) -> PausedScripts:
         """Return the snapshots of scripts that wait for a person."""
         if self._paused is None:
-            from tabane.code.sandbox import signed_by
             from tabane.hub.work.paused_scripts import PausedScripts
 
-            self._paused = PausedScripts(self._settings().home, lambda: signed_by(self._key()))
+            self._paused = PausedScripts(self._context.home, self._key)
         return self._paused
 
     async def run(self, caller: Caller, params: RunScript) -> ScriptReport:
@@ -357,7 +356,7 @@ class HubScripts:
             from tabane.code.scripts import Scripts
 
             self._scripts = Scripts(
-                self._tools, self._limits, lambda: self._settings().script_timeout, self._sandbox
+                self._tools, self._limits, lambda: self._context.settings.script_timeout, self._sandbox
             )
         return self._scripts
 
@@ -365,12 +364,12 @@ class HubScripts:
         from tabane.code.monty_sandbox import MontySandbox
         from tabane.hub.work.script_cage import CagedWorkers
 
-        return MontySandbox(limits, program=CagedWorkers(self._settings().home, os.environ).program)
+        return MontySandbox(limits, program=CagedWorkers(self._context.home, os.environ).program)
 
     def _limits(self) -> ScriptLimits:
         from tabane.code.host_messages import ScriptLimits
 
-        settings = self._settings()
+        settings = self._context.settings
         return ScriptLimits(
             settings.script_seconds,
             settings.script_memory,

@@ -24,9 +24,9 @@ from msgspec import Raw, Struct
 
 from tabane.catalog.tools.tool import says_failed
 from tabane.errors import HubError, StoreError, TabaneError
+from tabane.hub.context import HubContext
 from tabane.messages import say
 from tabane.operations import UNMETERED, Caller, CallTarget, OpenCall, Outcome
-from tabane.settings import Settings
 from tabane.wire import era as eras
 from tabane.wire import json, rpc
 from tabane.wire.era import Era, ProtocolRefusal
@@ -425,18 +425,13 @@ LOST = failed_inside(
 class HubTasks:
     """The tasks of all clients.
 
-    ``settings`` returns those in force. ``target`` returns a tool by its name and server, as what a caller
-    wants to call. A task belongs to an identity, and another one cannot tell it from one that never was.
+    ``target`` returns a tool by its name and server, as what a caller wants to call. A task belongs to an
+    identity, and another one cannot tell it from one that never was.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        loop: asyncio.AbstractEventLoop,
-        settings: Callable[[], Settings],
-        target: Callable[[str, str], CallTarget],
-    ) -> None:
-        self._file, self._loop, self._settings, self._target = TaskFile(folder, loop), loop, settings, target
+    def __init__(self, context: HubContext, target: Callable[[str, str], CallTarget]) -> None:
+        self._context, self._loop, self._target = context, context.loop, target
+        self._file = TaskFile(context.home, context.loop)
         self._tasks: dict[str, Task] = {}
         self._holders: dict[str, int] = {}
         self._bytes = 0
@@ -572,7 +567,7 @@ class HubTasks:
         task.inputs.clear()
         task.cancel = None
         elapsed = time.time() - task.created
-        task.ttl = max(task.ttl or 0, int((elapsed + self._settings().task_ttl) * 1000))
+        task.ttl = max(task.ttl or 0, int((elapsed + self._context.settings.task_ttl) * 1000))
         self._release(task)
 
     def _release(self, task: Task) -> None:
@@ -587,7 +582,7 @@ class HubTasks:
 
     @property
     def _most_bytes(self) -> int:
-        return self._settings().task_results
+        return self._context.settings.task_results
 
     def _put(self, task: Task) -> None:
         self._tasks[task.id] = task

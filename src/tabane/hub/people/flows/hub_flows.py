@@ -12,9 +12,9 @@ from msgspec import Raw
 
 from tabane.catalog.gateway import Gateway
 from tabane.errors import ReadError
+from tabane.hub.context import HubContext
 from tabane.hub.people.flows import TRAIL_FILE
 from tabane.operations import Caller, CallTarget, Operation
-from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.guard.flows.flow_rule import FlowPolicy, FlowRule
@@ -35,10 +35,8 @@ class HubFlows:
     ``changed`` is called when a trail or a pair has changed.
     """
 
-    def __init__(
-        self, settings: Callable[[], Settings], gateway: Gateway, changed: Callable[[], None]
-    ) -> None:
-        self._settings, self._gateway, self._changed = settings, gateway, changed
+    def __init__(self, context: HubContext, gateway: Gateway, changed: Callable[[], None]) -> None:
+        self._context, self._gateway, self._changed = context, gateway, changed
         self._labels: TargetLabels | None = None
         self._pairs: PairFile | None = None
         self._file: TrailFile | None = None
@@ -54,11 +52,11 @@ class HubFlows:
 
     @property
     def home(self) -> Path:
-        return self._settings().home
+        return self._context.home
 
     def apply(self) -> CallRule | None:
         """Return the rule that the settings want; None if the policy is off."""
-        policy = self._policy = self._settings().flow_policy
+        policy = self._policy = self._context.settings.flow_policy
         if policy == "off":
             self._end()
         if self._rule is not None:

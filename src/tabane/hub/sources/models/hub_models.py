@@ -7,11 +7,12 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable, TabaneError
+from tabane.hub.context import HubContext
 from tabane.hub.sources.models.model_opener import HubReranker, ModelOpener
 from tabane.messages import Lang, Message, say
 from tabane.operations import Operation, Progress
@@ -40,15 +41,14 @@ class TokenMeasures:
 
     def __init__(
         self,
-        settings: Callable[[], Settings],
-        environ: Mapping[str, str],
+        context: HubContext,
         opening: ModelOpener,
         errors: int | None = None,
         make_finder: MakeFinder | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._settings, self._environ, self._opening = settings, environ, opening
+        self._context, self._opening = context, opening
         self._errors, self._make_finder, self._clock = errors, make_finder, clock
         self._turn = threading.Lock()
         self._known: tuple[Settings, float, Measure] | None = None
@@ -58,7 +58,7 @@ class TokenMeasures:
     def measure(self) -> Measure:
         """Return the measure, as :meth:`tabane.search.models.Models.measure`."""
         with self._turn:
-            settings = self._settings()
+            settings = self._context.settings
             if self._known and self._known[0] is settings and self._clock() < self._known[1]:
                 return self._known[2]
             with ThreadPoolExecutor(1) as thread:  # the caller may have an event loop of its own
@@ -77,7 +77,7 @@ class TokenMeasures:
         from tabane.hub.sources.models.model_sources import ModelSources
         from tabane.search.embedding import token_counting
 
-        sources = ModelSources(self._settings, self._environ, self._make_finder)
+        sources = ModelSources(self._context, self._make_finder)
         try:
             found = await sources.at_hand(self._opening.opened)
         except (TabaneError, OSError) as error:
@@ -95,7 +95,9 @@ class TokenMeasures:
         from tabane.search.embedding.token_counting import TokenCounter
 
         if tokenizer not in self._counters:
-            self._counters[tokenizer] = TokenCounter(tokenizer, self._environ, self._errors, kept=kept)
+            self._counters[tokenizer] = TokenCounter(
+                tokenizer, self._context.environment, self._errors, kept=kept
+            )
         return self._counters[tokenizer]
 
 
@@ -114,14 +116,13 @@ _SILENT = 10.0  # seconds for which a model that did not answer is not asked ano
 class HubModels:
     """Implements :class:`tabane.search.models.Models`.
 
-    ``settings`` gives those in force. ``kept`` opens the storage of what was embedded; ``errors`` is the
+    ``kept`` opens the storage of what was embedded; ``errors`` is the
     descriptor that the processes of models write their stderr to. To be used on one event loop.
     """
 
     def __init__(
         self,
-        settings: Callable[[], Settings],
-        environ: Mapping[str, str],
+        context: HubContext,
         kept: Callable[[], Awaitable[VectorCache]],
         errors: int | None = None,
         *,
@@ -129,10 +130,10 @@ class HubModels:
         remembered: float = REMEMBERED,
         patience: float = PATIENCE,
     ) -> None:
-        self._settings, self._kept, self._patience = settings, kept, patience
-        self._opening = ModelOpener(settings, environ, kept, errors, remembered, make_finder)
-        self._judge = HubReranker(self._opening, environ, errors, remembered)
-        self._measuring = TokenMeasures(settings, environ, self._opening, errors, make_finder)
+        self._context, self._kept, self._patience = context, kept, patience
+        self._opening = ModelOpener(context, kept, errors, remembered, make_finder)
+        self._judge = HubReranker(self._opening, context.environment, errors, remembered)
+        self._measuring = TokenMeasures(context, self._opening, errors, make_finder)
         self._questions = QueryVectors(self._embedded, QUESTIONS)
         self._last: str | NoModel | None = None  # last answer to a caller that needed the model
         self.collections: Callable[[], Awaitable[Sequence[tuple[str, Message, str]]]] = _no_collections
@@ -181,14 +182,14 @@ class HubModels:
             return NoModel(say("The embedding model {model} is not ready yet.", model=model))
 
     def reranker(self) -> Reranker | None:
-        return self._judge if self._settings().reranker != "none" else None
+        return self._judge if self._context.settings.reranker != "none" else None
 
     def measure(self) -> Measure:
         return self._measuring.measure()
 
     def summary(self) -> tuple[str, Message | None]:
         """Return the name of the model, or why there is none, as far as it is known already."""
-        name = self._settings().model
+        name = self._context.settings.model
         if isinstance(self._last, NoModel):
             return name, self._last.reason
         return self._last or name, None
@@ -202,7 +203,7 @@ class HubModels:
         """Return all that is known about the models, without downloading or starting any."""
         from tabane.hub.sources.models.model_report import report
 
-        found = await report(self._settings(), self._opening, self._judge, self._kept, lang)
+        found = await report(self._context.settings, self._opening, self._judge, self._kept, lang)
         rows = [await self._missing(*each, lang) for each in await self.collections()]
         return found | {"missing": [row for row in rows if row is not None]}
 
@@ -260,7 +261,7 @@ class HubModels:
 
         tools = await self.for_tools()
         names = [] if isinstance(tools, NoModel) else [embedder.fingerprint for embedder in tools]
-        return await model_list(self._settings(), self._opening, names, lang)
+        return await model_list(self._context.settings, self._opening, names, lang)
 
     async def close(self) -> None:
         """End every process. Calls under way fail, and there is no model any more."""

