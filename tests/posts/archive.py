@@ -15,8 +15,9 @@ from tabane.engine.embedded.lexical.lexical_index import open_lexical
 from tabane.engine.embedded.store import Store
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Door, Face, OperationTable, StreamPart
-from tabane.posts.operations import Archive, posts_table
+from tabane.posts.operations import Archive
 from tabane.posts.post import SHAPE, SPACES, Post, record_of
+from tabane.posts.table import posts_table
 from tabane.search.chunking import Measure
 from tabane.search.chunking.cutting import Estimate
 from tabane.search.embedding.embedder import Embedder, NoModel

@@ -178,8 +178,9 @@ class Hub:
 
     def _operations(self) -> list[Operation]:
         from tabane.hub.servers.server_setup import ServerSetup
-        from tabane.hub.sources.manual import ManualSource, documentation_table
+        from tabane.hub.sources.manual import Manual, documentation_table
         from tabane.hub.sources.search_everything import EverythingSearch
+        from tabane.search.source import OnDemandSource
 
         return [
             *self.tools.table(),
@@ -195,11 +196,11 @@ class Hub:
             *of_source("pages", self.reader.table()),
             *EverythingSearch(
                 {
-                    "posts": self.posts.source,
-                    "documents": self.documents.source,
-                    "pages": self.reader.source,
+                    "posts": OnDemandSource(self.posts),
+                    "documents": OnDemandSource(self.documents),
+                    "pages": OnDemandSource(self.reader),
                     "tools": self.tools.source(),
-                    "docs": ManualSource(self.stores, self.models, self.embedding),
+                    "docs": OnDemandSource(Manual(self.stores, self.models, self.embedding)),
                 },
                 self.flows,
             ).table(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
@@ -137,16 +137,30 @@ async def shown(source: SearchSource[Any], caller: Caller, request: SearchReques
     return SearchAnswer(hits, answer.terms, answer.warning, usual=answer.usual)
 
 
-class OnDemandSource:
-    """A source that is made by its first search. Before ``exists`` is true, nothing is made or found."""
+class SourceHolder(Protocol):
+    """Has a source that is made on first use."""
 
-    def __init__(self, exists: Callable[[], bool], made: Callable[[], SearchSource[Any]]) -> None:
-        self._exists, self._made = exists, made
+    @property
+    def there(self) -> bool:
+        """Whether anything can be found. If not, the source is not made."""
+        ...
+
+    @property
+    def searching(self) -> SearchSource[Any]:
+        """The source, made on first use."""
+        ...
+
+
+class OnDemandSource:
+    """A source that is made by its first search."""
+
+    def __init__(self, holder: SourceHolder) -> None:
+        self._holder = holder
 
     async def search(self, caller: Caller, request: SearchRequest) -> SearchAnswer[Any]:
-        if not self._exists():
+        if not self._holder.there:
             return SearchAnswer()
-        return await self._made().search(caller, request)
+        return await self._holder.searching.search(caller, request)
 
     def card(self, item: Any) -> HitCard:
-        return self._made().card(item)
+        return self._holder.searching.card(item)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tabane.hub.sources.search_everything import QueryHints, as_text
+from tabane.hub.sources.everything_order import QueryHints
+from tabane.hub.sources.search_everything import as_text
 from tabane.operations import Caller, Face
 from tabane.wire import json
 from tests.harness.running_hub import RunningHub, child, running_hub

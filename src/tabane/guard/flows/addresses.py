@@ -14,7 +14,7 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote, unquote_plus, urlsplit
 
@@ -126,7 +126,7 @@ _SECOND_LEVEL = frozenset({"co", "ac", "or", "ne", "go", "ed", "gr", "lg", "com"
 
 @functools.lru_cache(maxsize=1)
 def _known_sites() -> frozenset[str]:
-    text = (files(__package__) / "known_sites.txt").read_text("utf-8")
+    text = Path(__file__).with_name("known_sites.txt").read_text("utf-8")
     return frozenset(line for line in text.split("\n") if line and not line.startswith("#"))
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tabane.posts.parameters import ImportPosts
     from tabane.search.engine import Collection
     from tabane.search.models import Models
-    from tabane.search.source import OnDemandSource
+    from tabane.search.source import SearchSource
 
 log = logging.getLogger(__name__)
 
@@ -74,26 +74,29 @@ class PostArchive:
     def open(self, given: ImportPosts | None = None, lang: Lang = "en") -> None:
         """Open the stores, so that the first request does not wait for it; ``given`` is imported first."""
         if given is not None:
-            from tabane.posts.operations import import_title
+            from tabane.posts.table import import_title
 
             self._opening = self._jobs.start(
                 "import_posts", import_title(given), lambda progress: self._begin(given, lang, progress)
             )
-        elif self._stores.holds(DOMAIN):
+        elif self.there:
             title = say("Opening the archive of posts")
             self._opening = self._jobs.start("open_posts", title, self._open)
 
     def table(self) -> list[Operation]:
-        from tabane.posts.operations import import_table, posts_table
+        from tabane.posts.table import import_table, posts_table
 
         return [*posts_table(lambda: self._archive), *import_table(self._import)]
 
     @property
-    def source(self) -> OnDemandSource:
-        """Return the posts as a search source."""
-        from tabane.search.source import OnDemandSource
+    def there(self) -> bool:
+        """Whether any post was ever stored."""
+        return self._stores.holds(DOMAIN)
 
-        return OnDemandSource(lambda: self._stores.holds(DOMAIN), lambda: self._archive.searching)
+    @property
+    def searching(self) -> SearchSource[Any]:
+        """The posts as a search source."""
+        return self._archive.searching
 
     def _zone(self) -> tzinfo:
         from tabane.text.time_zones import zone_of
@@ -116,7 +119,7 @@ class PostArchive:
         try:
             taken = await self._take(given, lang, progress)
         except TabaneError:
-            if self._stores.holds(DOMAIN):
+            if self.there:
                 await self._open(progress)
             raise
         await self._archive.statistics.census()
@@ -137,7 +140,7 @@ class PostArchive:
 
             sources = await asyncio.to_thread(params.sources)
             mark = await asyncio.to_thread(_mark, sources)
-            if params.once and self._stores.holds(DOMAIN) and await asyncio.to_thread(self._was_taken, mark):
+            if params.once and self.there and await asyncio.to_thread(self._was_taken, mark):
                 return {"unchanged_files": True}
             report = await import_posts(
                 await self._collection(),

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tabane.reader.page import Page
     from tabane.search.engine import Collection
     from tabane.search.models import Models
-    from tabane.search.source import OnDemandSource
+    from tabane.search.source import SearchSource
 
 log = logging.getLogger(__name__)
 
@@ -131,11 +131,9 @@ class DocumentStore:
         return page.url
 
     @property
-    def source(self) -> OnDemandSource:
-        """Return the documents as a search source."""
-        from tabane.search.source import OnDemandSource
-
-        return OnDemandSource(lambda: self.there, lambda: self.documents.searching)
+    def searching(self) -> SearchSource[Any]:
+        """The documents as a search source."""
+        return self.documents.searching
 
     # -- as resources of MCP -----------------------------------------------------------------------
 

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments
-from tabane.hub.sources.embedded_collections import MANUAL, meaning_of_section
 from tabane.hub.sources.embedding import CollectionEmbedder
 from tabane.hub.stores.domain_stores import Stores
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Face, Operation, Privilege
-from tabane.search.engine import Collection
-from tabane.search.hybrid import RankedRecord
-from tabane.search.models import Models
-from tabane.search.pipeline import CollectionSource, records_of
-from tabane.search.records import Everything, Record, checked
-from tabane.search.source import HitCard, Reference, SearchHit
-from tabane.wire import json
+
+if TYPE_CHECKING:
+    from tabane.hub.sources.manual_index import ManualSource
+    from tabane.search.models import Models
 
 _HEADING = re.compile(r"(#{1,3}) (.+)")
 _FENCE = re.compile(r"(```|~~~)")
@@ -82,75 +78,20 @@ def _checkout() -> Path:
     return Path(__file__).parents[4] / "docs"
 
 
-async def bring_up_to_date(collection: Collection, written: list[tuple[str, str]]) -> None:
-    """Update the collection to the current text, and delete sections that no longer exist.
+class Manual:
+    """The manual of a hub. What searches it is imported with the first search."""
 
-    Sections without changes are not written again, so they keep their vectors.
-    """
-    written_now = (_record(section) for page, text in written for section in sections(page, text))
-    records = {record.key: checked(record, MANUAL) for record in written_now}
-    there = {record.key: record async for record in _stored(collection)}
-    await collection.upsert([record for key, record in records.items() if there.get(key) != record])
-    await collection.delete([key for key in there if key not in records])
-
-
-async def _stored(collection: Collection) -> AsyncIterator[Record]:
-    after: str | None = None
-    while True:
-        part = await collection.select(Everything(), after=after, limit=1000)
-        for stored in part.records:
-            yield stored.record
-        after = part.after
-        if after is None:
-            return
-
-
-def _record(section: ManualSection) -> Record:
-    return Record(
-        key=section.key,
-        texts={"title": section.title, "text": section.text},
-        fields={"page": section.page, "lang": section.lang},
-        payload=json.encode({"line": section.line}),
-    )
-
-
-class ManualSource(CollectionSource[Record]):
-    """Sections of the documentation as a search source. Indexed by the first search after it changed."""
-
-    spaces = ("text",)
+    there = True
 
     def __init__(self, stores: Stores, models: Models, embedding: CollectionEmbedder) -> None:
-        super().__init__(self._indexed, models, partial(embedding.question, MANUAL.name))
-        self._stores, self._embedding = stores, embedding
-        self._indexing = asyncio.Lock()
-        self._current: Collection | None = None
+        self._stores, self._models, self._embedding = stores, models, embedding
 
-    def text(self, record: Record) -> str:
-        return meaning_of_section(record)
+    @cached_property
+    def searching(self) -> ManualSource:
+        """The sections as a search source."""
+        from tabane.hub.sources.manual_index import ManualSource
 
-    def card(self, item: Record) -> HitCard:
-        reference = Reference("get_documentation", {"section": item.key})
-        return HitCard(item.key, item.texts["title"], item.texts.get("text", ""), reference)
-
-    async def read(
-        self, collection: Collection, groups: Sequence[Sequence[RankedRecord]]
-    ) -> list[SearchHit[Record]]:
-        records = await records_of(collection, [hit.key for (hit,) in groups])
-        return [
-            SearchHit(records[hit.key], hit.score, hit.cosine, hit.bm25, hit.parts)
-            for (hit,) in groups
-            if hit.key in records
-        ]
-
-    async def _indexed(self) -> Collection:
-        async with self._indexing:
-            collection = await self._stores.collection("cache", MANUAL)
-            # If it is not the same as last time, it was deleted meanwhile and may be empty.
-            if collection is not self._current:
-                await bring_up_to_date(collection, await asyncio.to_thread(pages))
-                self._current = collection
-                self._embedding.wake(MANUAL.name)
-        return collection
+        return ManualSource(self._stores, self._models, self._embedding)
 
 
 class GetDocumentation(Struct, frozen=True, forbid_unknown_fields=True):

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from tabane.reader.url_reader import UrlReader
     from tabane.search.engine import Collection
     from tabane.search.models import Models
-    from tabane.search.source import OnDemandSource
 
 log = logging.getLogger(__name__)
 
@@ -89,11 +88,14 @@ class PageReader:
         return await self._made().conversion.page(data, "", name=name)
 
     @property
-    def source(self) -> OnDemandSource:
-        """Return the pages that were read, as a search source."""
-        from tabane.search.source import OnDemandSource
+    def there(self) -> bool:
+        """Whether any page was ever stored."""
+        return self._stores.holds(DOMAIN)
 
-        return OnDemandSource(lambda: self._stores.holds(DOMAIN), lambda: self._made().searching)
+    @property
+    def searching(self) -> PageSearch:
+        """The pages that were read, as a search source."""
+        return self._made().searching
 
     async def close(self) -> None:
         if self._rooms is not None:
