@@ -53,7 +53,7 @@ async def migrated(
 
 
 def _database(url: str) -> DatabasePlace:
-    return DatabasePlace("postgresql", PostgresEngine(lambda: url))
+    return DatabasePlace("postgresql", PostgresEngine(url))
 
 
 async def _migrated(

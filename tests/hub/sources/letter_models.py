@@ -121,7 +121,7 @@ class EmbeddingHub:
         self, home: Path, models: LetterModels, whose: EmbeddedCollection, database: str = ""
     ) -> None:
         self.whose = whose
-        engine = PostgresEngine(lambda: database) if database else None
+        engine = PostgresEngine(database) if database else None
         self.stores = Stores(home, lambda: {whose.domain: (whose.shape,)}, engine)
         loop = asyncio.get_running_loop()
         self.jobs = Jobs(loop)

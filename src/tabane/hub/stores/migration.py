@@ -84,7 +84,7 @@ def place_of(address: str, settings: Settings, environment: Mapping[str, str]) -
     if parts.scheme in ("postgresql", "postgres") or address.startswith("${"):
         check_engine(address)
         filled = filled_address(address, settings, environment)
-        return DatabasePlace(parsed(filled).place, PostgresEngine(lambda: filled))
+        return DatabasePlace(parsed(filled).place, PostgresEngine(filled))
     if parts.scheme not in ("", "file") or not parts.path:
         raise CallerError(
             say(

@@ -51,7 +51,8 @@ class ReplicaFiles:
 
     async def is_there(self, *, vectors: bool) -> bool:
         names = [f"{self._name}.db", *([f"{self._name}.vectors.db"] if vectors else [])]
-        return await asyncio.to_thread(lambda: all((self._folder / name).exists() for name in names))
+        paths = [self._folder / name for name in names]
+        return all(await asyncio.gather(*(asyncio.to_thread(path.exists) for path in paths)))
 
     async def opened(self) -> StoredCollection:
         from tabane.engine.embedded.lexical.lexical_index import open_lexical
@@ -145,8 +146,15 @@ class Replicas:
             await each.close()
 
 
-EngineAddress = Callable[[], str]
-"""Returns the URL of the database with its password; empty: none is used. Raises ConfigurationError."""
+class EngineAddress:
+    """The URL of the setting engine. Its variables are looked up when the database is opened."""
+
+    def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
+        self._settings, self._environment = settings, environment
+
+    def filled(self) -> str:
+        """Return the URL with the values of its variables. Blocks. Raises ConfigurationError."""
+        return filled_address(self._settings.engine, self._settings, self._environment)
 
 
 IndexOpener = Callable[[], "CandidateIndex"]
@@ -158,12 +166,16 @@ _PATIENCE = 5  # seconds that a report waits for a connection
 class PostgresEngine:
     """The stores of one database. The modules are imported when it is opened.
 
-    ``indexed_from``: number of vectors from which they have an approximate index; None: they have none.
-    ``index``: opens an index outside of the database, which has the vectors instead.
+    ``address`` is the URL of the database with its password. ``indexed_from``: number of vectors from which
+    they have an approximate index; None: they have none. ``index``: opens an index outside of the database,
+    which has the vectors instead.
     """
 
     def __init__(
-        self, address: EngineAddress, indexed_from: int | None = None, index: IndexOpener | None = None
+        self,
+        address: str | EngineAddress,
+        indexed_from: int | None = None,
+        index: IndexOpener | None = None,
     ) -> None:
         self._address, self._indexed_from, self._index = address, indexed_from, index
         self._filling: IndexFilling | None = None
@@ -255,7 +267,9 @@ class PostgresEngine:
 
     async def _connected(self) -> PostgresDatabase:
         if self._database is None:
-            address = await asyncio.to_thread(self._address)
+            address = self._address
+            if isinstance(address, EngineAddress):
+                address = await asyncio.to_thread(address.filled)
             try:
                 await asyncio.to_thread(importlib.import_module, "tabane.engine.team.postgres.database")
             except ImportError as error:
@@ -334,7 +348,7 @@ def named_engine(settings: Settings, environment: Mapping[str, str]) -> Postgres
         return opened_index(address)
 
     return PostgresEngine(
-        lambda: filled_address(settings.engine, settings, environment),
+        EngineAddress(settings, environment),
         settings.vector_index_from or None,
         index if settings.vector_index else None,
     )
@@ -379,7 +393,7 @@ class TemporarySchema:
         """Create the schema. Return the report of the engine, which says what is wrong if it failed."""
 
         async def creating() -> dict[str, Any]:
-            engine = PostgresEngine(lambda: self.url)
+            engine = PostgresEngine(self.url)
             try:
                 return await engine.check()
             finally:

@@ -54,7 +54,7 @@ class HubUsage:
         self._gateway, self._errors = gateway, errors
         self._process: AuditIndexProcess | None = None
         self._following: IndexFollowing | None = None
-        self._newest: Callable[[], int] = lambda: 0
+        self._log: AuditLog | None = None
         self._group: GroupIndex | None = None
         self._queries: AuditQueries | None = None
 
@@ -70,8 +70,8 @@ class HubUsage:
         """
         from tabane.group.group_index import GroupEntries, GroupIndex, GroupUsage
 
-        entries = GroupEntries(audit, self._folder, lambda: self._newest(), mark, address)
-        counted = GroupUsage(usage, self._index, mark, self._folder, lambda: self._newest(), time.monotonic)
+        entries = GroupEntries(audit, self._folder, self._newest, mark, address)
+        counted = GroupUsage(usage, self._index, mark, self._folder, self._newest, time.monotonic)
         self._group = GroupIndex(entries, counted, self._index)
 
     async def exchange(self, *, now: bool = False) -> None:
@@ -89,16 +89,23 @@ class HubUsage:
             raise BadArguments(say("hub: this hub is in no group of hubs."), "hub")
         return await self._index().ask(task)
 
-    def follow(self, newest: Callable[[], int]) -> None:
-        """Keep the index near the log. ``newest`` returns the seq of the newest entry."""
-        self._newest = newest
-        self._following = IndexFollowing(self._folder, newest, lambda: self._index().catch_up_soon())
+    def follow(self, log: AuditLog) -> None:
+        """Keep the index near the log."""
+        self._log = log
+        self._following = IndexFollowing(self._folder, self._newest, self._catch_up_soon)
 
     async def close(self) -> None:
         if self._following is not None:
             await self._following.close()
         if self._process is not None:
             await self._process.close()
+
+    def _newest(self) -> int:
+        """Return the seq of the newest entry; 0 if there is no log."""
+        return self._log.head.seq if self._log is not None else 0
+
+    def _catch_up_soon(self) -> None:
+        self._index().catch_up_soon()
 
     def _zone(self) -> str:
         """Return the name of the time zone of dates."""
@@ -213,7 +220,7 @@ class HubAudit:
             log.error("calls are not recorded: %s", error)
             return
         self.meter.recorder = self.log
-        self.usage.follow(self._newest)
+        self.usage.follow(self.log)
         self.event("admin", "hub_start")
 
     def hide(self, secrets: Iterable[str], replaced: Callable[[str], str]) -> None:
@@ -266,7 +273,3 @@ class HubAudit:
 
     def _definitions_changed(self, news: DefinitionNews) -> None:
         self.event("admin", "definitions_changed", detail=news.detail)
-
-    def _newest(self) -> int:
-        """Return the seq of the newest entry."""
-        return self.log.head.seq if self.log is not None else 0

@@ -108,7 +108,7 @@ class EventFeed:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        gather: Callable[[], None] = lambda: None,
+        gather: Callable[[], None] | None = None,
         most_followers: int = MOST_FOLLOWERS,
     ) -> None:
         self._loop, self._gather, self._most_followers = loop, gather, most_followers
@@ -195,7 +195,8 @@ class EventFeed:
 
     def _deliver(self) -> None:
         self._delivery = None
-        self._gather()
+        if self._gather is not None:
+            self._gather()
         news, self._news = self._news, self._loop.create_future()
         news.set_result(None)
 

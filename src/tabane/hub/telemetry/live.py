@@ -72,6 +72,8 @@ class HubLive:
     def hide(self, secrets: Iterable[str], replaced: Callable[[str], str]) -> None:
         """Hide these secrets in arguments and results, wherever they appear."""
         self._hidden = secrets, replaced
+        if self._operations is not None:
+            self._operations.hide(secrets, replaced)
 
     def document_changed(self, clients: DocumentClients, key: str, listed: bool) -> None:
         """Tell clients, and note, that a document has changed, also without a call: its file has."""
@@ -135,7 +137,8 @@ class HubLive:
         if self._operations is None:
             from tabane.hub.telemetry.live_recording import LiveOperations
 
-            self._operations = LiveOperations(self.attach(), self._secret_names, lambda: self._hidden)
+            self._operations = LiveOperations(self.attach(), self._secret_names)
+            self._operations.hide(*self._hidden)
         return self._operations
 
 

@@ -517,18 +517,16 @@ class LiveRecording:
         self.feed.add("activity", told)
 
 
-Hidden = tuple[Iterable[str], Callable[[str], str]]
-"""Values that are secret, and what replaces them in a text."""
-
-
 class LiveOperations:
-    """Handlers over a recording. ``hidden`` returns the secrets of this moment."""
+    """Handlers over a recording."""
 
-    def __init__(
-        self, recording: LiveRecording, secret_names: tuple[str, ...], hidden: Callable[[], Hidden]
-    ) -> None:
-        self._recording, self._hidden = recording, hidden
+    def __init__(self, recording: LiveRecording, secret_names: tuple[str, ...]) -> None:
+        self._recording = recording
         self._redactor = ArgumentRedactor(HEAD, secret_names)
+
+    def hide(self, secrets: Iterable[str], replaced: Callable[[str], str]) -> None:
+        """Hide these secrets in arguments and results. ``replaced`` returns what stands for one in a text."""
+        self._redactor.hide(secrets, replaced)
 
     async def calls(self, caller: Caller, params: ListLiveCalls) -> dict[str, Any]:
         """Return rows, the number of the latest call, and how many run."""
@@ -571,7 +569,6 @@ class LiveOperations:
 
     def _without_secrets(self, *texts: WatchedText | None) -> list[Raw | None]:
         """Return the beginnings of the texts without secrets: as JSON, or as a string if more follows."""
-        self._redactor.hide(*self._hidden())
         return [
             Raw(self._redactor.redact(text.head, text.size)[0]) if text is not None and text.size else None
             for text in texts

@@ -538,6 +538,10 @@ class TraceCollector:
     ratio: float = 1.0
     follows: bool = True
 
+    def connect(self) -> OtlpSender:
+        """Return a sender of spans to it. Imports OpenTelemetry, so call it in a thread."""
+        return OtlpSender(self.url, named=self.named)
+
 
 class NoTracing(Exception):
     """Traces were requested, but cannot be exported. The text is the reason, and what to do."""
@@ -557,7 +561,7 @@ def open_tracing(otel_endpoint: str, environment: Mapping[str, str]) -> SpanTrac
         log.warning("Tracing is off: %s", reason)
         return None
     log.info("traces go to %s", _shown(collector.url))
-    export = SpanExport(lambda: OtlpSender(collector.url, named=collector.named))
+    export = SpanExport(collector.connect)
     return SpanTracing(export, TraceSampler(collector.ratio, follows=collector.follows))
 
 

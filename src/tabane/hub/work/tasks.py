@@ -274,16 +274,15 @@ class TaskFile:
 
     async def keep(self, task: KeptTask, body: bytes | None = None) -> None:
         """Write a task, with its result if it has one. Raises StoreError."""
-        await self._run(lambda: self._keep(task, body))
+        await self._run(self._keep, task, body)
 
     async def body(self, name: str) -> bytes | None:
         """Return the result of a task; None if there is none. Raises StoreError."""
-        return await self._run(lambda: self._body(name))
+        return await self._run(self._body, name)
 
     async def drop(self, names: Iterable[str]) -> None:
         """Remove tasks. Raises StoreError."""
-        rows = [(name,) for name in names]
-        await self._run(lambda: self._drop(rows))
+        await self._run(self._drop, [(name,) for name in names])
 
     async def close(self) -> None:
         """Finish what is being written, and close the file."""
@@ -294,11 +293,11 @@ class TaskFile:
         self._thread.shutdown(wait=False)
         self._thread = None
 
-    async def _run(self, work: Callable[[], _Found]) -> _Found:
+    async def _run(self, work: Callable[..., _Found], *arguments: object) -> _Found:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "tasks")
         try:
-            return await self._loop.run_in_executor(self._thread, work)
+            return await self._loop.run_in_executor(self._thread, work, *arguments)
         except (sqlite3.Error, OSError) as error:
             raise StoreError(
                 say("{path} cannot be read or written: {error}", path=self._path, error=error)

@@ -323,7 +323,7 @@ async def test_the_report_says_which_index_is_there(postgres: PostgresServer, tm
     crowd = Crowd(1000)
     url = postgres.url(schema_of(tmp_path))
     async with opening(postgres, 500)(tmp_path, SHAPE) as collection:
-        engine = PostgresEngine(lambda: url, 500)
+        engine = PostgresEngine(url, 500)
 
         async def state() -> list[str]:
             found = await engine.report()

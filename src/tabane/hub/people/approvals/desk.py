@@ -90,7 +90,7 @@ class ApprovalDesk:
         self,
         home: Path,
         loop: asyncio.AbstractEventLoop,
-        on_change: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None] | None = None,
         on_decided: Decided = lambda approval, remember: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -278,7 +278,8 @@ class ApprovalDesk:
             if not news.done():
                 news.set_result(None)
         self._watch_expiry()
-        self._on_change()
+        if self._on_change is not None:
+            self._on_change()
 
     def _watch_expiry(self) -> None:
         if self._timer is not None:
