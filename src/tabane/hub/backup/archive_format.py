@@ -232,7 +232,14 @@ def decoded(data: bytes, file: str) -> BackupManifest:
         manifest = msgspec.json.decode(data, type=BackupManifest)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise damaged(file, say("its list of contents cannot be read")) from None
-    _check(manifest, file)
+    paths = [member.path for member in manifest.members]
+    if len(set(paths)) < len(paths) or len(paths) > MOST_MEMBERS:
+        raise damaged(file, say("its list of contents cannot be read"))
+    for member in manifest.members:
+        if not _safe(member.path):
+            raise damaged(file, say("{path} is not a path of a backup", path=member.path[:200]))
+        if member.size < 0 or not _HEX.fullmatch(member.sha256):
+            raise damaged(file, say("its list of contents cannot be read"))
     return manifest
 
 
@@ -262,17 +269,6 @@ def _newer(file: str, theirs: str) -> CallerError:
             theirs=theirs,
         )
     )
-
-
-def _check(manifest: BackupManifest, file: str) -> None:
-    paths = [member.path for member in manifest.members]
-    if len(set(paths)) < len(paths) or len(paths) > MOST_MEMBERS:
-        raise damaged(file, say("its list of contents cannot be read"))
-    for member in manifest.members:
-        if not _safe(member.path):
-            raise damaged(file, say("{path} is not a path of a backup", path=member.path[:200]))
-        if member.size < 0 or not _HEX.fullmatch(member.sha256):
-            raise damaged(file, say("its list of contents cannot be read"))
 
 
 def _safe(path: str) -> bool:

@@ -133,7 +133,15 @@ class _Collection:
         secrets = _Secrets(source)
         settings, servers = self._settings(), self._servers(secrets.names)
         values = () if source.with_secrets else (*secrets.values, *settings.values, *servers.values)
-        self._databases()
+        records, others = store_databases(self._source.home), other_databases(self._source.home)
+        self._reserve([*self._source.home.glob("store/*.db*"), *others, *plain_files(self._source.home)])
+        for path in records:
+            with frozen(str(path)) as sources:
+                for each in sources:
+                    self._copy_database(each)
+        for path in others:
+            with frozen(str(path)) as sources:
+                self._copy_database(sources[0])
         self._files(Redactor(values))
         if source.with_secrets:
             for name, data in secrets.files():
@@ -188,17 +196,6 @@ class _Collection:
         return _WrittenFile(found.names, found.values)
 
     # -- the home --------------------------------------------------------------------------------
-
-    def _databases(self) -> None:
-        records, others = store_databases(self._source.home), other_databases(self._source.home)
-        self._reserve([*self._source.home.glob("store/*.db*"), *others, *plain_files(self._source.home)])
-        for path in records:
-            with frozen(str(path)) as sources:
-                for each in sources:
-                    self._copy_database(each)
-        for path in others:
-            with frozen(str(path)) as sources:
-                self._copy_database(sources[0])
 
     def _copy_database(self, source: Source) -> None:
         path = Path(source[0])

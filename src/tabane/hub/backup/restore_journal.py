@@ -95,7 +95,8 @@ def _complete(home: Path, journal: RestoreJournal, reached: Reached) -> None:
     try:
         for exchange in journal.exchanges:
             _exchange(exchange, reached)
-        for folder in sorted({os.path.dirname(path) for each in journal.exchanges for path in _paths(each)}):
+        paths = [path for each in journal.exchanges for path in (each.target, each.kept, each.staged) if path]
+        for folder in sorted({os.path.dirname(path) for path in paths}):
             with contextlib.suppress(FileNotFoundError):
                 sync_folder(folder)
         reached("end")
@@ -127,7 +128,3 @@ def _exchange(exchange: FileExchange, reached: Reached) -> None:
     if exchange.staged:
         reached(f"place {exchange.target}")
         os.rename(exchange.staged, exchange.target)
-
-
-def _paths(exchange: FileExchange) -> list[str]:
-    return [path for path in (exchange.target, exchange.kept, exchange.staged) if path]

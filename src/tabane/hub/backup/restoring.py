@@ -340,7 +340,11 @@ def _of_server(server: Server, file: str, environ: Mapping[str, str]) -> Iterato
             file=file,
         )
     places = [("cwd", server.cwd)] if server.cwd and not server.needs_folder else []
-    places += [("args", argument) for argument in server.args if _is_place(argument)]
+    places += [
+        ("args", argument)  # a path, and no option or URL path
+        for argument in server.args
+        if os.path.isabs(argument) and argument.count("/") > 1 and "\n" not in argument
+    ]
     for key, place in places:
         if place and not os.path.exists(place):
             yield say(
@@ -351,11 +355,6 @@ def _of_server(server: Server, file: str, environ: Mapping[str, str]) -> Iterato
                 path=place,
                 key=key,
             )
-
-
-def _is_place(argument: str) -> bool:
-    """Return whether an argument is a path on the machine of the backup, and no option or URL path."""
-    return os.path.isabs(argument) and argument.count("/") > 1 and "\n" not in argument
 
 
 def _required(value: object) -> Iterator[str]:

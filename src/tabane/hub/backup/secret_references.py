@@ -47,7 +47,7 @@ def servers_without_secrets(text: str, kept: Collection[str]) -> TextWithoutSecr
     if after != root:
         text = _rewritten(text, root, after)
     text = _comments_hidden(text)
-    if any(_holds(text, value) for value in values):  # as in a repeated key, or in a comment
+    if any(len(value) >= 4 and value in text for value in values):  # as in a repeated key, or in a comment
         text = json.dumps(after, indent=2, ensure_ascii=False) + "\n"
     return TextWithoutSecrets(Redactor(values).text(text), tuple(references.names.values()), values)
 
@@ -57,7 +57,7 @@ def settings_without_secrets(text: str) -> TextWithoutSecrets:
     names = SecretNames()
     values, removed = [], []
     for path, value in list(_leaves(tomllib.loads(text))):
-        if not _REFERENCE.fullmatch(value) and _hidden(value, names) != value:
+        if not _REFERENCE.fullmatch(value) and hide_secrets(masked_text(value, Redactor()), names) != value:
             values.append(value)
             removed.append(path)
     for path in dict.fromkeys(removed):
@@ -182,10 +182,6 @@ def _identifier(text: str) -> str:
     return f"_{name}" if name[0].isdigit() else name
 
 
-def _hidden(text: str, names: SecretNames) -> str:
-    return hide_secrets(masked_text(text, Redactor()), names)
-
-
 def _whole(text: str, start: int, end: int) -> tuple[int, int]:
     """Return a part of a text, longer by the rest of a reference that it cuts."""
     cut = text.rfind("${", start, end)
@@ -197,10 +193,6 @@ def _whole(text: str, start: int, end: int) -> tuple[int, int]:
 def _without_default(reference: str) -> str:
     name, found, _ = reference.partition(":-")
     return f"{name}}}" if found else reference
-
-
-def _holds(text: str, value: str) -> bool:
-    return len(value) >= 4 and value in text
 
 
 # -- the texts of the files ----------------------------------------------------------------------------

@@ -222,7 +222,9 @@ def certificate(installation: Installation) -> Iterator[DoctorFinding]:
         return
     context.verify_mode = ssl.CERT_NONE  # no client certificate is needed to look at the hub's
     try:
-        yield _period(context, path).finding(time.time(), path)
+        seen = _seen(context, path)
+        begins, ends = (ssl.cert_time_to_seconds(str(seen[name])) for name in ("notBefore", "notAfter"))
+        yield CertificatePeriod(begins, ends).finding(time.time(), path)
         yield from _name(context, path, settings)
     except (ssl.SSLError, OSError, KeyError, ValueError) as error:
         yield warning(say("The certificate in {path} cannot be checked: {reason}", path=path, reason=error))
@@ -254,12 +256,6 @@ def _name(context: ssl.SSLContext, path: Path, settings: Settings) -> Iterator[D
             ),
             say("Get a certificate for {host}, or correct public_url", host=host),
         )
-
-
-def _period(context: ssl.SSLContext, path: Path) -> CertificatePeriod:
-    seen = _seen(context, path)
-    begins, ends = (ssl.cert_time_to_seconds(str(seen[name])) for name in ("notBefore", "notAfter"))
-    return CertificatePeriod(begins, ends)
 
 
 def _seen(server: ssl.SSLContext, path: Path, host: str | None = None) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tabane.hub.doctor.installation import DoctorFinding, Installation, fault, note, ok, warning
@@ -27,7 +27,8 @@ from tabane.settings.files import home_folder
 
 def assistants(installation: Installation) -> Iterator[DoctorFinding]:
     """Check each assistant's file that exists."""
-    looked = _looked(installation.environ)
+    machine = UserMachine(sys.platform, Path(home_folder(installation.environ)), installation.environ)
+    looked = list(sources(CLIENTS, machine, Path(here())))
     for source in looked:
         if source.problem:
             yield warning(say("{title}: {problem}", title=source.title, problem=source.problem))
@@ -43,11 +44,6 @@ def assistants(installation: Installation) -> Iterator[DoctorFinding]:
             say("None of the assistants that Tabane knows is set up to use it"),
             say("See which are on this machine, and set them up: tabane install"),
         )
-
-
-def _looked(environ: Mapping[str, str]) -> Sequence[ImportSource]:
-    machine = UserMachine(sys.platform, Path(home_folder(environ)), environ)
-    return list(sources(CLIENTS, machine, Path(here())))
 
 
 def _entry(found: ImportCandidate, environ: Mapping[str, str]) -> DoctorFinding:

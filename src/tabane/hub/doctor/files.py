@@ -284,16 +284,13 @@ def _model_without_hub(installation: Installation) -> Mapping[str, Any]:
     async def look() -> Mapping[str, Any]:
         context = HubContext(installation.settings, installation.environ, asyncio.get_running_loop())
         models = HubModels(context, kept)
+        locales = (installation.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
         try:
-            return await models.report(language(installation.settings.lang, *_locales(installation.environ)))
+            return await models.report(language(installation.settings.lang, *locales))
         finally:
             await models.close()
 
     return asyncio.run(look())
-
-
-def _locales(environ: Mapping[str, str]) -> Iterator[str | None]:
-    return (environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
 
 
 def stores(installation: Installation) -> Iterator[DoctorFinding]:
@@ -308,7 +305,16 @@ def stores(installation: Installation) -> Iterator[DoctorFinding]:
 
 def _store_finding(installation: Installation, row: dict[str, Any]) -> DoctorFinding:
     if row["domain"] == "*":
-        return _database_finding(row)
+        if row["state"] != "ok":
+            return fault(say("{error}", error=row["error"]))
+        return ok(
+            say(
+                "{path} answers ({server}, pgvector {pgvector})",
+                path=row["path"],
+                server=row["server"],
+                pgvector=row["pgvector"],
+            )
+        )
     path = row["path"]
     if row["state"] == "unused":
         title = say("{path} is not used, because the setting engine names a database", path=path)
@@ -325,19 +331,6 @@ def _store_finding(installation: Installation, row: dict[str, Any]) -> DoctorFin
     if row["state"] in ("damaged", "unreadable"):
         return fault(say("{error}", error=row["error"]))
     return ok(say("{path} is not damaged", path=path))
-
-
-def _database_finding(row: dict[str, Any]) -> DoctorFinding:
-    if row["state"] != "ok":
-        return fault(say("{error}", error=row["error"]))
-    return ok(
-        say(
-            "{path} answers ({server}, pgvector {pgvector})",
-            path=row["path"],
-            server=row["server"],
-            pgvector=row["pgvector"],
-        )
-    )
 
 
 def _index_finding(index: dict[str, Any]) -> DoctorFinding:

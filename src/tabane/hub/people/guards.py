@@ -63,20 +63,15 @@ class HubGuard:
             if verdict is None:
                 continue
             if verdict.action == "refuse":
-                raise _refused(verdict, target)
+                message = say(
+                    "{tool} was not called ({rule}): {reason}",
+                    tool=target.name,
+                    rule=verdict.rule,
+                    reason=verdict.reason,
+                )
+                raise Forbidden(message)
             asking += (verdict,)
         return asking
-
-
-def _refused(verdict: CallVerdict, target: CallTarget) -> Forbidden:
-    return Forbidden(
-        say(
-            "{tool} was not called ({rule}): {reason}",
-            tool=target.name,
-            rule=verdict.rule,
-            reason=verdict.reason,
-        )
-    )
 
 
 class ShownArguments(Protocol):

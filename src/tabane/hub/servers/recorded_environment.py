@@ -143,11 +143,11 @@ def _lacking(
         if name.upper() not in here and not (proxied and is_proxy(name))
     ]
     values = {name: found.variables.get(name) or secret(name) for name in lacking}
-    return {name: value for name, value in values.items() if value and not _is_gone(name, value)}
-
-
-def _is_gone(name: str, value: str) -> bool:
-    return name in CERTIFICATES and os.path.isabs(value) and not os.path.exists(value)
+    return {
+        name: value
+        for name, value in values.items()
+        if value and not (name in CERTIFICATES and os.path.isabs(value) and not os.path.exists(value))
+    }
 
 
 def _is_recordable(name: str, value: str) -> bool:
@@ -181,12 +181,12 @@ def _parsed(data: Any) -> RecordedEnvironment:
     return RecordedEnvironment(
         path if isinstance(path, str) else "",
         usable,
-        tuple(name for name in names if isinstance(name, str) and _may_be_credential(name)),
+        tuple(
+            name
+            for name in names
+            if isinstance(name, str) and (name not in BASIC and has_credentials(name, "http://user@host"))
+        ),
     )
-
-
-def _may_be_credential(name: str) -> bool:
-    return name not in BASIC and has_credentials(name, "http://user@host")
 
 
 def _write(home: str | os.PathLike[str], before: RecordedEnvironment, after: RecordedEnvironment) -> bool:

@@ -87,7 +87,15 @@ class Trials:
             if server.cwd == str(settings.servers.parent) and not settings.servers.parent.exists():
                 # Its working folder is created together with the file, when there is a server to keep.
                 server = structs.replace(server, cwd=folder)
-            connect = self._connector(Path(folder, "logs"), settings)
+            connect = Connector(
+                self._context.loop,
+                self._batch,
+                self._processes,
+                Path(folder, "logs"),  # not the log of a configured server of the same name
+                self._context.environment,
+                settings.max_line,
+                lambda: (settings.download_timeout, settings.downloads),
+            )
             kept: list[ServerListing] = []
             found = await try_server(server, connect, limits_of(settings), kept.append)
             for listing in kept:
@@ -95,18 +103,6 @@ class Trials:
             lists = kept[-1].lists if kept else {}
             suspicious = await suspicious_definitions(server.name, lists, self._scans, caller.lang)
             return found | {"suspicious": suspicious}
-
-    def _connector(self, logs: Path, settings: Settings) -> Connector:
-        # Its log is not that of a configured server of the same name.
-        return Connector(
-            self._context.loop,
-            self._batch,
-            self._processes,
-            logs,
-            self._context.environment,
-            settings.max_line,
-            lambda: (settings.download_timeout, settings.downloads),
-        )
 
 
 def try_alone(

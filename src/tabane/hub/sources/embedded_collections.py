@@ -24,7 +24,6 @@ from tabane.search.records import (
     Kind,
     Record,
     Shape,
-    StoredRecord,
     TextField,
 )
 
@@ -129,16 +128,14 @@ class EmbeddingCoverage:
         moment = (collection, collection.changes, problem, self.named)
         known = self._known.get(name)
         if known is None or known[0] != moment:
-            known = self._known[name] = moment, await self._measured(collection, name, problem)
+            where = self._definition.spaces[name]
+            total = await collection.count(where)
+            embedded = await collection.embedded(name, where)
+            incomplete = None
+            if embedded < total:
+                incomplete = await self._looked(collection, name, embedded, total, problem)
+            known = self._known[name] = moment, incomplete
         return known[1]
-
-    async def _measured(
-        self, collection: Collection, name: str, problem: Message | None
-    ) -> Incomplete | None:
-        where = self._definition.spaces[name]
-        total = await collection.count(where)
-        embedded = await collection.embedded(name, where)
-        return await self._looked(collection, name, embedded, total, problem) if embedded < total else None
 
     async def _looked(
         self, collection: Collection, name: str, embedded: int, total: int, problem: Message | None
@@ -154,7 +151,9 @@ class EmbeddingCoverage:
         page = await collection.waiting(
             name, self._definition.spaces[name], None, 0, min(lacking, _LOOKED_AT)
         )
-        todo, unread = self._counted(page, space)
+        texts = [text for stored in page if (text := self._definition.text(stored.record, space.name))]
+        readable = sum(self._readable(text, space.model) for text in texts)
+        todo, unread = readable, len(texts) - readable
         # If there are many, only a part was checked: the others are assumed to be alike.
         unread = unread * lacking // max(1, len(page))
         if todo and not settled:
@@ -164,19 +163,15 @@ class EmbeddingCoverage:
         share = embedded / (embedded + unread)
         return Incomplete(share, _unread(self._definition.title, space.model), tells=share < _MOST)
 
-    def _counted(self, page: Iterable[StoredRecord], space: EmbeddingSpace) -> tuple[int, int]:
-        """Count the records with a text that the model reads, and those with one that it cannot read."""
-        texts = [text for stored in page if (text := self._definition.text(stored.record, space.name))]
-        readable = sum(self._readable(text, space.model) for text in texts)
-        return readable, len(texts) - readable
-
     def _told(self, embedded: int, total: int, problem: Message | None) -> Incomplete:
         share = embedded / total
         counts = {
             "what": self._definition.title,
             "embedded": f"{embedded:,}",
             "total": f"{total:,}",
-            "share": _percent(share),
+            "share": "<1%"
+            if 0 < share < 0.01
+            else f"{int(share * 100)}%",  # never 100% if something is missing
         }
         if problem is not None:
             state = say(
@@ -191,11 +186,6 @@ class EmbeddingCoverage:
                 **counts,
             )
         return Incomplete(share, state, problem=problem)
-
-
-def _percent(share: float) -> str:
-    """Format a percentage. It is never 100% if something is missing."""
-    return "<1%" if 0 < share < 0.01 else f"{int(share * 100)}%"
 
 
 def _unread(what: Message, model: str) -> Message:

@@ -243,7 +243,12 @@ class CollectionLane:
             self._news = False
             try:
                 async with self._turn.taken():
-                    self._settle(await self._bring_up_to_date())
+                    collection = await self._collection()
+                    problem = None
+                    for name, where in self._definition.spaces.items():
+                        if await collection.count(where):
+                            problem = await self._bring(collection, name) or problem
+                    self._settle(problem)
             except _EmbeddingCancelled as cancelled:
                 self._problem = cancelled.message
             except TabaneError as error:
@@ -265,15 +270,6 @@ class CollectionLane:
         if self._again is not None:
             self._again.cancel()
             self._again = None
-
-    async def _bring_up_to_date(self) -> Message | None:
-        """Embed the records without a vector. Return the obstacle, None if there is none."""
-        collection = await self._collection()
-        problem = None
-        for name, where in self._definition.spaces.items():
-            if await collection.count(where):
-                problem = await self._bring(collection, name) or problem
-        return problem
 
     async def _bring(self, collection: Collection, name: str) -> Message | None:
         space, following = _space(collection, name), _space(collection, name + NEXT)
@@ -323,17 +319,13 @@ class CollectionLane:
                 return after
             after = page[-1].row
             self._seen.note(name, after)
-        await self._settled(collection, name)
+        space = _space(collection, name)
+        if space is not None:
+            self._coverage.settle(space, await self._lacking(collection, name))
         return None
 
     def _text(self, record: Record, name: str, model: str) -> str:
         return self._coverage.text(record, name.removesuffix(NEXT), model)
-
-    async def _settled(self, collection: Collection, name: str) -> None:
-        """Remember how many records have no vector after everything that can be embedded is."""
-        space = _space(collection, name)
-        if space is not None:
-            self._coverage.settle(space, await self._lacking(collection, name))
 
     async def _lacking(self, collection: Collection, name: str) -> int:
         """Return how many records have no vector in a space."""
@@ -406,7 +398,7 @@ class CollectionLane:
                     await work(progress)
             except BaseException as error:
                 if not ended.done():
-                    ended.set_exception(error if isinstance(error, Exception) else _cancelled())
+                    ended.set_exception(error if isinstance(error, Exception) else _EmbeddingCancelled())
                 raise
             if not ended.done():
                 ended.set_result(None)
@@ -431,8 +423,7 @@ def _space(collection: Collection, name: str) -> EmbeddingSpace | None:
 class _EmbeddingCancelled(HubError):
     """A user cancelled the embedding."""
 
-
-def _cancelled() -> _EmbeddingCancelled:
-    return _EmbeddingCancelled(
-        say("Embedding was cancelled. It continues at the next write, or at the next start of the hub.")
-    )
+    def __init__(self) -> None:
+        super().__init__(
+            say("Embedding was cancelled. It continues at the next write, or at the next start of the hub.")
+        )

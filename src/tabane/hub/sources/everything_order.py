@@ -51,7 +51,12 @@ class QueryHints(Struct, frozen=True):
             for name in names.split():
                 if name in words if name.isascii() else name in query:
                     kinds.add(kind)
-                    text = _without(text, name)
+                    if not name.isascii():
+                        text = text.replace(name, " ")
+                    else:
+                        text = re.sub(
+                            rf"(?<![\w']){re.escape(name)}(?![\w'])", " ", text, flags=re.IGNORECASE
+                        )
         manual = "docs" in kinds or any(word in _SETTINGS or word.startswith("tabane_") for word in words)
         if manual:
             kinds.add("docs")
@@ -64,12 +69,6 @@ def _asks_to_do(query: str, words: list[str]) -> bool:
     if query.isascii():
         return bool(words) and words[0] in ACTIONS
     return _DOING.search(query.strip()) is not None
-
-
-def _without(text: str, name: str) -> str:
-    if not name.isascii():
-        return text.replace(name, " ")
-    return re.sub(rf"(?<![\w']){re.escape(name)}(?![\w'])", " ", text, flags=re.IGNORECASE)
 
 
 _HINTED = 0.5  # what speaks for a kind that the query names, or for tools if it asks to do something

@@ -8,7 +8,7 @@ from functools import partial
 
 from tabane.hub.sources.embedded_collections import MANUAL, meaning_of_section
 from tabane.hub.sources.embedding import CollectionEmbedder
-from tabane.hub.sources.manual import ManualSection, pages, sections
+from tabane.hub.sources.manual import pages, sections
 from tabane.hub.stores.domain_stores import Stores
 from tabane.search.engine import Collection
 from tabane.search.hybrid import RankedRecord
@@ -24,7 +24,16 @@ async def bring_up_to_date(collection: Collection, written: list[tuple[str, str]
 
     Sections without changes are not written again, so they keep their vectors.
     """
-    written_now = (_record(section) for page, text in written for section in sections(page, text))
+    written_now = (
+        Record(
+            key=section.key,
+            texts={"title": section.title, "text": section.text},
+            fields={"page": section.page, "lang": section.lang},
+            payload=json.encode({"line": section.line}),
+        )
+        for page, text in written
+        for section in sections(page, text)
+    )
     records = {record.key: checked(record, MANUAL) for record in written_now}
     there = {record.key: record async for record in _stored(collection)}
     await collection.upsert([record for key, record in records.items() if there.get(key) != record])
@@ -40,15 +49,6 @@ async def _stored(collection: Collection) -> AsyncIterator[Record]:
         after = part.after
         if after is None:
             return
-
-
-def _record(section: ManualSection) -> Record:
-    return Record(
-        key=section.key,
-        texts={"title": section.title, "text": section.text},
-        fields={"page": section.page, "lang": section.lang},
-        payload=json.encode({"line": section.line}),
-    )
 
 
 class ManualSource(CollectionSource[Record]):

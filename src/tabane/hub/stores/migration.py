@@ -24,7 +24,7 @@ from tabane.hub.stores.domain_stores import FOLDER
 from tabane.hub.stores.postgres_engine import PostgresEngine, filled_address
 from tabane.messages import Message, say
 from tabane.search.engine import Collection, EngineHits, LexicalQuery, VectorQuery
-from tabane.search.records import EVERYTHING, Kind, Record, Scalar, Shape
+from tabane.search.records import EVERYTHING, Kind, Record, Shape
 from tabane.settings import Settings
 from tabane.settings.addresses import check_engine
 from tabane.settings.files import private_folder
@@ -274,13 +274,9 @@ async def _compare_counts(source: Collection, target: Collection, shape: Shape, 
         found.compare(message, before == after)
     for each in shape.fields:
         if each.kind in (Kind.STRING, Kind.STRINGS, Kind.BOOLEAN):
-            counts = [await _counts(one, each.name) for one in (source, target)]
+            counts = [await one.facet(each.name, EVERYTHING, _VALUES) for one in (source, target)]
             message = say("counts of the values of {name} differ", name=each.name)
             found.compare(message, counts[0] == counts[1])
-
-
-async def _counts(collection: Collection, name: str) -> list[tuple[Scalar, int]]:
-    return await collection.facet(name, EVERYTHING, _VALUES)
 
 
 async def _compare_record(target: Collection, record: Record, found: Verification) -> None:
@@ -417,7 +413,13 @@ class Migration:
         source = await self._source.source(domain, shape)
         target = await self._target.target(domain, shape)
         contents = await source.contents()
-        before = await self._progress(target, contents)
+        before = await target.progress()
+        if before is None:
+            await target.begin(contents)
+            before = await target.progress()
+            assert before is not None
+        if not before.complete and before.mark != contents.mark:
+            raise self._changed()
         began = time.monotonic()
         if not before.complete:
             await self._copy(source, target, before, contents, shape.name)
@@ -435,16 +437,6 @@ class Migration:
             copied - began,
             time.monotonic() - copied,
         )
-
-    async def _progress(self, target: CopyTarget, contents: CollectionContents) -> CopyProgress:
-        found = await target.progress()
-        if found is None:
-            await target.begin(contents)
-            found = await target.progress()
-            assert found is not None
-        if not found.complete and found.mark != contents.mark:
-            raise self._changed()
-        return found
 
     def _check_unchanged(self, before: CollectionContents, after: CollectionContents) -> None:
         if before.mark != after.mark:

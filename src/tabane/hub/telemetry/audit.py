@@ -143,7 +143,11 @@ class HubTelemetry:
 
     def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
         self.counters = CallCounters()
-        self.tracing = _tracing(settings.otel_endpoint, environment)
+        self.tracing: SpanTracing | None = None
+        if settings.otel_endpoint or any(name.startswith("OTEL_") for name in environment):
+            from tabane.hub.telemetry.tracing import open_tracing
+
+            self.tracing = open_tracing(settings.otel_endpoint, environment)
 
     def meter(self, limits: Callable[[str], CallLimits | None]) -> HubMeter:
         """Return a meter that feeds both."""
@@ -153,14 +157,6 @@ class HubTelemetry:
         """Export the spans that wait, at most 2 seconds long."""
         if self.tracing is not None:
             await self.tracing.close()
-
-
-def _tracing(endpoint: str, environment: Mapping[str, str]) -> SpanTracing | None:
-    if not endpoint and not any(name.startswith("OTEL_") for name in environment):
-        return None
-    from tabane.hub.telemetry.tracing import open_tracing
-
-    return open_tracing(endpoint, environment)
 
 
 class LimitsByTier(Protocol):

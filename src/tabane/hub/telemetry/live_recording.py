@@ -308,7 +308,8 @@ class RecentCalls:
 
     def began(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> LiveCall | None:
         """Return the call that begins, to be told of its steps; None if it is not listed."""
-        if target.name in _OWN or (caller.face.value == "web" and _only_reads(target)):
+        only_reads = target.kind == "operation" and not target.changes
+        if target.name in _OWN or (caller.face.value == "web" and only_reads):
             return None
         self.last += 1
         call = LiveCall(self.last, caller, target, arguments, request, self._over, self._on_find)
@@ -343,10 +344,6 @@ class RecentCalls:
             self._bytes -= oldest.weight
             oldest.forget_texts()
         self._on_end(call)
-
-
-def _only_reads(target: CallTarget) -> bool:
-    return target.kind == "operation" and not target.changes
 
 
 MOST_CALLS = 200

@@ -480,7 +480,8 @@ def call_attributes(call: TracedCall) -> Attributes:
     if call.outcome == "ok":
         found["tabane.result.size"] = call.size
     else:
-        found["error.type"] = _error_type(call)
+        outcome = "tool_error" if call.outcome == "failed" else str(call.outcome)
+        found["error.type"] = call.reason if _WORD.fullmatch(call.reason) else outcome  # few values
     found["tabane.outcome"] = str(call.outcome)
     return found
 
@@ -501,13 +502,6 @@ def caller_attributes(call: TracedCall) -> Attributes:
 def _plain_rpc(call: TracedCall) -> bool:
     """Return whether an operation of the hub was called by its own name, not as a tool of MCP."""
     return call.target.kind == "operation" and call.caller.face is not Face.MCP
-
-
-def _error_type(call: TracedCall) -> str:
-    """Return a word of low cardinality: the reason if it is one word, else the outcome."""
-    if _WORD.fullmatch(call.reason):
-        return call.reason
-    return "tool_error" if call.outcome == "failed" else str(call.outcome)
 
 
 def _context(call: TracedCall, span: str, *, remote: bool) -> SpanContext:
@@ -575,9 +569,18 @@ def collector_of(otel_endpoint: str, environment: Mapping[str, str]) -> TraceCol
     url = _with_path(otel_endpoint.strip()) if otel_endpoint.strip() else _url_of(environment)
     if url is None:
         return None
-    _check_url(url)
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid:
+        raise NoTracing(f"the endpoint is not a URL such as {DEFAULT_ENDPOINT}: {_shown(url)}")
     ratio, follows = _sampling(environment)
-    return TraceCollector(url, _is_named(environment), ratio, follows)
+    pairs = environment.get("OTEL_RESOURCE_ATTRIBUTES", "").split(",")
+    names = {pair.partition("=")[0].strip() for pair in pairs}
+    named = bool(environment.get("OTEL_SERVICE_NAME")) or "service.name" in names
+    return TraceCollector(url, named, ratio, follows)
 
 
 def check_installed() -> None:
@@ -616,16 +619,6 @@ def _with_path(base: str) -> str:
     return base if base.endswith(TRACES_PATH) else base + TRACES_PATH
 
 
-def _check_url(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        valid = False
-    if not valid:
-        raise NoTracing(f"the endpoint is not a URL such as {DEFAULT_ENDPOINT}: {_shown(url)}")
-
-
 def _sampling(environment: Mapping[str, str]) -> tuple[float, bool]:
     """Return the ratio of new traces to record, and whether the decision of a client is followed."""
     name = environment.get(_SAMPLER, "").strip().lower() or "parentbased_always_on"
@@ -647,12 +640,6 @@ def _ratio(text: str) -> float:
         return ratio
     log.warning("%s=%s is not a number from 0 to 1; 1 is used.", _SAMPLER_ARGUMENT, text)
     return 1.0
-
-
-def _is_named(environment: Mapping[str, str]) -> bool:
-    pairs = environment.get("OTEL_RESOURCE_ATTRIBUTES", "").split(",")
-    names = {pair.partition("=")[0].strip() for pair in pairs}
-    return bool(environment.get("OTEL_SERVICE_NAME")) or "service.name" in names
 
 
 def _shown(url: str) -> str:

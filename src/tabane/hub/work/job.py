@@ -128,7 +128,14 @@ class Job:
         begins, else None. ``result`` is present when the job is done, ``error`` (code, message, reason) when
         it failed or the hub ended it.
         """
-        waits_for = self._waits_for(lang)
+        waits_for = None
+        if self._ahead is not None and self.status == "running":
+            job = self._ahead()
+            known = job if isinstance(job, Job) and job.status == "running" else None
+            waits_for = {
+                "job": known.key if known else None,
+                "title": known.title.render(lang) if known else None,
+            }
         rate = self._pace.rate(self._told if self._ended else self._loop.time())
         state: dict[str, Any] = {
             "job": self.key,
@@ -153,16 +160,6 @@ class Job:
             error = self._error
             state["error"] = {"code": error.code, "message": error.text(lang), "reason": error.reason}
         return state
-
-    def _waits_for(self, lang: Lang) -> dict[str, Any] | None:
-        if self._ahead is None or self.status != "running":
-            return None
-        job = self._ahead()
-        known = job if isinstance(job, Job) and job.status == "running" else None
-        return {
-            "job": known.key if known else None,
-            "title": known.title.render(lang) if known else None,
-        }
 
     def _said(self, waits_for: dict[str, Any] | None, lang: Lang) -> str | None:
         if waits_for is None:

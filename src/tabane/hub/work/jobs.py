@@ -129,7 +129,10 @@ class Jobs:
         from tabane.hub.work.job import Job
 
         self._check_room()
-        job = Job(self._new_key(), name, title, self._loop, _owner(caller), self._told)
+        # Not counted: a number would name another job after the hub's next start.
+        while (key := os.urandom(3).hex()) in self._jobs:
+            pass
+        job = Job(key, name, title, self._loop, _owner(caller), self._told)
         self._jobs[job.key] = job
         self._told(job)
         self.used = self._loop.time()
@@ -263,12 +266,6 @@ class Jobs:
                     limit=MOST_RUNNING,
                 )
             )
-
-    def _new_key(self) -> str:
-        # Not counted: a number would name another job after the hub's next start.
-        while (key := os.urandom(3).hex()) in self._jobs:
-            pass
-        return key
 
     def _ended(self, job: Job, task: asyncio.Task[tuple[Any, int]]) -> None:
         del self._tasks[job.key]

@@ -34,15 +34,11 @@ def main() -> None:
     os.dup2(null, 2)
     close_inherited()
     if sys.platform == "linux":
-        _end_with_parent()
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_SET_PDEATHSIG, _KILL, 0, 0, 0)
     _enter(cage, command)
     os.execve(command[0], command, {})
-
-
-def _end_with_parent() -> None:
-    import ctypes
-
-    ctypes.CDLL(None).prctl(_SET_PDEATHSIG, _KILL, 0, 0, 0)
 
 
 def _enter(cage: dict[str, Any], command: list[bytes]) -> None:

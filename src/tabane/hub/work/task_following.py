@@ -185,7 +185,15 @@ class TaskFollower:
             log.info("%s: the state of a task is not known: %s", task.server, reply.failure)
             return
         if reply.error is not None:
-            self._refused(task, reply.error)
+            try:
+                code = json.member(json.fields(reply.error), "code")
+            except InvalidJson:
+                code = None
+            if code in _FORGOTTEN:
+                why = f"{task.server} no longer knows this task: it has expired, or the server was restarted."
+                self._tasks.finish(task, failed_inside(why))
+            else:
+                self._faulty(task)
             return
         report = reported_task(reply.result or Raw(b"{}"), reply.era)
         if report is None or report.id != task.remote:
@@ -193,17 +201,6 @@ class TaskFollower:
             return
         task.failures, task.era = 0, reply.era
         self._apply(task, report)
-
-    def _refused(self, task: Task, error: Raw) -> None:
-        try:
-            code = json.member(json.fields(error), "code")
-        except InvalidJson:
-            code = None
-        if code in _FORGOTTEN:
-            why = f"{task.server} no longer knows this task: it has expired, or the server was restarted."
-            self._tasks.finish(task, failed_inside(why))
-        else:
-            self._faulty(task)
 
     def _faulty(self, task: Task) -> None:
         task.failures += 1

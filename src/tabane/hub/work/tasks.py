@@ -650,13 +650,10 @@ class HubTasks:
             if task.over:
                 gone.append(task)
             else:
-                self._expire(task)
+                self.on_gone(task)
+                task.ttl = int((time.time() - task.created + LATE) * 1000)
+                self.finish(task, failed_inside("The task did not end within its time to live."))
         self._remove(gone)
-
-    def _expire(self, task: Task) -> None:
-        self.on_gone(task)
-        task.ttl = int((time.time() - task.created + LATE) * 1000)
-        self.finish(task, failed_inside("The task did not end within its time to live."))
 
     # -- a restart -------------------------------------------------------------------------------
 

@@ -137,16 +137,13 @@ class ApprovalDesk:
         after = {one.id: one for one in self._approvals.whole()}
         for id, one in after.items():
             if one.remember and before.get(id, "open") in ("open", "refused") and not first:
-                self._remember(one)
+                try:
+                    self._on_decided(one, True)
+                except StoreError as error:
+                    log.warning("what a person allowed for later calls is not kept here: %s", error)
         for id in {*before, *after}:
             if id not in after or before.get(id) != after[id].state:
                 self._changed(id)
-
-    def _remember(self, decided: Approval) -> None:
-        try:
-            self._on_decided(decided, True)
-        except StoreError as error:
-            log.warning("what a person allowed for later calls is not kept here: %s", error)
 
     async def _change(self, work: Callable[[Approvals], T]) -> T:
         """Change the approvals, for all hubs of a group at once. Raises StoreError, and as the work."""

@@ -73,7 +73,10 @@ class HubPassphrase:
         try:
             async with self._turn:
                 await asyncio.sleep(self._delay())
-                await self._check(passphrase)
+                record = await asyncio.to_thread(read_passphrase, self._path.parent)
+                if not await asyncio.to_thread(matches, passphrase, record):
+                    self._wrong, self._since = self._counted() + 1, self._loop.time()
+                    raise Forbidden(say("This is not the passphrase."))
         finally:
             self._waiting -= 1
         self._unlocked.pop(caller.session, None)
@@ -95,12 +98,6 @@ class HubPassphrase:
     async def remove(self) -> None:
         """Remove the passphrase: nothing needs one any more."""
         await asyncio.to_thread(self._path.unlink, missing_ok=True)
-
-    async def _check(self, passphrase: str) -> None:
-        record = await asyncio.to_thread(read_passphrase, self._path.parent)
-        if not await asyncio.to_thread(matches, passphrase, record):
-            self._wrong, self._since = self._counted() + 1, self._loop.time()
-            raise Forbidden(say("This is not the passphrase."))
 
     def _delay(self) -> float:
         over = self._counted() - FREE

@@ -49,7 +49,16 @@ class PairFile:
     def all(self) -> dict[str, frozenset[str]]:
         """Return all pairs by holder."""
         if self._known is None:
-            self._known = self._read()
+            try:
+                self._known = msgspec.json.decode(
+                    read_trusted(self._path, LARGEST_PAIR_FILE), type=dict[str, frozenset[str]]
+                )
+            except FileNotFoundError:
+                self._known = {}
+            except (OSError, msgspec.DecodeError) as error:
+                raise StoreError(
+                    say("{path} cannot be read: {detail}", path=str(self._path), detail=str(error))
+                ) from None
         return self._known
 
     def allow(self, holder: str, pair: str) -> bool:
@@ -79,18 +88,6 @@ class PairFile:
     def forget(self) -> None:
         """Read the file again with the next question."""
         self._known = None
-
-    def _read(self) -> dict[str, frozenset[str]]:
-        try:
-            return msgspec.json.decode(
-                read_trusted(self._path, LARGEST_PAIR_FILE), type=dict[str, frozenset[str]]
-            )
-        except FileNotFoundError:
-            return {}
-        except (OSError, msgspec.DecodeError) as error:
-            raise StoreError(
-                say("{path} cannot be read: {detail}", path=str(self._path), detail=str(error))
-            ) from None
 
     def _write(self, pairs: dict[str, frozenset[str]]) -> None:
         body = msgspec.json.encode({holder: sorted(each) for holder, each in sorted(pairs.items())})
@@ -184,7 +181,9 @@ class TrailFile:
             self._room -= len(line)
             if self._room < 0:
                 self.write(others)
-            os.write(self._opened(), line)
+            if self._file is None:
+                self._file = os.open(self._path, _FLAGS | os.O_APPEND, 0o600)
+            os.write(self._file, line)
             trail.kept, self._failed = trail.used, False
         except OSError as error:
             if not self._failed:  # once, and not with every call
@@ -210,8 +209,3 @@ class TrailFile:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-    def _opened(self) -> int:
-        if self._file is None:
-            self._file = os.open(self._path, _FLAGS | os.O_APPEND, 0o600)
-        return self._file

@@ -89,16 +89,13 @@ class TokenMeasures:
         if tokenizer is None or self._closed:
             return token_counting.estimated(found.recipe)
         assert found.spec is not None
-        return token_counting.exact(found.recipe, self._counter(tokenizer, found.spec.kept))
-
-    def _counter(self, tokenizer: str, kept: str) -> TokenCounter:
         from tabane.search.embedding.token_counting import TokenCounter
 
         if tokenizer not in self._counters:
             self._counters[tokenizer] = TokenCounter(
-                tokenizer, self._context.environment, self._errors, kept=kept
+                tokenizer, self._context.environment, self._errors, kept=found.spec.kept
             )
-        return self._counters[tokenizer]
+        return token_counting.exact(found.recipe, self._counters[tokenizer])
 
 
 QUESTIONS = 1_000

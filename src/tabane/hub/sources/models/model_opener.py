@@ -341,7 +341,12 @@ class ModelOpener:
                 found = await finder.find(wanted)
             if isinstance(found, NoModel):
                 return self._failed(wanted, fetch, found.reason)
-            opened_model = await self._start(found)
+
+            async def start() -> CachedEmbedder:
+                embedder = await found.open(self._context.environment, self._errors)
+                return CachedEmbedder(self.speeds.timed(embedder), self._kept)
+
+            opened_model = await self.shelf.open(found, start, lambda embedder: embedder.fingerprint)
         except TabaneError as error:
             return self._failed(wanted, fetch, error.message)
         except OSError as error:
@@ -353,13 +358,6 @@ class ModelOpener:
         await self.records.add(opened_model.name, record)
         log.info("the embedding model %s is open", opened_model.name)
         return opened_model.name
-
-    async def _start(self, found: FoundModel) -> OpenModel[FoundModel, CachedEmbedder]:
-        async def start() -> CachedEmbedder:
-            embedder = await found.open(self._context.environment, self._errors)
-            return CachedEmbedder(self.speeds.timed(embedder), self._kept)
-
-        return await self.shelf.open(found, start, lambda embedder: embedder.fingerprint)
 
     def _failed(self, wanted: ModelChoice, fetch: bool, reason: Message) -> NoModel:
         if wanted.model != "none":

@@ -224,7 +224,11 @@ class TimedEmbedder:
         finally:
             self._calls -= 1
         self._texts += len(texts)
-        await self._note_texts()
+        seconds = self._speeds.clock() - self._since
+        if seconds >= _LEAST:
+            self._speed.note_texts(self._texts, seconds)
+            self._since, self._texts = self._speeds.clock(), 0
+            await self._speeds.save()
 
     async def close(self) -> None:
         await self.embedder.close()
@@ -232,10 +236,3 @@ class TimedEmbedder:
     def _runs(self) -> bool:
         """Return whether the process of the model runs. Its start would be measured otherwise."""
         return getattr(self.embedder, "pid", 0) is not None
-
-    async def _note_texts(self) -> None:
-        seconds = self._speeds.clock() - self._since
-        if seconds >= _LEAST:
-            self._speed.note_texts(self._texts, seconds)
-            self._since, self._texts = self._speeds.clock(), 0
-            await self._speeds.save()

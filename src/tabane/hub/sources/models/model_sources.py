@@ -25,7 +25,6 @@ from tabane.search.embedding.model_packages import PACKAGES, known_model, model_
 from tabane.search.embedding.universal_encoder import DIMENSION
 from tabane.search.embedding.universal_encoder import MODEL as USE
 from tabane.servers.variables import Variables, keyring_lookup, load_variables
-from tabane.settings import Settings
 from tabane.settings.option import expanded
 
 FOLDER = "models"
@@ -256,7 +255,13 @@ class ModelSources:
             self._named(model),
             loader=settings.model_loader,
             quantisation=settings.model_quantisation,
-            traits=_traits(settings),
+            traits=ModelTraits(
+                None if settings.model_pooling == "auto" else Pooling(settings.model_pooling),
+                settings.model_max_tokens or None,
+                _prefix(settings.model_query_prefix),
+                _prefix(settings.model_document_prefix),
+                dimension=settings.model_dimension or None,
+            ),
         )
         return self._with_limits(wanted)
 
@@ -316,16 +321,6 @@ def source_of(
         return "folder", found.spec.folder
     # A commit has forty digits; what came with a package is known by its checksum.
     return ("hub" if len(found.recipe.revision) == 40 else "package"), found.spec.folder
-
-
-def _traits(settings: Settings) -> ModelTraits:
-    return ModelTraits(
-        None if settings.model_pooling == "auto" else Pooling(settings.model_pooling),
-        settings.model_max_tokens or None,
-        _prefix(settings.model_query_prefix),
-        _prefix(settings.model_document_prefix),
-        dimension=settings.model_dimension or None,
-    )
 
 
 def _prefix(given: str) -> str | None:

@@ -148,7 +148,13 @@ class ModelOperations:
         try:
             if params.model is None:
                 return PulledModels([row async for row in self._pulled(result)])
-            return PulledModels([await self._named(params.model, result)])
+            wanted = (await self._opening.sources()).to_fetch(params.model)
+            if wanted is None:
+                raise BadArguments(say("{model} is not the name of a model.", model=params.model), "model")
+            found = await self._opening.fetch(wanted, result)
+            assert not isinstance(found, NoModel)
+            folder = found.spec.folder if found.spec else ""
+            return PulledModels([PulledModel(found.recipe.model, found.recipe.revision, folder)])
         finally:
             # What could not be had a moment ago may be here now.
             self._opening.look_again()
@@ -185,15 +191,6 @@ class ModelOperations:
         if reranker.model != "none":
             judged = await sources.find_reranker(reranker, result)
             yield PulledModel(judged.model, judged.revision, judged.spec.folder)
-
-    async def _named(self, model: str, result: Told) -> PulledModel:
-        sources = await self._opening.sources()
-        wanted = sources.to_fetch(model)
-        if wanted is None:
-            raise BadArguments(say("{model} is not the name of a model.", model=model), "model")
-        found = await self._opening.fetch(wanted, result)
-        assert not isinstance(found, NoModel)
-        return PulledModel(found.recipe.model, found.recipe.revision, found.spec.folder if found.spec else "")
 
 
 def download_progress(progress: Progress) -> Told:
