@@ -13,7 +13,8 @@ from tests.harness.postgres_server import PostgresServer
 from tabane.engine.collection_copying import CollectionContents
 from tabane.engine.embedded.collection_copies import EmbeddedTarget
 from tabane.engine.embedded.store import Store
-from tabane.hub.stores.migration import DatabasePlace, HomePlace, MigratedCollection, Migration
+from tabane.hub.stores.database_place import DatabasePlace
+from tabane.hub.stores.migration import HomePlace, MigratedCollection, Migration
 from tabane.hub.stores.postgres_engine import PostgresEngine
 from tabane.search.records import Record, Shape, StoredRecord
 

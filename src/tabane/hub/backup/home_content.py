@@ -12,9 +12,8 @@ from tabane.guard.definitions.pins import PINS_FILE
 from tabane.hub.people.flows import TRAIL_FILE as TRAILS
 from tabane.hub.people.flows.flow_files import PAIR_FILE as PAIRS
 from tabane.hub.servers.result_types import TYPE_FILE as TYPES
-from tabane.hub.stores.domain_stores import DERIVED
+from tabane.hub.stores.domain_stores import DERIVED, REPLICAS
 from tabane.hub.stores.domain_stores import FOLDER as STORE
-from tabane.hub.stores.postgres_engine import FOLDER as REPLICAS
 from tabane.reader.cookies.cookie_folder import FOLDER as COOKIES
 from tabane.upstreams.logins.login_book import LOGINS_FILE
 

@@ -31,7 +31,7 @@ def stores_of(settings: Settings, environment: Mapping[str, str]) -> Stores:
     """Return the stores that the settings name, none of which is open yet."""
     replicas, cache_size = None, settings.embedding_cache
     if settings.local_replica:
-        from tabane.hub.stores.postgres_engine import Replicas
+        from tabane.hub.stores.replicas import Replicas
 
         replicas = Replicas(settings.home)
     if not settings.engine:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from tabane.engine.embedded.store import PersistentVectorCache, Store
     from tabane.engine.team.postgres.change_feed import ChangeProbe
     from tabane.engine.team.postgres.database import PostgresDatabase
-    from tabane.hub.stores.postgres_engine import PostgresEngine, Replicas
+    from tabane.hub.stores.postgres_engine import PostgresEngine
+    from tabane.hub.stores.replicas import Replicas
     from tabane.search.engine import Collection as SearchableCollection
     from tabane.search.records import Shape
 
@@ -29,6 +30,9 @@ log = logging.getLogger(__name__)
 
 FOLDER = "store"
 """Under the home: a file a domain, and a folder of index beside it for each collection."""
+
+REPLICAS = "replica"
+"""Under the home: files of the embedded engine, and the mark of each replica."""
 
 UNFINISHED = ".embedding"
 """Ends the name of a file in the folder while the collection of that name is being embedded."""

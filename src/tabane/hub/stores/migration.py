@@ -18,10 +18,22 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from tabane.errors import CallerError, HubError
+from tabane.engine.collection_copying import (
+    MOST_COPIED,
+    CollectionContents,
+    CopyProgress,
+    CopySource,
+    CopyTarget,
+    batches,
+)
+from tabane.engine.embedded.collection_copies import EmbeddedSource, EmbeddedTarget, forget_copies
+from tabane.engine.embedded.lexical.lexical_index import LexicalIndex, open_lexical
+from tabane.engine.embedded.store import Store
+from tabane.engine.team.postgres.engine_url import parsed
+from tabane.errors import CallerError, HubError, StoreError
 from tabane.hub.local import lock
 from tabane.hub.stores.domain_stores import FOLDER
-from tabane.hub.stores.postgres_engine import PostgresEngine, filled_address
+from tabane.hub.stores.postgres_engine import PostgresEngine, filled_address, needs_package
 from tabane.messages import Message, say
 from tabane.search.engine import Collection, EngineHits, LexicalQuery, VectorQuery
 from tabane.search.records import EVERYTHING, Kind, Record, Shape
@@ -30,14 +42,12 @@ from tabane.settings.addresses import check_engine
 from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
-    from tabane.engine.collection_copying import CollectionContents, CopyProgress, CopySource, CopyTarget
     from tabane.engine.embedded.collection_table import CollectionTable
-    from tabane.engine.embedded.store import Store
 
 Indexed = Callable[[int, int], None]
 """Is told how many records of how many are in a lexical index that is built."""
 
-_MARK = "copying"
+MARK = "copying"
 _LOCK = "hub.lock"
 _POLLED = 0.5  # seconds between two reports about an index
 _LONGEST_INDEXING = 3600.0  # seconds until the vectors of a home are indexed
@@ -78,12 +88,15 @@ class MigrationPlace(Protocol):
 
 def place_of(address: str, settings: Settings, environment: Mapping[str, str]) -> MigrationPlace:
     """Return the place of a URL. Raises CallerError, ConfigurationError, and HubError if a hub runs there."""
-    from tabane.engine.team.postgres.engine_url import parsed
-
     parts = urlsplit(address)
     if parts.scheme in ("postgresql", "postgres") or address.startswith("${"):
         check_engine(address)
         filled = filled_address(address, settings, environment)
+        try:
+            from tabane.hub.stores.database_place import DatabasePlace
+        except ImportError as error:
+            raise StoreError(needs_package()) from error
+
         return DatabasePlace(parsed(filled).place, PostgresEngine(filled))
     if parts.scheme not in ("", "file") or not parts.path:
         raise CallerError(
@@ -111,13 +124,9 @@ class HomePlace:
         self._tables: list[CollectionTable] = []
 
     async def source(self, domain: str, shape: Shape) -> CopySource:
-        from tabane.engine.embedded.collection_copies import EmbeddedSource
-
         return EmbeddedSource(await self._table(domain, shape))
 
     async def target(self, domain: str, shape: Shape) -> CopyTarget:
-        from tabane.engine.embedded.collection_copies import EmbeddedTarget
-
         return EmbeddedTarget(await self._table(domain, shape))
 
     async def is_begun(self) -> bool:
@@ -128,19 +137,15 @@ class HomePlace:
         self._mark.touch(mode=0o600)
 
     async def end(self) -> None:
-        from tabane.engine.embedded.collection_copies import forget_copies
-
         self._mark.unlink(missing_ok=True)
         for store in self._stores.values():
             await store.database.run(forget_copies)
 
     @property
     def _mark(self) -> Path:
-        return self._folder / _MARK
+        return self._folder / MARK
 
     async def collection(self, domain: str, shape: Shape, told: Indexed) -> Collection:
-        from tabane.engine.embedded.lexical.lexical_index import LexicalIndex
-
         found = await (await self._store(domain, indexed=True)).collection(shape)
         index = found.lexical
         assert isinstance(index, LexicalIndex)
@@ -160,15 +165,9 @@ class HomePlace:
         return table
 
     async def _store(self, domain: str, *, indexed: bool = False) -> Store:
-        from tabane.engine.embedded.store import Store
-
         if domain not in self._stores:
             private_folder(self._folder)
-            opening = None
-            if indexed:
-                from tabane.engine.embedded.lexical.lexical_index import open_lexical
-
-                opening = open_lexical
+            opening = open_lexical if indexed else None
             self._stores[domain] = await Store.open(str(self._folder), domain, lexical=opening)
         return self._stores[domain]
 
@@ -179,50 +178,6 @@ class HomePlace:
         stores, self._stores = self._stores, {}
         for store in stores.values():
             await store.close()
-
-
-class DatabasePlace:
-    """A PostgreSQL database."""
-
-    def __init__(self, name: str, engine: PostgresEngine) -> None:
-        self.name = name
-        self._engine = engine
-
-    async def source(self, domain: str, shape: Shape) -> CopySource:
-        store = await self._engine.store(domain)
-        from tabane.engine.team.postgres.collection_copies import PostgresSource
-
-        return PostgresSource(store, await store.tables(shape))
-
-    async def target(self, domain: str, shape: Shape) -> CopyTarget:
-        store = await self._engine.store(domain)
-        from tabane.engine.team.postgres.collection_copies import PostgresTarget
-
-        return PostgresTarget(store, await store.tables(shape))
-
-    async def is_begun(self) -> bool:
-        store = await self._engine.store(_MARK)
-        from tabane.engine.team.postgres.collection_copies import has_copies
-
-        return await store.database.read(has_copies)
-
-    async def begin(self) -> None:
-        store = await self._engine.store(_MARK)
-        from tabane.engine.team.postgres.collection_copies import begin_copies
-
-        await store.write(begin_copies)
-
-    async def end(self) -> None:
-        store = await self._engine.store(_MARK)
-        from tabane.engine.team.postgres.collection_copies import forget_copies
-
-        await store.write(forget_copies)
-
-    async def collection(self, domain: str, shape: Shape, told: Indexed) -> Collection:
-        return await (await self._engine.store(domain)).collection(shape)
-
-    async def release(self) -> None:
-        await self._engine.close()
 
 
 SAMPLES = 24  # records of a collection that are compared, and asked for
@@ -461,8 +416,6 @@ class Migration:
         name: str,
     ) -> None:
         """Copy the records behind the last one, and read the next ones meanwhile."""
-        from tabane.engine.collection_copying import MOST_COPIED, batches
-
         done, title = before.records, say("Copying")
         following = asyncio.ensure_future(source.after(before.row, MOST_COPIED))
         try:

@@ -27,7 +27,7 @@ from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.errors import StoreError, TabaneError
-from tabane.hub.stores.postgres_engine import ReplicaFiles, Replicas
+from tabane.hub.stores.replicas import ReplicaFiles, Replicas
 from tabane.operations import Caller, Face
 from tabane.search.embedding.model_files import minilm
 from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery

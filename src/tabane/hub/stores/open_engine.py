@@ -1,0 +1,75 @@
+"""An open database with its stores. Imported when the database is opened: its driver is an extra."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
+from tabane.engine.team.postgres.engine_url import parsed
+from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
+from tabane.engine.team.postgres.store import PostgresStore
+from tabane.engine.team.postgres.vector_table import follower_report, index_report
+from tabane.hub.stores.postgres_engine import IndexOpener
+from tabane.search.index_tokens import japanese
+
+
+class OpenEngine:
+    """A database, the stores of its domains, and the index outside of it if there is one."""
+
+    def __init__(
+        self, database: PostgresDatabase, indexed_from: int | None, filling: IndexFilling | None
+    ) -> None:
+        self.database, self.filling, self._indexed_from = database, filling, indexed_from
+        self.stores: dict[str, PostgresStore] = {}
+
+    def store(self, domain: str) -> PostgresStore:
+        """Return the store of a domain."""
+        if domain not in self.stores:
+            self.stores[domain] = PostgresStore(
+                self.database, domain, japanese(), self._indexed_from, self.filling
+            )
+        return self.stores[domain]
+
+    async def report(self) -> dict[str, Any]:
+        """Return place, versions, approximate indexes, and the index outside. Raises StoreError."""
+        versions = self.database.versions
+        report: dict[str, Any] = {
+            "state": "ok",
+            "path": self.database.place,
+            "server": f"PostgreSQL {versions.server}",
+            "pgvector": versions.pgvector,
+            "indexes": [],
+        }
+        if self.filling is not None:
+            link = self.filling.link
+            followed = await self.database.read(lambda connection: follower_report(connection, link.follower))
+            outside = {
+                "path": link.place, "state": link.state.value, "server": link.server, "followed": followed
+            }  # fmt: skip
+            report["vector_index"] = outside | ({"error": str(link.problem)} if link.problem else {})
+        elif (least := self._indexed_from) is not None:
+            report["indexes"] = await self.database.read(lambda connection: index_report(connection, least))
+        return report
+
+    async def close(self) -> None:
+        """Finish waiting writes, and close all connections."""
+        for store in self.stores.values():
+            await store.close()
+        if self.filling is not None:
+            await self.filling.turn.close()
+            await self.filling.link.close()
+        await self.database.close()
+
+
+async def open_engine(address: str, indexed_from: int | None, index: IndexOpener | None) -> OpenEngine:
+    """Open the database at a URL, and the index outside of it. Raises StoreError and ConfigurationError."""
+    database = await PostgresDatabase.open(parsed(address))
+    if index is None:
+        return OpenEngine(database, indexed_from, None)
+    try:
+        link = IndexLink(await asyncio.to_thread(index), indexed_from)
+    except BaseException:
+        await database.close()
+        raise
+    return OpenEngine(database, indexed_from, IndexFilling(link, IndexTurn(database, link.follower)))
