@@ -14,16 +14,19 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 from benchmarks.report import machine, publish, table
 from tests.guard.flows.quality.replay import Replayed, read_suites, replay
 from tests.guard.flows.reading.sessions import read_sessions, stopped
 
+from tabane.catalog.gateway import Gateway
 from tabane.guard.flows.flow_rule import FlowRule, trail_key
 from tabane.guard.flows.tool_labels import DescribedTool, inferred_labels
 from tabane.guard.flows.trails import Trails
 from tabane.hub.people.flows.flow_files import TrailFile
-from tabane.hub.people.flows.labels import KnownTools, TargetLabels
+from tabane.hub.people.flows.labels import TargetLabels
 from tabane.operations import Caller, CallTarget, Face
 
 COMMAND = "python -m benchmarks.access.flows"
@@ -93,7 +96,8 @@ def _reading() -> list[list[str]]:
 def _costs(batches: int) -> list[list[str]]:
     with tempfile.TemporaryDirectory(prefix="tabane-benchmark-") as folder:
         file = TrailFile(Path(folder))
-        labels = TargetLabels(KnownTools(lambda name: None, lambda alias: None, lambda server: ()))
+        tools = SimpleNamespace(get=lambda name: None, of_server=lambda server: ())
+        labels = TargetLabels(cast(Gateway, SimpleNamespace(servers={}, catalogue=tools)))
         trails = Trails(time.time)
         rule = FlowRule(
             "ask", trails, labels, lambda holder: frozenset(), lambda trail: file.add(trail, trails)

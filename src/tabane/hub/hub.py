@@ -208,7 +208,7 @@ class Hub:
             *self.access.table(),
             *self.guards.table(),
             *self.audit.table(),
-            *self.flows.table(self.access.find_target, self.access.known),
+            *self.flows.table(self.access),
         ]
 
     def _document_changed(self, key: str, listed: bool) -> None:

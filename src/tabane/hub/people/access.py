@@ -18,14 +18,12 @@ from tabane.operations import LOCAL, METRICS, Access, Caller, CallTarget, Operat
 from tabane.settings.files import read_trusted
 
 if TYPE_CHECKING:
-    from tabane.access.key_operations import KeyOperations
     from tabane.access.keys import KeyRing, SharedKeys
-    from tabane.access.limits import CallLimits, LimitOperations
-    from tabane.access.permissions import PermissionPatterns
-    from tabane.access.policy_operations import PolicyExplainer
-    from tabane.access.profiles import ProfileDefinition, ProfileOperations, Profiles
+    from tabane.access.limits import CallLimits
+    from tabane.access.profiles import ProfileDefinition, Profiles
     from tabane.access.token_bucket import TokenLedger
     from tabane.group.profile_changes import GroupProfiles, SharedProfiles
+    from tabane.hub.people.access_operations import AccessOperations
     from tabane.settings.limit_rules import LimitRules
 
 
@@ -83,10 +81,10 @@ class HubAccess:
         from tabane.access.table import access_table
 
         return access_table(
-            lambda: self._key_operations,
-            lambda: self._profile_operations,
-            lambda: self._limit_operations,
-            lambda: self._policy_explainer,
+            lambda: self._operations.keys,
+            lambda: self._operations.profiles,
+            lambda: self._operations.limits,
+            lambda: self._operations.policy,
         )
 
     def limits_of(self, tier: str) -> CallLimits | None:
@@ -161,30 +159,10 @@ class HubAccess:
             await self.keys.close()
 
     @cached_property
-    def _key_operations(self) -> KeyOperations:
-        from tabane.access.key_operations import KeyOperations
+    def _operations(self) -> AccessOperations:
+        from tabane.hub.people.access_operations import AccessOperations
 
-        return KeyOperations(
-            self.keys, self.profiles, lambda: self._context.settings.limits.tiers, self.known
-        )
-
-    @cached_property
-    def _profile_operations(self) -> ProfileOperations:
-        from tabane.access.profiles import ProfileOperations
-
-        return ProfileOperations(self.profiles, self.known)
-
-    @cached_property
-    def _limit_operations(self) -> LimitOperations:
-        from tabane.access.limits import LimitOperations
-
-        return LimitOperations(self.limits)
-
-    @cached_property
-    def _policy_explainer(self) -> PolicyExplainer:
-        from tabane.access.policy_operations import PolicyExplainer
-
-        return PolicyExplainer(self._key_operations.find, self.find_target, self._patterns)
+        return AccessOperations(self, self._context)
 
     def _read_profiles(self) -> dict[str, ProfileDefinition]:
         """Return the profiles that apply: those of the settings file, with the changes of the group."""
@@ -203,10 +181,6 @@ class HubAccess:
             return METRICS
         operation = self._table.get(name)
         return operation.target if operation else (await self._gateway.find(caller, name)).target
-
-    def _patterns(self, profile: str) -> PermissionPatterns | None:
-        found = self.profiles.find(profile)
-        return found.definition.patterns if found and found.definition else None
 
     def known(self) -> Iterator[CallTarget]:
         """Yield what can be called now: tools of servers, operations, and the metrics."""

@@ -25,10 +25,13 @@ from tabane.settings.table import APPROVAL_WAIT
 
 if TYPE_CHECKING:
     from tabane.guard.approvals.approvals import Approval
-    from tabane.hub.people.approvals.desk import ApprovalDesk, ConnectionWatches
+    from tabane.hub.people.approvals.desk import ApprovalDesk
     from tabane.hub.people.approvals.passphrase import HubPassphrase
     from tabane.hub.work.scripts import RunningScript, ScriptApprovals
     from tabane.servers.configuration import ServersConfiguration
+
+APPROVING = CallTarget("approve_call", source="admin", kind="operation")
+"""The operation that a caller needs permission for to approve calls."""
 
 Ask = Callable[[tuple[CallVerdict, ...], Caller, CallTarget, bytes, str], OpenApproval]
 """Returns what a call awaits: verdicts, caller, target, arguments, and the id of the request."""
@@ -116,7 +119,6 @@ class HubGuards:
     ) -> None:
         self._context, self._gateway, self._shown = context, gateway, shown
         self._desk: ApprovalDesk | None = None
-        self._watches: ConnectionWatches | None = None
         self._passphrase: HubPassphrase | None = None
         self._configuration: ServersConfiguration | None = None
         self._flows, self.allow, self._scripts = flows, flows.allow, scripts
@@ -128,9 +130,7 @@ class HubGuards:
         self._configuration = configuration
         rules: list[CallRule] = []
         if self._has_passphrase:
-            from tabane.hub.people.approvals.passphrase import PassphraseRule
-
-            rules.append(PassphraseRule(self.passphrase()))
+            rules.append(self.passphrase().rule)
         if confirm := ConfirmRule(configuration.servers, self._gateway.catalogue.find):
             rules.append(confirm)
         if (flow := self._flows.apply()) is not None:
@@ -154,10 +154,7 @@ class HubGuards:
     def table(self) -> list[Operation]:
         from tabane.hub.people.approvals.operations import ApprovalOperations, PassphraseOperations
 
-        return [
-            *ApprovalOperations(self.desk, self._watched).table(),
-            *PassphraseOperations(self.passphrase, self._passphrase_changed).table(),
-        ]
+        return [*ApprovalOperations(self).table(), *PassphraseOperations(self).table()]
 
     def passphrase(self) -> HubPassphrase:
         """Return the passphrase of the hub, whether one is set or not."""
@@ -171,7 +168,8 @@ class HubGuards:
     def _has_passphrase(self) -> bool:
         return (self._context.home / PASSPHRASE).exists()
 
-    def _passphrase_changed(self) -> None:
+    def passphrase_changed(self) -> None:
+        """Put the rules in force again after the passphrase was set or removed."""
         if self._configuration is not None:
             self.apply(self._configuration)
 
@@ -185,16 +183,9 @@ class HubGuards:
             self._desk = ApprovalDesk(home, self._context.loop, self._shown.approvals_changed, self._decided)
         return self._desk
 
-    def _watched(self) -> ConnectionWatches:
-        if self._watches is None:
-            from tabane.hub.people.approvals.desk import ConnectionWatches
-
-            self._watches = ConnectionWatches(self._context.loop)
-        return self._watches
-
     def tell(self, caller: Caller, approval: Approval) -> bool:
         """Tell a caller that watches what its call waits for. Return whether a person is asked there."""
-        return self._watches is not None and self._watches.tell(caller.session, approval)
+        return self._desk is not None and self._desk.watches.tell(caller.session, approval)
 
     def definition(self, target: CallTarget) -> str:
         """Return a digest of a tool's definition: as its server gave it, and as an override shows it."""
@@ -212,7 +203,7 @@ class HubGuards:
         seconds = self._context.settings.approval_wait
         if seconds != APPROVAL_WAIT or self._shown.is_watched:
             return seconds
-        return seconds if self._watches is not None and self._watches.has(caller.session) else 0.0
+        return seconds if self._desk is not None and self._desk.watches.has(caller.session) else 0.0
 
     def script(self, caller: Caller) -> RunningScript | None:
         """Return the script that makes a call; None if none does."""
@@ -231,8 +222,6 @@ class HubGuards:
         holder of a key would approve its own calls. With a passphrase, it does not: any program of the user
         could be a client that answers its own question.
         """
-        from tabane.hub.people.approvals.operations import APPROVING
-
         access = caller.access
         if self._has_passphrase:  # which a dialog of a client must not ask for
             return False

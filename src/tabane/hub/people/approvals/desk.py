@@ -106,6 +106,7 @@ class ApprovalDesk:
         self._writes: set[asyncio.Task[None]] = set()
         self._version = self._on_disk = 0
         self._closing = False
+        self.watches = ConnectionWatches(loop)
 
     def clock(self) -> float:
         """Return seconds since 1970, by the clock of the group."""

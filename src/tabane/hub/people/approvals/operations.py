@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
 from tabane.access.passphrase import LONGEST, SHORTEST
 from tabane.errors import CallerError
+from tabane.hub.people.guards import APPROVING, HubGuards
 from tabane.messages import say
-from tabane.operations import Caller, CallTarget, Face, Operation, Privilege
+from tabane.operations import Caller, Face, Operation, Privilege
 
 if TYPE_CHECKING:
     from tabane.guard.approvals.approvals import Approval
-    from tabane.hub.people.approvals.desk import ApprovalDesk, ConnectionWatches
-    from tabane.hub.people.approvals.passphrase import HubPassphrase
     from tabane.messages import Lang
 
 _FACES = frozenset({Face.RPC, Face.CLI})
-
-APPROVING = CallTarget("approve_call", source="admin", kind="operation")
-"""The operation that a caller needs permission for to approve calls."""
 
 _Id = Annotated[str, Meta(min_length=1, max_length=40, description="Id of the approval, as listed.")]
 
@@ -55,8 +50,8 @@ class RefuseCall(Struct, frozen=True, forbid_unknown_fields=True):
 class ApprovalOperations:
     """Handlers over the approvals of a hub. Only administrators decide: nobody approves its own calls."""
 
-    def __init__(self, desk: Callable[[], ApprovalDesk], watches: Callable[[], ConnectionWatches]) -> None:
-        self._desk, self._watches = desk, watches
+    def __init__(self, guards: HubGuards) -> None:
+        self._guards = guards
 
     def table(self) -> list[Operation]:
         return [
@@ -88,12 +83,14 @@ class ApprovalOperations:
         ]  # fmt: skip
 
     async def _list(self, caller: Caller, params: ListApprovals) -> dict[str, Any]:
-        return {"results": [row(one, caller.lang) for one in (await self._desk().approvals()).listed()]}
+        return {
+            "results": [row(one, caller.lang) for one in (await self._guards.desk().approvals()).listed()]
+        }
 
     async def _next(self, caller: Caller, params: NextApproval) -> dict[str, Any]:
         if not caller.connected:
             raise CallerError(say("This needs a connection that stays: use a WebSocket."))
-        asked = await self._watches().next(caller.session, asks=params.asks)
+        asked = await self._guards.desk().watches.next(caller.session, asks=params.asks)
         return row(asked, caller.lang) | {"may_approve": caller.access.allows(APPROVING)}
 
     async def _approve(self, caller: Caller, params: ApproveCall) -> dict[str, Any]:
@@ -105,7 +102,7 @@ class ApprovalOperations:
     async def _decide(
         self, caller: Caller, id: str, *, approved: bool, remember: bool = False
     ) -> dict[str, Any]:
-        decided = await self._desk().decide(
+        decided = await self._guards.desk().decide(
             id, approved=approved, by=caller.access.holder, way=_way(caller), remember=remember
         )
         return row(decided, caller.lang)
@@ -151,10 +148,10 @@ class Unlock(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PassphraseOperations:
-    """Handlers over the passphrase. ``changed`` is called after it was set or removed."""
+    """Handlers over the passphrase."""
 
-    def __init__(self, passphrase: Callable[[], HubPassphrase], changed: Callable[[], None]) -> None:
-        self._passphrase, self._changed = passphrase, changed
+    def __init__(self, guards: HubGuards) -> None:
+        self._guards = guards
 
     def table(self) -> list[Operation]:
         return [
@@ -182,19 +179,19 @@ class PassphraseOperations:
         ]  # fmt: skip
 
     async def _state(self, caller: Caller, params: NoPassphraseParameters) -> dict[str, Any]:
-        passphrase = self._passphrase()
+        passphrase = self._guards.passphrase()
         return {"set": passphrase.is_set, "unlocked": not passphrase.is_set or passphrase.unlocked(caller)}
 
     async def _unlock(self, caller: Caller, params: Unlock) -> dict[str, Any]:
-        await self._passphrase().unlock(caller, params.passphrase)
+        await self._guards.passphrase().unlock(caller, params.passphrase)
         return await self._state(caller, NoPassphraseParameters())
 
     async def _set(self, caller: Caller, params: SetPassphrase) -> dict[str, Any]:
-        await self._passphrase().set(params.passphrase)
-        self._changed()
+        await self._guards.passphrase().set(params.passphrase)
+        self._guards.passphrase_changed()
         return await self._state(caller, NoPassphraseParameters())
 
     async def _remove(self, caller: Caller, params: NoPassphraseParameters) -> dict[str, Any]:
-        await self._passphrase().remove()
-        self._changed()
+        await self._guards.passphrase().remove()
+        self._guards.passphrase_changed()
         return await self._state(caller, NoPassphraseParameters())

@@ -53,7 +53,13 @@ class HubPassphrase:
 
     @property
     def is_set(self) -> bool:
+        """Whether a passphrase is set."""
         return self._path.exists()
+
+    @property
+    def rule(self) -> PassphraseRule:
+        """The rule that refuses protected operations to those who have not shown it."""
+        return PassphraseRule(self)
 
     def unlocked(self, caller: Caller) -> bool:
         """Return whether a caller has shown the passphrase on its connection a short time ago."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-
+from tabane.catalog.gateway import Gateway
 from tabane.catalog.tools.tool import Tool
 from tabane.guard.flows.flow_rule import labels_of_operation
 from tabane.guard.flows.tool_labels import DescribedTool, LabelTable, ServerFacts, labels_of_tool
@@ -17,23 +15,14 @@ MOST_KEPT = 20_000
 """Targets whose labels are kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownTools:
-    """Finds a server by its name, a tool by its public name, and the tools of a server."""
-
-    server: Callable[[str], Server | None]
-    tool: Callable[[str], Tool | None]
-    tools_of: Callable[[str], Iterable[Tool]]
-
-
 class TargetLabels:
     """Knows the labels of call targets.
 
     A tool whose definition has changed is another target, so its labels are decided again.
     """
 
-    def __init__(self, known: KnownTools) -> None:
-        self._known, self._table = known, LabelTable()
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway, self._table = gateway, LabelTable()
         self._kept: dict[str, tuple[CallTarget, CallLabels]] = {}
 
     def __call__(self, target: CallTarget) -> CallLabels:
@@ -53,10 +42,10 @@ class TargetLabels:
     def _decide(self, target: CallTarget) -> CallLabels:
         if not target.server:
             return labels_of_operation(target)
-        server = self._known.server(target.server)
+        server = self._gateway.servers.get(target.server)
         facts = _server_facts(server) if server is not None else ServerFacts(target.server)
         if target.kind == "tool":
-            tool = self._known.tool(target.name)
+            tool = self._gateway.catalogue.get(target.name)
             named = DescribedTool(target.name.removeprefix(f"{target.server}__"))
             return labels_of_tool(named if tool is None else _tool_facts(tool), facts, self._table)
         if target.kind == "resource":
@@ -66,7 +55,7 @@ class TargetLabels:
     def _of_resource(self, server: str, facts: ServerFacts) -> CallLabels:
         """Return the labels of a resource: those of all that the server's tools read."""
         found = NO_LABELS.with_labels(facts.change.added, "settings")
-        for tool in self._known.tools_of(server):
+        for tool in self._gateway.catalogue.of_server(server):
             for bit, origin in labels_of_tool(_tool_facts(tool), facts, self._table).origins:
                 if bit & READ_LABELS and not bit & facts.change.removed:
                     found = found.with_labels(bit, origin)

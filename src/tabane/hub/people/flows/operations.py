@@ -3,62 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from tabane.errors import BadArguments, StoreError
 from tabane.guard.flows.flow_rule import FETCHING, FlowRule, flow_reason
 from tabane.guard.flows.trails import SPILLED, Trail, TrailKey
-from tabane.hub.people.flows.flow_files import PairFile
-from tabane.hub.people.flows.labels import TargetLabels
+from tabane.hub.people.access import HubAccess
+from tabane.hub.people.flows.hub_flows import HubFlows
 from tabane.hub.people.flows.parameters import ExplainFlow, FlowPair, FlowTrails, ListFlowLabels
 from tabane.messages import Message, say
-from tabane.operations import Caller, CallTarget
+from tabane.operations import Caller
 from tabane.servers.labels import CallLabels, label_names
 
 _AT_ONCE = 50
 """Targets that are looked at before others have their turn."""
 
 
-class FlowState(Protocol):
-    """The flow policy of a hub. ``rule`` is None if it is off."""
-
-    @property
-    def rule(self) -> FlowRule | None: ...
-
-    @property
-    def labels(self) -> TargetLabels: ...
-
-    @property
-    def pairs(self) -> PairFile: ...
-
-    def has_server(self, name: str) -> bool: ...
-
-    def forget(self, fits: Callable[[TrailKey], bool]) -> int:
-        """Remove trails. Return their number. Raises OSError."""
-        ...
-
-
 class FlowOperations:
-    """What a person can see and change of the flow policy.
+    """What a person can see and change of the flow policy."""
 
-    ``find`` returns what a name stands for, and raises UnknownName. ``known`` yields all that can be called.
-    """
-
-    def __init__(
-        self,
-        flows: FlowState,
-        find: Callable[[Caller, str], Awaitable[CallTarget]],
-        known: Callable[[], Iterable[CallTarget]],
-    ) -> None:
-        self._flows, self._find, self._known = flows, find, known
+    def __init__(self, flows: HubFlows, access: HubAccess) -> None:
+        self._flows, self._access = flows, access
 
     async def explain(self, caller: Caller, params: ExplainFlow) -> dict[str, Any]:
-        target = await self._find(caller, params.tool)
-        labels = self._flows.labels(target)
+        target = await self._access.find_target(caller, params.tool)
+        labels = self._flows.state.labels(target)
         found: dict[str, Any] = {"tool": target.name, "server": target.server, **_labels_row(labels)}
         rule = self._flows.rule
         if rule is None:
@@ -81,55 +54,50 @@ class FlowOperations:
 
     async def labels(self, caller: Caller, params: ListFlowLabels) -> dict[str, Any]:
         rows: list[dict[str, Any]] = []
-        for count, target in enumerate(self._known()):
+        for count, target in enumerate(self._access.known()):
             if count % _AT_ONCE == 0:
                 await asyncio.sleep(0)  # those of a large catalog take tens of milliseconds
             if params.name and params.name not in (target.name, target.server):
                 continue
-            labels = self._flows.labels(target)
+            labels = self._flows.state.labels(target)
             if labels.bits or params.name:
                 rows.append({"tool": target.name, "server": target.server, **_labels_row(labels)})
             if len(rows) > params.limit:
                 return {"results": rows[: params.limit], "more": True}
         if params.name and not rows and not self._flows.has_server(params.name):
-            await self._find(caller, params.name)  # raises UnknownName, with what is meant
+            await self._access.find_target(caller, params.name)  # raises UnknownName, with what is meant
         return {"results": rows, "more": False}
 
     async def trails(self, caller: Caller, params: FlowTrails) -> dict[str, Any]:
         rule = self._flows.rule
         found = [] if rule is None else _fitting(rule, params)
         rows = [_trail_row(trail) for trail in found]
-        pairs = {holder: sorted(pairs) for holder, pairs in sorted(self._flows.pairs.all().items())}
+        pairs = {holder: sorted(pairs) for holder, pairs in sorted(self._flows.state.pairs.all().items())}
         return {"policy": "off" if rule is None else rule.policy, "results": rows, "allowed": pairs}
 
     async def forget(self, caller: Caller, params: FlowTrails) -> dict[str, Any]:
         try:
-            return {"forgotten": self._flows.forget(lambda key: _fits(key, params))}
+            return {"forgotten": self._flows.state.forget(lambda key: _fits(key, params))}
         except OSError as error:
             raise StoreError(
                 say("{path} cannot be written: {detail}", path="flow-trails.jsonl", detail=str(error))
             ) from None
 
     async def allow(self, caller: Caller, params: FlowPair) -> dict[str, Any]:
-        _check_pair(params.pair)
-        return {"pair": params.pair, "changed": self._flows.pairs.allow(params.holder, params.pair)}
+        read, arrow, called = params.pair.partition(">")
+        if not (read and arrow and called) or ">" in called:
+            raise BadArguments(
+                say(
+                    "pair: {pair} is not a pair. Write what was read, > and what may be called, such as "
+                    "mail>slack. List pairs with: tabane policy trails",
+                    pair=params.pair,
+                ),
+                "pair",
+            )
+        return {"pair": params.pair, "changed": self._flows.state.pairs.allow(params.holder, params.pair)}
 
     async def disallow(self, caller: Caller, params: FlowPair) -> dict[str, Any]:
-        return {"pair": params.pair, "changed": self._flows.pairs.disallow(params.holder, params.pair)}
-
-
-def _check_pair(pair: str) -> None:
-    """Raise BadArguments if a text is no pair."""
-    read, arrow, called = pair.partition(">")
-    if not (read and arrow and called) or ">" in called:
-        raise BadArguments(
-            say(
-                "pair: {pair} is not a pair. Write what was read, > and what may be called, such as "
-                "mail>slack. List pairs with: tabane policy trails",
-                pair=pair,
-            ),
-            "pair",
-        )
+        return {"pair": params.pair, "changed": self._flows.state.pairs.disallow(params.holder, params.pair)}
 
 
 def explanation_messages(found: dict[str, Any]) -> list[Message]:
