@@ -69,7 +69,7 @@ class Hub:
         self.long_results = kept_results(context)
         self.table = OperationTable(self._operations)
         self.access = HubAccess(context, self.gateway, self.table)
-        self.audit = HubAudit(context, self.gateway, self.jobs, self.access)
+        self.audit = HubAudit(context, self.gateway, self.jobs, self.access.limits_of)
         self.audit.meter.later = self.batch.later
         self.gateway.screening.note = self.audit.credentials_found
         self.flows = HubFlows(context, self.gateway, self.audit.live.flows_changed)
@@ -212,7 +212,8 @@ class Hub:
         ]
 
     def _document_changed(self, key: str, listed: bool) -> None:
-        self.audit.live.document_changed(self.sessions, key, listed)
+        self.sessions.document_changed(key, listed)
+        self.audit.live.document_changed()
 
     def _reload(self) -> None:
         """Put settings and servers file in force as they are now. Raises TabaneError, changing nothing."""

@@ -218,7 +218,8 @@ def certificate(installation: Installation) -> Iterator[DoctorFinding]:
     try:
         context = server_context(path, key, settings.tls_client_ca)
     except ConfigurationError as error:
-        yield fault(error.message, _continues() if live else None, _closing(error.message, settings))
+        meanwhile = say("Until then, the running hub continues with the certificate that it had before")
+        yield fault(error.message, meanwhile if live else None, _closing(error.message, settings))
         return
     context.verify_mode = ssl.CERT_NONE  # no client certificate is needed to look at the hub's
     try:
@@ -228,10 +229,6 @@ def certificate(installation: Installation) -> Iterator[DoctorFinding]:
         yield from _name(context, path, settings)
     except (ssl.SSLError, OSError, KeyError, ValueError) as error:
         yield warning(say("The certificate in {path} cannot be checked: {reason}", path=path, reason=error))
-
-
-def _continues() -> Message:
-    return say("Until then, the running hub continues with the certificate that it had before")
 
 
 def _closing(problem: Message, settings: Settings) -> Fix | None:

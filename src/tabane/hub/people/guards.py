@@ -6,7 +6,7 @@ Any rule may refuse a call, and any may ask for a person.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Raw
@@ -17,7 +17,7 @@ from tabane.errors import Forbidden
 from tabane.hub.context import HubContext
 from tabane.hub.people.approvals.passphrase_file import PASSPHRASE
 from tabane.hub.people.flows.hub_flows import HubFlows
-from tabane.hub.work.scripts import ScriptRule
+from tabane.hub.work.scripts import HubScripts, ScriptRule
 from tabane.messages import say
 from tabane.operations import LOCAL, Caller, CallTarget, Operation
 from tabane.operations.door import CallRule, CallVerdict, OpenApproval
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tabane.guard.approvals.approvals import Approval
     from tabane.hub.people.approvals.desk import ApprovalDesk
     from tabane.hub.people.approvals.passphrase import HubPassphrase
-    from tabane.hub.work.scripts import RunningScript, ScriptApprovals
+    from tabane.hub.work.scripts import RunningScript
     from tabane.servers.configuration import ServersConfiguration
 
 APPROVING = CallTarget("approve_call", source="admin", kind="operation")
@@ -94,15 +94,6 @@ class ShownArguments(Protocol):
         ...
 
 
-class ScriptRegistry(Protocol):
-    """The scripts that run now."""
-
-    approvals: ScriptApprovals | None
-
-    @property
-    def running(self) -> Mapping[str, RunningScript]: ...
-
-
 class HubGuards:
     """The guard of a hub, and what it needs. Most of it is imported with the first call that has to wait.
 
@@ -115,7 +106,7 @@ class HubGuards:
         gateway: Gateway,
         shown: ShownArguments,
         flows: HubFlows,
-        scripts: ScriptRegistry,
+        scripts: HubScripts,
     ) -> None:
         self._context, self._gateway, self._shown = context, gateway, shown
         self._desk: ApprovalDesk | None = None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
 
 from tabane import documents, posts
+from tabane.hub.people.access import HubAccess
+from tabane.hub.stores.domain_stores import Stores
 from tabane.reader import page_domain
 
 LIMITS = "limits"
@@ -45,20 +46,7 @@ The last two are named by the search that finds resources and prompts.
 """
 
 
-class KeptDomains(Protocol):
-    """Knows without opening a store whether anything of a domain was ever stored."""
-
-    def holds(self, domain: str) -> bool: ...
-
-
-class CallerLimits(Protocol):
-    """Knows whether there are callers with limits."""
-
-    @property
-    def limiting(self) -> bool: ...
-
-
-def held(domain: str, stores: KeptDomains, limits: CallerLimits) -> bool:
+def held(domain: str, stores: Stores, limits: HubAccess) -> bool:
     """Return whether there is anything of a domain, or for :data:`LIMITS`, any limit."""
     return limits.limiting if domain == LIMITS else stores.holds(domain)
 

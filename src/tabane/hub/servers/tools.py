@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, structs
 
@@ -40,11 +40,11 @@ from tabane.wire.era import carried, result_type
 from tabane.wire.negotiation import offered_to_servers
 
 if TYPE_CHECKING:
-    from tabane.audit.log import AuditLog
     from tabane.catalog.operations.tool_operations import ToolOperations
     from tabane.catalog.tool_search import ToolSource
-    from tabane.hub.servers.own_tools import CallerLimits, KeptDomains
-    from tabane.hub.telemetry.metering import Answered
+    from tabane.hub.people.access import HubAccess
+    from tabane.hub.stores.domain_stores import Stores
+    from tabane.hub.telemetry.metering import HubMeter
 
 RESERVED = frozenset(
     {
@@ -75,7 +75,7 @@ def count_servers(configuration: ServersConfiguration, gateway: Gateway) -> dict
     }
 
 
-def _idle(table: OperationTable, stores: KeptDomains, limits: CallerLimits) -> frozenset[str]:
+def _idle(table: OperationTable, stores: Stores, limits: HubAccess) -> frozenset[str]:
     """Return the own tools that have nothing to work on."""
     from tabane.hub.servers.own_tools import held, idle
 
@@ -213,18 +213,6 @@ class UsedServersFile:
         return self._follower.problem
 
 
-class UseMeter(Protocol):
-    """Tells of successful calls, their target, holder and number, and a tool's result, and has the audit log.
-
-    ``answered`` is told what a caller reads.
-    """
-
-    recorder: AuditLog | None
-    used: Callable[[CallTarget, str, int], None] | None
-    returned: Callable[[CallTarget, str, bytes | Raw], None] | None
-    answered: Answered | None
-
-
 class HubTools:
     """The tools of servers and the hub's own, as operations; and the questions that servers ask meanwhile.
 
@@ -233,7 +221,7 @@ class HubTools:
 
     _door: Door
     _file: UsedServersFile
-    _meter: UseMeter
+    _meter: HubMeter
 
     def __init__(self, context: HubContext, gateway: Gateway, long_results: LongResults) -> None:
         self._context, self._gateway, self._long_results = context, gateway, long_results
@@ -246,7 +234,7 @@ class HubTools:
         self.tasks = TaskParts(tasks, gateway, gateway.loop, lambda: context.settings)
 
     def connect(
-        self, door: Door, follower: FileFollower, meter: UseMeter, stores: KeptDomains, limits: CallerLimits
+        self, door: Door, follower: FileFollower, meter: HubMeter, stores: Stores, limits: HubAccess
     ) -> None:
         """Call operations through ``door``, and count calls with ``meter``.
 

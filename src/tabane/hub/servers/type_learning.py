@@ -226,19 +226,16 @@ class TypeLearning:
                 await asyncio.sleep(0)  # others have their turn
                 waiting = self._waiting.popleft()
                 self._bytes -= len(waiting.result)
-                await self._look(waiting)
+                if len(waiting.result) > SMALL:
+                    seen = await asyncio.to_thread(_observed, waiting)
+                else:
+                    seen = _observed(waiting)
+                if seen is not None:
+                    self._types.learn(waiting.learned, *seen)
+                    if self._saving is None and self._outlive:
+                        self._saving = self._loop.call_later(SAVED, self._save_later)
         finally:
             self._at_work = None
-
-    async def _look(self, waiting: WaitingResult) -> None:
-        if len(waiting.result) > SMALL:
-            seen = await asyncio.to_thread(_observed, waiting)
-        else:
-            seen = _observed(waiting)
-        if seen is not None:
-            self._types.learn(waiting.learned, *seen)
-            if self._saving is None and self._outlive:
-                self._saving = self._loop.call_later(SAVED, self._save_later)
 
     def _save_later(self) -> None:
         self._saving = None

@@ -112,28 +112,26 @@ class PageReader:
             from tabane.reader.conversion import PageConverter
             from tabane.reader.fetching import PageFetcher
             from tabane.reader.page_records import PageSearch
+            from tabane.reader.rendering import PageRenderer
 
             conversion = PageConverter(self._context.environment, errors=self._errors)
             fetchings = {asked: PageFetcher(self._policy(asked)) for asked in (False, True)}
             vectors = partial(self._embedding.question, SHAPE.name)
             searching = PageSearch(self._collection, self._models, vectors)
-            rendering = self._rendering()
+            context = self._context
+            rendering = PageRenderer(
+                self._policy(False),
+                lambda: (
+                    None if context.settings.reader_render == "never" else context.settings.reader_browser
+                ),
+                context.environment,
+                sandbox=lambda: context.settings.reader_render != "unsandboxed",
+                scrolls=lambda: context.settings.reader_scrolls,
+                errors=self._errors,
+            )
             reader = self._reader(conversion, fetchings, rendering)
             self._rooms = _ReaderParts(conversion, fetchings, rendering, reader, searching)
         return self._rooms
-
-    def _rendering(self) -> PageRenderer:
-        from tabane.reader.rendering import PageRenderer
-
-        context = self._context
-        return PageRenderer(
-            self._policy(False),
-            lambda: None if context.settings.reader_render == "never" else context.settings.reader_browser,
-            context.environment,
-            sandbox=lambda: context.settings.reader_render != "unsandboxed",
-            scrolls=lambda: context.settings.reader_scrolls,
-            errors=self._errors,
-        )
 
     def _reader(
         self, conversion: PageConverter, fetchings: Mapping[bool, PageFetcher], rendering: PageRenderer

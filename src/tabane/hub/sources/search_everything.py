@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
 from tabane.errors import Forbidden, TabaneError
+from tabane.hub.people.flows.hub_flows import HubFlows
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, CallTarget, Face, Operation, Privilege
 from tabane.reader.result_text import marked
@@ -121,25 +122,13 @@ class _Asked(NamedTuple):
     error: TabaneError | None = None
 
 
-class ReadFlows(Protocol):
-    """Follows what callers read."""
-
-    def found(self, caller: Caller, labels: int, source: str, tool: str) -> None:
-        """Note labels that a caller gets with the hits, of which source, and with which tool."""
-        ...
-
-    def offered(self, caller: Caller, addresses: Iterable[str]) -> None:
-        """Note that a result holds the addresses of pages."""
-        ...
-
-
 class EverythingSearch:
     """The operation search_everything over sources by kind. ``flows`` is told of the pages that are found."""
 
     def __init__(
         self,
         sources: Mapping[SearchKind, SearchSource[Any]],
-        flows: ReadFlows,
+        flows: HubFlows,
     ) -> None:
         self._sources, self._flows = sources, flows
 

@@ -378,7 +378,9 @@ class Migration:
         began = time.monotonic()
         if not before.complete:
             await self._copy(source, target, before, contents, shape.name)
-            self._check_unchanged(contents, await source.contents())
+            after = await source.contents()
+            if contents.mark != after.mark:
+                raise self._changed()
         copied = time.monotonic()
         if not before.complete:
             title = say("Indexing")
@@ -392,10 +394,6 @@ class Migration:
             copied - began,
             time.monotonic() - copied,
         )
-
-    def _check_unchanged(self, before: CollectionContents, after: CollectionContents) -> None:
-        if before.mark != after.mark:
-            raise self._changed()
 
     def _changed(self) -> HubError:
         return HubError(

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tabane.audit.entry import EntryType, Outcome, audit_options, audit_paths
 from tabane.audit.log import AuditLog, IndexFollowing
@@ -159,27 +159,22 @@ class HubTelemetry:
             await self.tracing.close()
 
 
-class LimitsByTier(Protocol):
-    """Knows the limits of calls of each tier."""
-
-    def limits_of(self, tier: str) -> CallLimits | None:
-        """Return the limits; None if they do not limit the tier in any way."""
-        ...
-
-
 class HubAudit:
-    """The audit log of a hub, if the settings want one, the meter that writes it, and what asks it."""
+    """The audit log of a hub, if the settings want one, the meter that writes it, and what asks it.
+
+    ``limits`` returns the limits of calls of a tier; None if they do not limit it in any way.
+    """
 
     def __init__(
         self,
         context: HubContext,
         gateway: Gateway,
         jobs: Jobs,
-        limited: LimitsByTier,
+        limits: Callable[[str], CallLimits | None],
     ) -> None:
         self._context, settings = context, context.settings
         self.telemetry = HubTelemetry(settings, context.environment)
-        self.meter = self.telemetry.meter(limited.limits_of)
+        self.meter = self.telemetry.meter(limits)
         self.live = HubLive(context.loop, self.meter, gateway, jobs, settings.audit_redact)
         gateway.review.watch = gateway.review.watch._replace(news=self._definitions_changed)
         self.usage = HubUsage(context, gateway)

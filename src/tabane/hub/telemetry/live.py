@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tabane.operations import Access, Face, Operation, Privilege
 
@@ -19,12 +19,6 @@ LONGEST_SHOWN = 8 << 10
 """Bytes of the arguments of a call that a person is shown before approving it."""
 
 _FACES = frozenset({Face.RPC, Face.CLI})
-
-
-class DocumentClients(Protocol):
-    """Those who hear of changed documents besides."""
-
-    def document_changed(self, key: str, listed: bool) -> None: ...
 
 
 class HubLive:
@@ -75,9 +69,8 @@ class HubLive:
         if self._operations is not None:
             self._operations.hide(secrets, replaced)
 
-    def document_changed(self, clients: DocumentClients, key: str, listed: bool) -> None:
-        """Tell clients, and note, that a document has changed, also without a call: its file has."""
-        clients.document_changed(key, listed)
+    def document_changed(self) -> None:
+        """Note that a document has changed, also without a call: its file has."""
         if self._recording is not None:
             self._recording.document_changed()
 

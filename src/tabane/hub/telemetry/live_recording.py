@@ -78,7 +78,15 @@ class CallSeconds:
         now = self._clock()
         if int(now) != self._second:
             if self._calls:
-                figures = self._figures()
+                times = sorted(self._samples)
+                figures = SecondFigures(
+                    self._second,
+                    self._calls,
+                    self._failed,
+                    self._refused,
+                    _milliseconds(times, 0.5),
+                    _milliseconds(times, 0.95),
+                )
                 self._closed.append(figures)
                 self._on_second(figures)
             self._begin(int(now))
@@ -105,17 +113,6 @@ class CallSeconds:
         self._second = second
         self._calls = self._failed = self._refused = self._timed = 0
         self._samples = array("f")
-
-    def _figures(self) -> SecondFigures:
-        times = sorted(self._samples)
-        return SecondFigures(
-            self._second,
-            self._calls,
-            self._failed,
-            self._refused,
-            _milliseconds(times, 0.5),
-            _milliseconds(times, 0.95),
-        )
 
 
 def _milliseconds(times: list[float], part: float) -> float | None:
@@ -455,14 +452,6 @@ class LiveRecording:
 
     def _gather(self) -> None:
         """Add what was noted since the last delivery to the feed."""
-        self._gather_calls()
-        self._gather_servers()
-        self._gather_jobs()
-        topics, self._topics = self._topics, {}
-        for topic, operation in topics.items():
-            self.feed.add(topic, {"operation": operation})  # type: ignore[arg-type]
-
-    def _gather_calls(self) -> None:
         begun, self._begun = self._begun, []
         news, self._news = self._news, []
         for call in begun:
@@ -473,8 +462,6 @@ class LiveRecording:
         if self._skipped:
             self.feed.add("calls", {"skipped": self._skipped})
             self._skipped = 0
-
-    def _gather_servers(self) -> None:
         names, self._servers = sorted(self._servers), set()
         for start in range(0, len(names), MOST_NAMES):
             states = {name: self._state(name) for name in names[start : start + MOST_NAMES]}
@@ -482,6 +469,10 @@ class LiveRecording:
         if self._lists:
             self.feed.add("catalog", {"lists": sorted(self._lists)})
             self._lists.clear()
+        self._gather_jobs()
+        topics, self._topics = self._topics, {}
+        for topic, operation in topics.items():
+            self.feed.add(topic, {"operation": operation})  # type: ignore[arg-type]
 
     def _gather_jobs(self) -> None:
         now = self._loop.time()

@@ -180,7 +180,11 @@ class SpanTracing:
         state = valid_tracestate(tracestate) if tracestate and parent else ""
         trace = parent.trace if parent else new_trace()
         if not self._sampler.records(trace, parent):
-            return _unrecorded(target, trace, parent, state, bool(tracestate))
+            if not target.server:
+                return UnrecordedCall("", None)
+            flags = parent.flags & RANDOM if parent else 0
+            text = str(TraceParent(trace, parent.span if parent else new_span(), flags))
+            return UnrecordedCall(text, context_members(text, state, bool(tracestate)))
         call = TracedCall(self._sink, caller, target, request, trace, parent, state)
         if target.server:
             call.to_upstream(bool(tracestate))
@@ -205,16 +209,6 @@ def context_members(traceparent: str, tracestate: str, given: bool) -> Members:
     if tracestate or given:
         members[TRACESTATE] = Raw(json.quote(tracestate))
     return members
-
-
-def _unrecorded(
-    target: CallTarget, trace: str, parent: TraceParent | None, state: str, given: bool
-) -> UnrecordedCall:
-    if not target.server:
-        return UnrecordedCall("", None)
-    flags = parent.flags & RANDOM if parent else 0
-    text = str(TraceParent(trace, parent.span if parent else new_span(), flags))
-    return UnrecordedCall(text, context_members(text, state, given))
 
 
 log = logging.getLogger(__name__)

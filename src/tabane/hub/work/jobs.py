@@ -128,7 +128,16 @@ class Jobs:
         """
         from tabane.hub.work.job import Job
 
-        self._check_room()
+        if self._draining:
+            raise HubDraining(say("The hub is shutting down and starts no more jobs."))
+        if len(self._tasks) >= MOST_RUNNING:
+            raise HubError(
+                say(
+                    "{limit} {limit:job is|jobs are} already running. Wait for one, or cancel one: tabane "
+                    "jobs list",
+                    limit=MOST_RUNNING,
+                )
+            )
         # Not counted: a number would name another job after the hub's next start.
         while (key := os.urandom(3).hex()) in self._jobs:
             pass
@@ -254,18 +263,6 @@ class Jobs:
             self.watcher(job)
         if self._others is not None:
             self._others.changed(job)
-
-    def _check_room(self) -> None:
-        if self._draining:
-            raise HubDraining(say("The hub is shutting down and starts no more jobs."))
-        if len(self._tasks) >= MOST_RUNNING:
-            raise HubError(
-                say(
-                    "{limit} {limit:job is|jobs are} already running. Wait for one, or cancel one: tabane "
-                    "jobs list",
-                    limit=MOST_RUNNING,
-                )
-            )
 
     def _ended(self, job: Job, task: asyncio.Task[tuple[Any, int]]) -> None:
         del self._tasks[job.key]

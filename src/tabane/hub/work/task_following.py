@@ -213,7 +213,16 @@ class TaskFollower:
         task.poll = min(max(report.poll or POLL, LEAST_POLL), LONGEST_POLL)
         task.ttl = report.ttl
         if report.status in OVER:
-            self._over(task, report)
+            if report.status == "cancelled":
+                self._tasks.finish(task, CANCELLED)
+            elif task.era is Era.LEGACY:
+                self._fetch(task)
+            elif report.result is not None:
+                self._tasks.finish(task, _within(task, report.result))
+            elif report.error is not None:
+                self._tasks.finish(task, failed(report.error, report.message or "The task failed."))
+            else:
+                self._tasks.finish(task, failed_inside(f"{task.server} ended the task without a result."))
             return
         if task.era is Era.MODERN:
             _ask_for(task, report.inputs)
@@ -222,18 +231,6 @@ class TaskFollower:
             self._fetch(task)  # its questions come while its result is awaited
         if before != (task.status, task.message, set(task.inputs)):
             task.touched()
-
-    def _over(self, task: Task, report: ReportedTask) -> None:
-        if report.status == "cancelled":
-            self._tasks.finish(task, CANCELLED)
-        elif task.era is Era.LEGACY:
-            self._fetch(task)
-        elif report.result is not None:
-            self._tasks.finish(task, _within(task, report.result))
-        elif report.error is not None:
-            self._tasks.finish(task, failed(report.error, report.message or "The task failed."))
-        else:
-            self._tasks.finish(task, failed_inside(f"{task.server} ended the task without a result."))
 
     def _fetch(self, task: Task) -> None:
         """Ask a legacy server for the result. It answers when the task is over, and may ask meanwhile."""

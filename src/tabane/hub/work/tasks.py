@@ -548,16 +548,6 @@ class HubTasks:
                 await recorded
         except TabaneError as error:  # it cannot be recorded, and so not given
             end = failed(Raw(rpc.error_of(error, "en")), str(error))
-        self._note_end(task, end)
-        self._make_room_for(task)
-        try:
-            await self._file.keep(task.kept, None if end.body is None else bytes(end.body))
-            task.unkept = None
-        except StoreError as error:
-            log.error("the result of a task is not on disk: %s", error)
-        task.touched()
-
-    def _note_end(self, task: Task, end: TaskEnd) -> None:
         task.status, task.body, task.unkept = end.status, end.kind, end.body
         task.message = end.message or task.message
         task.says_failed = end.kind == "result" and end.outcome == "failed"
@@ -568,6 +558,13 @@ class HubTasks:
         elapsed = time.time() - task.created
         task.ttl = max(task.ttl or 0, int((elapsed + self._context.settings.task_ttl) * 1000))
         self._release(task)
+        self._make_room_for(task)
+        try:
+            await self._file.keep(task.kept, None if end.body is None else bytes(end.body))
+            task.unkept = None
+        except StoreError as error:
+            log.error("the result of a task is not on disk: %s", error)
+        task.touched()
 
     def _release(self, task: Task) -> None:
         if task.timer is not None:

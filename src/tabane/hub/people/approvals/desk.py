@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -34,7 +34,7 @@ from tabane.wire.json import argument_digest
 
 if TYPE_CHECKING:
     from tabane.hub.people.approvals.shared_approvals import GroupApprovals, PostgresApprovals
-    from tabane.hub.work.scripts import RunningScript
+    from tabane.hub.people.guards import HubGuards
 
 log = logging.getLogger(__name__)
 
@@ -380,48 +380,16 @@ AT_ONCE = 64 << 10
 """Bytes of arguments above which their digest is made in a thread."""
 
 
-class ApprovalParts(Protocol):
-    """What is needed once a call has to be approved."""
-
-    def desk(self) -> ApprovalDesk:
-        """Return where approvals are asked for. It is made with the first one."""
-        ...
-
-    def definition(self, target: CallTarget) -> str:
-        """Return a digest of the definition of a tool; empty for what has none."""
-        ...
-
-    def shown(self, arguments: bytes) -> tuple[bytes, int]:
-        """Return arguments without secrets; only the beginning, and their size, if they are long."""
-        ...
-
-    def wait(self, caller: Caller) -> float:
-        """Return for how many seconds a call waits for a person before its caller gets an error."""
-        ...
-
-    def tell(self, caller: Caller, approval: Approval) -> bool:
-        """Tell a caller that watches what its call waits for. Return whether a person is asked there."""
-        ...
-
-    def script(self, caller: Caller) -> RunningScript | None:
-        """Return the script that makes a call; None if none does."""
-        ...
-
-    def check(self, caller: Caller, target: CallTarget, arguments: bytes) -> None:
-        """Raise Forbidden if a rule refuses the call by now."""
-        ...
-
-
 class GuardedApproval:
     """A call that a person has to approve. Nobody is asked before :meth:`decided` is awaited."""
 
-    __slots__ = ("_arguments", "_caller", "_parts", "_request", "_target", "_used", "verdicts")
+    __slots__ = ("_arguments", "_caller", "_guards", "_request", "_target", "_used", "verdicts")
 
     def __init__(
-        self, parts: ApprovalParts, verdicts: tuple[CallVerdict, ...], caller: Caller, target: CallTarget,
+        self, guards: HubGuards, verdicts: tuple[CallVerdict, ...], caller: Caller, target: CallTarget,
         arguments: bytes, request: str,
     ) -> None:  # fmt: skip
-        self._parts, self.verdicts = parts, verdicts
+        self._guards, self.verdicts = guards, verdicts
         self._caller, self._target, self._arguments, self._request = caller, target, arguments, request
         self._used: Approval | None = None
 
@@ -431,7 +399,7 @@ class GuardedApproval:
         The request of an MCP client does not wait here: its session asks the client, and makes it again.
         Raises ApprovalRequired if nobody has decided, and Forbidden if somebody has refused.
         """
-        desk, digest = self._parts.desk(), await self._digest()
+        desk, digest = self._guards.desk(), await self._digest()
         used = await desk.claim(self._binding(digest))
         if used is None:
             asked = await desk.ask(await self._wanted(digest))
@@ -442,26 +410,26 @@ class GuardedApproval:
             used = await desk.claim(self._binding(digest))
             if used is None:
                 raise refusal((await desk.approvals()).find(asked.id))
-        self._parts.check(self._caller, self._target, self._arguments)
+        self._guards.check(self._caller, self._target, self._arguments)
         self._used = used
         return used.note
 
     async def _decided(self, desk: ApprovalDesk, asked: Approval) -> Approval:
         """Wait for a person, and return the approval as it is then."""
-        script = self._parts.script(self._caller)
+        script = self._guards.script(self._caller)
         if script is None:
             return await self._told(desk, asked)
         script.asks(asked.id, lambda: self._told(desk, asked))  # it pauses, and calls again then
         return asked
 
     async def _told(self, desk: ApprovalDesk, asked: Approval) -> Approval:
-        wait = self._parts.wait(self._caller)
-        here = self._parts.tell(self._caller, asked)
+        wait = self._guards.wait(self._caller)
+        here = self._guards.tell(self._caller, asked)
         return await desk.decided(asked.id, LIFE if here else wait)
 
     def give_back(self) -> None:
         if self._used is not None:
-            self._parts.desk().give_back(self._used)
+            self._guards.desk().give_back(self._used)
             self._used = None
 
     @property
@@ -477,12 +445,12 @@ class GuardedApproval:
     def _binding(self, digest: str) -> ApprovalBinding:
         """Return what the approval is bound to, with the definition of this moment."""
         target = self._target
-        definition = self._parts.definition(target)
+        definition = self._guards.definition(target)
         return ApprovalBinding(self._caller.access.holder, target.name, target.server, definition, digest)
 
     async def _wanted(self, digest: str) -> Approval:
-        desk, caller = self._parts.desk(), self._caller
-        shown, size = await asyncio.to_thread(self._parts.shown, self._arguments)
+        desk, caller = self._guards.desk(), self._caller
+        shown, size = await asyncio.to_thread(self._guards.shown, self._arguments)
         now = desk.clock()
         return Approval(
             id=os.urandom(5).hex(),

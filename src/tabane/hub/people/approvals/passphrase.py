@@ -78,7 +78,8 @@ class HubPassphrase:
         self._waiting += 1
         try:
             async with self._turn:
-                await asyncio.sleep(self._delay())
+                over = self._counted() - FREE
+                await asyncio.sleep(0.0 if over < 0 else min(LONGEST_DELAY, FIRST_DELAY * 2.0**over))
                 record = await asyncio.to_thread(read_passphrase, self._path.parent)
                 if not await asyncio.to_thread(matches, passphrase, record):
                     self._wrong, self._since = self._counted() + 1, self._loop.time()
@@ -104,10 +105,6 @@ class HubPassphrase:
     async def remove(self) -> None:
         """Remove the passphrase: nothing needs one any more."""
         await asyncio.to_thread(self._path.unlink, missing_ok=True)
-
-    def _delay(self) -> float:
-        over = self._counted() - FREE
-        return 0.0 if over < 0 else min(LONGEST_DELAY, FIRST_DELAY * 2.0**over)
 
     def _counted(self) -> float:
         return max(0.0, self._wrong - (self._loop.time() - self._since) / FORGIVEN)

@@ -172,7 +172,22 @@ async def model_list(
         for model in KNOWN_MODELS
     ]
     if chosen is not None and all(row["id"] != chosen for row in rows):
-        rows.append(_own(chosen, found) | _use(chosen, used) | _speed(chosen, speeds))
+        rows.append(
+            {
+                "id": chosen,
+                "name": chosen,
+                "languages": None,
+                "megabytes": None,
+                "dimension": None,
+                "license": None,
+                "origin": source_of(*found)[0] if found else "hub",
+                "good_for": None,
+                "quality": {"jaquad_ndcg": None, "paraphrases": None, "tools": None},
+                "here": found is not None,
+            }
+            | _use(chosen, used)
+            | _speed(chosen, speeds)
+        )
     return {"model": settings.model, "results": rows}
 
 
@@ -211,22 +226,6 @@ def _known(model: KnownModel, lang: Lang) -> dict[str, Any]:
             "paraphrases": model.quality.paraphrases,
             "tools": model.quality.tools,
         },
-    }
-
-
-def _own(model: str, found: tuple[ModelChoice, FoundModel] | None) -> dict[str, Any]:
-    """Return the row of a model that the user has chosen, of which Tabane knows nothing."""
-    return {
-        "id": model,
-        "name": model,
-        "languages": None,
-        "megabytes": None,
-        "dimension": None,
-        "license": None,
-        "origin": source_of(*found)[0] if found else "hub",
-        "good_for": None,
-        "quality": {"jaquad_ndcg": None, "paraphrases": None, "tools": None},
-        "here": found is not None,
     }
 
 
