@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tabane.audit.entry import EntryType, Outcome, audit_options, audit_paths
@@ -56,12 +57,21 @@ class HubUsage:
         self._following: IndexFollowing | None = None
         self._log: AuditLog | None = None
         self._group: GroupIndex | None = None
-        self._queries: AuditQueries | None = None
 
     def table(self) -> list[Operation]:
-        from tabane.audit.queries import audit_queries_table
+        """Return the operations that ask the index."""
+        from tabane.audit.queries import AuditQueries, OfferedTool, audit_queries_table
 
-        return audit_queries_table(self._asked)
+        def offered() -> Iterator[OfferedTool]:
+            for server in self._gateway.enabled():
+                for tool in self._gateway.catalogue.of_server(server.name):
+                    yield OfferedTool(tool.alias, tool.server, len(tool.definition) // BYTES_OF_A_TOKEN)
+
+        @cache
+        def queries() -> AuditQueries:
+            return AuditQueries(self, self._zone, offered)
+
+        return audit_queries_table(queries)
 
     def share(self, audit: SharedAudit, usage: SharedUsage, mark: str, address: str) -> None:
         """Give the index of a group of hubs what this hub records, and ask that index from now on.
@@ -119,20 +129,6 @@ class HubUsage:
                 self._folder, self._zone, self._context.environment, self._errors
             )
         return self._process
-
-    def _asked(self) -> AuditQueries:
-        if self._queries is None:
-            from tabane.audit.queries import AuditQueries
-
-            self._queries = AuditQueries(self, self._zone, self._offered)
-        return self._queries
-
-    def _offered(self) -> Iterable[OfferedTool]:
-        from tabane.audit.queries import OfferedTool
-
-        for server in self._gateway.enabled():
-            for tool in self._gateway.catalogue.of_server(server.name):
-                yield OfferedTool(tool.alias, tool.server, len(tool.definition) // BYTES_OF_A_TOKEN)
 
 
 class HubTelemetry:

@@ -49,9 +49,11 @@ class HubLive:
     def attach(self) -> LiveRecording:
         """Begin to record if that has not begun, and return the recording."""
         if self._recording is None:
-            from tabane.hub.telemetry.live_recording import LiveRecording
+            from tabane.hub.telemetry.live_recording import LiveOperations, LiveRecording
 
             self._recording = LiveRecording(self._loop, self._meter, self._gateway, self._jobs)
+            self._operations = LiveOperations(self._recording, self._secret_names)
+            self._operations.hide(*self._hidden)
         return self._recording
 
     @property
@@ -127,11 +129,8 @@ class HubLive:
         ]  # fmt: skip
 
     def _handlers(self) -> LiveOperations:
-        if self._operations is None:
-            from tabane.hub.telemetry.live_recording import LiveOperations
-
-            self._operations = LiveOperations(self.attach(), self._secret_names)
-            self._operations.hide(*self._hidden)
+        self.attach()
+        assert self._operations is not None
         return self._operations
 
 

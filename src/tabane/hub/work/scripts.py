@@ -9,33 +9,29 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import Raw, structs
 
 from tabane.catalog.gateway import Gateway
-from tabane.catalog.lookup import may_find
-from tabane.catalog.tools.tool import Tool
 from tabane.code.table import RUN, code_table
-from tabane.errors import CallerError, HubError
+from tabane.errors import CallerError
 from tabane.hub.context import HubContext
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Operation, Outcome
 from tabane.operations.door import CallVerdict
 from tabane.wire import json
-from tabane.wire.json import InvalidJson
 
 if TYPE_CHECKING:
     from tabane.audit.log import AuditLog
     from tabane.catalog.operations.tool_operations import Learned
-    from tabane.code.host_messages import ScriptLimits
     from tabane.code.parameters import RunScript
-    from tabane.code.sandbox import Sandbox, ScriptSnapshot
-    from tabane.code.script_run import ScriptRun, ScriptSource, ToolNames
+    from tabane.code.sandbox import ScriptSnapshot
+    from tabane.code.script_run import ScriptRun
     from tabane.code.scripts import ScriptReport, Scripts
-    from tabane.code.signatures import ScriptTool
     from tabane.hub.work.paused_scripts import PausedScripts
+    from tabane.hub.work.script_tools import ScriptTools
     from tabane.upstreams.call import ServerRequest, UpstreamReply
 
 RULE = "script"
@@ -46,17 +42,7 @@ STOPPING = 5.0
 OPEN = "open_result"
 """The function that opens a kept result by its handle."""
 
-_OPEN_PARAMS = {
-    "type": "object",
-    "properties": {"handle": {"type": "string"}, "select": {"type": "string"}},
-    "required": ["handle"],
-    "additionalProperties": False,
-}
-
 _EXCEPTION = re.compile(r"(\w+)(: |$)")
-
-MANY = 500
-"""Tools above which their names are made in a thread."""
 
 Perform = Callable[[Caller, str, dict[str, Any]], Awaitable[Raw]]
 """Calls one tool through the door, and returns its result. Raises TabaneError."""
@@ -224,8 +210,8 @@ class HubScripts:
         key: Callable[[], bytes],
         learned: Learned,
     ) -> None:
-        self._context, self._key = context, key
-        self._tools = ScriptTools(gateway, perform, learned)
+        self._context, self._gateway, self._key = context, gateway, key
+        self._perform, self._learned = perform, learned
         self._scripts: Scripts | None = None
         self._paused: PausedScripts | None = None
         self._followed: dict[str, FollowedScript] = {}
@@ -234,8 +220,14 @@ class HubScripts:
         self.approvals: ScriptApprovals | None = None
 
     def table(self) -> list[Operation]:
-
+        """Return the operation that runs a script."""
         return code_table(self.run)
+
+    @cached_property
+    def _tools(self) -> ScriptTools:
+        from tabane.hub.work.script_tools import ScriptTools
+
+        return ScriptTools(self._gateway, self._perform, self._learned)
 
     @property
     def paused(self) -> PausedScripts:
@@ -248,7 +240,7 @@ class HubScripts:
 
     async def run(self, caller: Caller, params: RunScript) -> ScriptReport:
         """Run a script for a caller, or go on with it. Raises HubError if the sandbox is not installed."""
-        scripts = self._loaded()
+        scripts = self._opened
         if caller.script in self.running:
             raise CallerError(say("A script cannot run another script. Write all of it in one."))
         caller = structs.replace(caller, script=caller.script or new_script_id())
@@ -326,7 +318,7 @@ class HubScripts:
 
     async def waiting(self, script: str, holder: str) -> ScriptSnapshot:
         """Return the snapshot of a script that waits. Raises CallerError if it cannot go on."""
-        return await self.paused.read(script, self._loaded().versions, holder)
+        return await self.paused.read(script, self._opened.versions, holder)
 
     async def signatures(self, caller: Caller, names: Sequence[str]) -> str:
         """Return tools as typed functions: their imports, then their signatures."""
@@ -344,40 +336,13 @@ class HubScripts:
         if self._scripts is not None:
             await self._scripts.close()
 
-    def _loaded(self) -> Scripts:
-        from tabane.extras import extra_command
-
+    @property
+    def _opened(self) -> Scripts:
         if self._scripts is None:
-            if find_spec("pydantic_monty") is None:
-                raise HubError(
-                    say("Scripts need a package that is not installed. Run: {command}",
-                        command=extra_command("code"))
-                )  # fmt: skip
-            from tabane.code.scripts import Scripts
+            from tabane.hub.work.script_tools import open_scripts
 
-            self._scripts = Scripts(
-                self._tools, self._limits, lambda: self._context.settings.script_timeout, self._sandbox
-            )
+            self._scripts = open_scripts(self._context, self._tools)
         return self._scripts
-
-    def _sandbox(self, limits: ScriptLimits) -> Sandbox:
-        from tabane.code.monty_sandbox import MontySandbox
-        from tabane.hub.work.script_cage import CagedWorkers
-
-        return MontySandbox(limits, program=CagedWorkers(self._context.home, os.environ).program)
-
-    def _limits(self) -> ScriptLimits:
-        from tabane.code.host_messages import ScriptLimits
-
-        settings = self._context.settings
-        return ScriptLimits(
-            settings.script_seconds,
-            settings.script_memory,
-            settings.script_output,
-            settings.script_calls,
-            settings.script_parallel,
-            workers=settings.script_workers,
-        )
 
 
 def new_script_id() -> str:
@@ -391,97 +356,6 @@ def brief_reason(error: str) -> str:
     named = (_EXCEPTION.match(line) for line in reversed(last))
     found = next((match[1] for match in named if match), "")
     return found or ("" if last else error.partition("\n")[0])
-
-
-class ScriptTools:
-    """The tools of a gateway as functions. Their names are made again when the catalog has changed."""
-
-    def __init__(self, gateway: Gateway, perform: Perform, learned: Learned) -> None:
-        self._gateway, self._perform, self._learned = gateway, perform, learned
-        self._names: ToolNames | None = None
-        self._version, self._own = -1, tuple[Tool, ...]()
-        self._known: dict[str, tuple[Tool, ScriptTool]] = {}
-
-    async def call(self, caller: Caller, name: str, arguments: dict[str, Any]) -> Raw:
-        return await self._perform(caller, name, arguments)
-
-    async def used(self, caller: Caller, source: ScriptSource) -> list[ScriptTool]:
-        """Return the tools that a script may use, without those that its caller may not find."""
-        from tabane.code.script_run import module_name
-
-        catalogue = self._gateway.catalogue
-        if any(source.uses(module_name(name)) and not catalogue.has(name) for name in self._gateway.servers):
-            await self._gateway.wait_listed(caller)
-        names = await self._current()
-        found = (self._function(names, each.name) for each in names.used(source) if each.name != OPEN)
-        tools = [function for tool, function in found if _callable(caller, tool)]
-        return [*tools, _open_result()] if source.uses(OPEN) else tools
-
-    async def signatures(self, caller: Caller, public: Sequence[str]) -> str:
-        from tabane.code.signatures import signatures_text
-
-        names = await self._current()
-        found = [self._function(names, name) for name in public if name in names.by_name]
-        return signatures_text(
-            [self._typed(caller, tool, function) for tool, function in found if _callable(caller, tool)]
-        )
-
-    def _typed(self, caller: Caller, tool: Tool | None, function: ScriptTool) -> ScriptTool:
-        """Return a tool with the type of its results, if that was learned and is not declared."""
-        found = self._learned(caller, tool) if tool is not None and function.result is None else None
-        if found is None:
-            return function
-        return structs.replace(function, result=found.schema, learned=found.results)
-
-    async def _current(self) -> ToolNames:
-        from tabane.code.script_run import ToolNames
-
-        catalogue = self._gateway.catalogue
-        version, own = catalogue.version, catalogue.own
-        if self._names is None or version != self._version or own is not self._own:
-            tools = [(each.server, each.shown_name, each.alias) for each in (*own, *catalogue.tools)]
-            tools.append(("", OPEN, OPEN))  # so that no server has this name
-            made = await asyncio.to_thread(ToolNames, tools) if len(tools) > MANY else ToolNames(tools)
-            self._names, self._version, self._own = made, version, own
-            self._known.clear()
-        return self._names
-
-    def _function(self, names: ToolNames, public: str) -> tuple[Tool | None, ScriptTool]:
-        from tabane.code.signatures import ScriptTool
-
-        tool = self._gateway.catalogue.find(public)
-        known = self._known.get(public)
-        if known is not None and known[0] is tool:
-            return known
-        named = names.by_name[public]
-        if tool is None:
-            return None, ScriptTool(named.module, named.function, public)
-        made = ScriptTool(
-            named.module, named.function, public, tool.description, tool.schema, _result(tool),
-            tool.target.changes,
-        )  # fmt: skip
-        self._known[public] = (tool, made)
-        return tool, made
-
-
-def _open_result() -> ScriptTool:
-    from tabane.code.signatures import ScriptTool
-
-    about = "Return a kept result as a value, or what a JMESPath selects of it."
-    return ScriptTool("", OPEN, OPEN, about, _OPEN_PARAMS)
-
-
-def _callable(caller: Caller, tool: Tool | None) -> bool:
-    return tool is not None and tool.app.for_model and may_find(caller, tool.target)
-
-
-def _result(tool: Tool) -> dict[str, Any] | None:
-    """Return the schema of the results of a tool; None if it declares none that can be read."""
-    try:
-        found = json.decode(json.fields(tool.definition).get("outputSchema", Raw(b"null")))
-    except InvalidJson:
-        return None
-    return found if isinstance(found, dict) else None
 
 
 class ScriptRule:
