@@ -220,6 +220,7 @@ class _ManifestHead(Struct, frozen=True):
 
 
 def encoded(manifest: BackupManifest) -> bytes:
+    """Return a manifest as indented JSON with a line end."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
 
 
@@ -250,6 +251,7 @@ def check_version(manifest: BackupManifest, file: str, build: str, home_format: 
 
 
 def damaged(file: str, detail: object) -> CallerError:
+    """Return the error for an archive that cannot be restored: it was cut or changed."""
     return CallerError(
         say(
             "{file} is not a complete backup of Tabane: {detail}. Nothing was changed. Copy the file again, "

@@ -88,6 +88,7 @@ def store_databases(home: Path) -> list[Path]:
 
 
 def other_databases(home: Path) -> list[Path]:
+    """Return the databases of a home beside its stores, those that exist."""
     return [path for name in _DATABASES if (path := home / name).exists()]
 
 

@@ -84,6 +84,7 @@ def complete_restore(home: str | os.PathLike[str]) -> bool:
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Write the entries of a folder to the disk. Blocks. Raises OSError."""
     fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

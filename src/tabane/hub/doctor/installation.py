@@ -43,18 +43,22 @@ class DoctorFinding:
 
 
 def ok(title: Message) -> DoctorFinding:
+    """Return the finding that something is in order."""
     return DoctorFinding("ok", title)
 
 
 def note(title: Message, mend: Message | None = None, fix: Fix | None = None) -> DoctorFinding:
+    """Return a finding that needs no action."""
     return DoctorFinding("note", title, mend, fix)
 
 
 def warning(title: Message, mend: Message | None = None, fix: Fix | None = None) -> DoctorFinding:
+    """Return a finding that may cause trouble."""
     return DoctorFinding("warning", title, mend, fix)
 
 
 def fault(title: Message, mend: Message | None = None, fix: Fix | None = None) -> DoctorFinding:
+    """Return the finding that something does not work."""
     return DoctorFinding("fault", title, mend, fix)
 
 
@@ -98,6 +102,7 @@ class Installation:
 
     @property
     def children(self) -> Mapping[str, str]:
+        """The environment that servers are started with, with what is recorded for hubs."""
         return with_recorded(
             self.environ,
             self.settings.home,

@@ -52,12 +52,14 @@ class HubAccess:
 
     @cached_property
     def limits(self) -> CallLimits:
+        """The limits of calls, imported on first use."""
         from tabane.access.limits import CallLimits
 
         return CallLimits(self._context.loop.time, lambda: self._context.settings.limits)
 
     @cached_property
     def profiles(self) -> Profiles:
+        """The profiles, read on first use. Raises ConfigurationError."""
         from tabane.access.profiles import Profiles
 
         return Profiles(self._read_profiles)
@@ -73,11 +75,13 @@ class HubAccess:
 
     @cached_property
     def keys(self) -> KeyRing:
+        """The API keys, imported on first use."""
         from tabane.access.keys import KeyRing
 
         return KeyRing(self._context.home, self._context.loop, self.profiles.find)
 
     def table(self) -> list[Operation]:
+        """Return the operations on keys, profiles, limits and policy."""
         from tabane.access.table import access_table
 
         return access_table(
@@ -155,6 +159,7 @@ class HubAccess:
         await self.limits.return_unused()
 
     async def close(self) -> None:
+        """Close the file of keys if it is open."""
         if "keys" in self.__dict__:
             await self.keys.close()
 

@@ -49,12 +49,14 @@ class HubGuard:
     def judge(
         self, caller: Caller, target: CallTarget, arguments: bytes, request: str
     ) -> OpenApproval | None:
+        """Return what a call awaits; None if it may begin. Raises Forbidden if a rule refuses it."""
         asking = self.check(caller, target, arguments) if self.rules else ()
         return self._ask(asking, caller, target, arguments, request) if asking else None
 
     def answered(
         self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw | None = b""
     ) -> None:
+        """Let each rule note what a caller gets to read."""
         for rule in self.rules:
             rule.answered(caller, target, arguments, result)
 
@@ -143,6 +145,7 @@ class HubGuards:
         return GuardedApproval(self, verdicts, caller, target, arguments, request)
 
     def table(self) -> list[Operation]:
+        """Return the operations on approvals and the passphrase."""
         from tabane.hub.people.approvals.operations import ApprovalOperations, PassphraseOperations
 
         return [*ApprovalOperations(self).table(), *PassphraseOperations(self).table()]
@@ -167,6 +170,7 @@ class HubGuards:
     # -- what an approval needs ----------------------------------------------------------------------
 
     def desk(self) -> ApprovalDesk:
+        """Return where approvals are asked for. It is made with the first one."""
         if self._desk is None:
             from tabane.hub.people.approvals.desk import ApprovalDesk
 
@@ -184,6 +188,7 @@ class HubGuards:
         return "" if tool is None else hashlib.sha256(tool.digest.encode() + tool.definition).hexdigest()
 
     def shown(self, arguments: bytes) -> tuple[bytes, int]:
+        """Return arguments without secrets; only the beginning, and their size, if they are long."""
         return self._shown.without_secrets(arguments)
 
     def wait(self, caller: Caller) -> float:
@@ -201,9 +206,11 @@ class HubGuards:
         return self._scripts.running.get(caller.script) if caller.script else None
 
     async def is_decided(self, approval: str) -> bool:
+        """Return whether a person has decided, or nobody can any more. Raises UnknownName."""
         return (await self.desk().approvals()).find(approval).state != "open"
 
     def leave(self, approval: str) -> None:
+        """Note that nobody waits for an approval any more."""
         self.desk().leave(approval)
 
     def through_client(self, caller: Caller) -> bool:
@@ -219,6 +226,7 @@ class HubGuards:
         return access.holder == LOCAL.holder or access.allows(APPROVING)
 
     def check(self, caller: Caller, target: CallTarget, arguments: bytes) -> None:
+        """Raise Forbidden if a rule refuses the call by now."""
         self.guard.check(caller, target, arguments)
 
     # -- the rest of the hub -------------------------------------------------------------------------

@@ -136,9 +136,11 @@ class FileFollower:
         self.problem: Message | None = None
 
     def start(self) -> None:
+        """Look at the files from now on, once a second."""
         self._timer = self._loop.call_later(LOOK, self._look)
 
     def close(self) -> None:
+        """Look at the files no more."""
         if self._timer:
             self._timer.cancel()
         if self._looking:

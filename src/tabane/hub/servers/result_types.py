@@ -64,6 +64,7 @@ class HubResultTypes:
             log.warning("the learned types of results cannot be removed: %s", error)
 
     async def close(self) -> None:
+        """Write what was learned to the disk."""
         if self._learning is not None:
             await self._learning.close()
 
@@ -106,6 +107,7 @@ class HubResultTypes:
             ) from None
 
     def table(self) -> list[Operation]:
+        """Return the operation that forgets types."""
         from tabane.catalog.operations.parameters import ForgetTypes
 
         faces = frozenset({Face.RPC, Face.CLI})

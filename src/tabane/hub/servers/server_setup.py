@@ -47,6 +47,8 @@ Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class ShowDefinition(Struct, frozen=True, forbid_unknown_fields=True):
+    """``name`` is a server of the file."""
+
     name: Name
 
 
@@ -79,10 +81,14 @@ class ChangeServer(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RemoveServer(Struct, frozen=True, forbid_unknown_fields=True):
+    """``name`` is a server of the file."""
+
     name: Name
 
 
 class EnableServer(Struct, frozen=True, forbid_unknown_fields=True):
+    """``enabled``: False disables the server."""
+
     name: Name
     enabled: bool
 

@@ -200,6 +200,7 @@ class UsedServersFile:
 
     @property
     def path(self) -> Path:
+        """The path of the file."""
         return self._context.settings.servers
 
     def reload(self) -> Message | None:
@@ -284,6 +285,7 @@ class HubTools:
         return ToolSource(self._gateway)
 
     def table(self) -> list[Operation]:
+        """Return the operations on tools, servers, questions, scripts and tasks."""
         from tabane.catalog.operations.table import gateway_table
         from tabane.hub.work.task_operations import TaskOperations
 

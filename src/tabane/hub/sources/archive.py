@@ -84,9 +84,10 @@ class PostArchive:
             self._opening = self._jobs.start("open_posts", title, self._open)
 
     def table(self) -> list[Operation]:
+        """Return the operations on posts."""
         from tabane.posts.table import import_table, posts_table
 
-        return [*posts_table(lambda: self._archive), *import_table(self._import)]
+        return [*posts_table(lambda: self._archive), *import_table(self.import_posts)]
 
     @property
     def there(self) -> bool:
@@ -126,7 +127,8 @@ class PostArchive:
         self._embedding.wake(COLLECTION)
         return taken
 
-    async def _import(self, caller: Caller, params: ImportPosts, progress: Progress) -> dict[str, Any]:
+    async def import_posts(self, caller: Caller, params: ImportPosts, progress: Progress) -> dict[str, Any]:
+        """Import posts, and return the report. Raises TabaneError."""
         return await self._take(params, caller.lang, progress)
 
     async def _take(self, params: ImportPosts, lang: Lang, progress: Progress) -> dict[str, Any]:

@@ -98,6 +98,7 @@ class DocumentStore:
             log.warning("folders are not watched: %s", error)
 
     def table(self) -> list[Operation]:
+        """Return the operations on documents and files."""
         from tabane.documents.table import documents_table, files_table
 
         return [*documents_table(lambda: self.documents), *files_table(lambda: self.files)]
@@ -109,10 +110,12 @@ class DocumentStore:
 
     @property
     def documents(self) -> DocumentLibrary:
+        """The operations on documents, imported on first use."""
         return self._made().documents
 
     @property
     def files(self) -> DocumentFiles:
+        """The operations on files and watched folders, imported on first use."""
         return self._made().files
 
     async def remember(self, caller: Caller, page: Page) -> str:
@@ -138,12 +141,14 @@ class DocumentStore:
     # -- as resources of MCP -----------------------------------------------------------------------
 
     async def page(self, after: str | None, limit: int) -> tuple[Sequence[ListedDocument], bool]:
+        """Return at most ``limit`` documents behind the key ``after``, and whether there are more."""
         if not self.there:
             return (), False
         page = await self.documents.page(after, limit)
         return [_held(document) for document in page.documents], page.after is not None
 
     async def text(self, key: str, caller: Caller) -> tuple[ListedDocument, str] | None:
+        """Return a document with its text, and note that the caller read it; None if there is none."""
         if not self.there:
             return None
         found = await self.documents.text(key)
@@ -155,6 +160,7 @@ class DocumentStore:
         return _held(found[0]), found[1]
 
     async def beginning(self, prefix: str, limit: int) -> Sequence[str]:
+        """Return at most ``limit`` keys that begin with a prefix."""
         if not self.there:
             return ()
         return await self.documents.beginning(prefix, limit)

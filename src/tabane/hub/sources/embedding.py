@@ -143,12 +143,13 @@ class CollectionEmbedder:
         ]
 
     def table(self) -> list[Operation]:
+        """Return the operation that embeds collections again."""
         return [
             Operation(
                 "reembed",
                 "Embed collections again with another model; the one they have serves until that is done.",
                 Reembed,
-                self._reembed,
+                self.reembed_collections,
                 frozenset({Face.RPC, Face.CLI}),
                 Privilege.ADMIN,
                 kind="job",
@@ -173,7 +174,8 @@ class CollectionEmbedder:
         for lane in self._lanes.values():
             await lane.close()
 
-    async def _reembed(self, caller: Caller, params: Reembed, progress: Progress) -> Reembedded:
+    async def reembed_collections(self, caller: Caller, params: Reembed, progress: Progress) -> Reembedded:
+        """Embed collections again. Raises BadArguments and ModelError."""
         return await self._reembedded(params, progress)
 
     async def _reembedded(self, params: Reembed, progress: Progress) -> Reembedded:

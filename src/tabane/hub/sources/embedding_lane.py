@@ -92,15 +92,18 @@ class SeenRows:
         self._of: tuple[Collection, tuple[EmbeddingSpace, ...], bool] | None = None
 
     def rows(self, collection: Collection, name: str, named: bool) -> int:
+        """Return the row up to which a space was looked at; 0 after the collection or its spaces changed."""
         moment = (collection, collection.spaces, named)
         if self._of != moment:
             self._of, self._rows = moment, {}
         return self._rows.get(name, 0)
 
     def note(self, name: str, row: int) -> None:
+        """Note that a space was looked at up to a row."""
         self._rows[name] = row
 
     def forget(self, *names: str) -> None:
+        """Look at spaces from their beginning again."""
         for name in names:
             self._rows.pop(name, None)
 
@@ -155,6 +158,7 @@ class CollectionLane:
 
     @property
     def called(self) -> Message:
+        """The title of the collection."""
         return self._definition.title
 
     async def own_models(self) -> set[str]:
@@ -165,6 +169,7 @@ class CollectionLane:
         return {space.model for space in spaces if not space.name.endswith(NEXT)}
 
     def wake(self) -> None:
+        """Embed the new records, now or after the work that is under way."""
         self._news = True
         self._wakes += 1
         self._forget_again()
@@ -174,10 +179,12 @@ class CollectionLane:
             self._working.add_done_callback(lambda _: self._known.set())
 
     async def idle(self) -> None:
+        """Wait until the work that the lane itself began is done."""
         while self._working is not None and not self._working.done():
             await asyncio.wait({self._working})
 
     async def close(self) -> None:
+        """Stop. The next hub continues."""
         self._forget_again()
         if self._working is not None:
             self._working.cancel()
@@ -185,6 +192,7 @@ class CollectionLane:
                 await self._working
 
     async def question(self, text: str, spaces: tuple[str, ...]) -> Meaning | NoModel:
+        """Return the question as vectors for these spaces, or why there are none. Raises BadArguments."""
         missing = await self.missing(spaces)
         there = {space.name: space.model for space in (await self._collection()).spaces}
         if not there.keys() & self._definition.spaces.keys():

@@ -103,6 +103,7 @@ class GetDocumentation(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def documentation_table() -> list[Operation]:
+    """Return the operation that reads the manual."""
     return [
         Operation(
             "get_documentation",

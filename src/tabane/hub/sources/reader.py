@@ -79,6 +79,7 @@ class PageReader:
             log.warning("%s", error)
 
     def table(self) -> list[Operation]:
+        """Return the operations on pages."""
         from tabane.reader.table import reader_table
 
         return reader_table(lambda: self._made().reader)
@@ -98,6 +99,7 @@ class PageReader:
         return self._made().searching
 
     async def close(self) -> None:
+        """End the processes that convert and render, and close connections."""
         if self._rooms is not None:
             await self._rooms.rendering.close()
             for fetching in self._rooms.fetchings.values():

@@ -66,6 +66,7 @@ Places = Mapping[tuple[str, str], tuple[int, SearchHit[ShownItem]]]
 
 
 def places(answers: Sequence[KindAnswer]) -> Places:
+    """Return rank and hit of each thing among those of its kind."""
     return {
         (each.kind, hit.item.card.key): (rank, hit)
         for each in answers
@@ -133,6 +134,7 @@ class EverythingSearch:
         self._sources, self._flows = sources, flows
 
     def table(self) -> list[Operation]:
+        """Return the operation that searches everything."""
         return [
             Operation(
                 "search_everything",

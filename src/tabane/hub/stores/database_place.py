@@ -24,27 +24,34 @@ class DatabasePlace:
         self._engine = engine
 
     async def source(self, domain: str, shape: Shape) -> CopySource:
+        """Return a collection to copy from. Raises StoreError."""
         store = await self._engine.store(domain)
         return PostgresSource(store, await store.tables(shape))
 
     async def target(self, domain: str, shape: Shape) -> CopyTarget:
+        """Return a collection to copy to. Raises StoreError."""
         store = await self._engine.store(domain)
         return PostgresTarget(store, await store.tables(shape))
 
     async def is_begun(self) -> bool:
+        """Return whether a migration to this database began and has not ended."""
         store = await self._engine.store(MARK)
         return await store.database.read(has_copies)
 
     async def begin(self) -> None:
+        """Mark the database. It has no records."""
         store = await self._engine.store(MARK)
         await store.write(begin_copies)
 
     async def end(self) -> None:
+        """Remove the mark: the migration is complete."""
         store = await self._engine.store(MARK)
         await store.write(forget_copies)
 
     async def collection(self, domain: str, shape: Shape, told: Indexed) -> Collection:
+        """Return a collection as the hub uses it."""
         return await (await self._engine.store(domain)).collection(shape)
 
     async def release(self) -> None:
+        """Close the database. A second call does nothing."""
         await self._engine.close()

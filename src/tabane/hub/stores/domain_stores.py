@@ -170,10 +170,16 @@ class Stores:
         return rows
 
     def table(self) -> list[Operation]:
+        """Return the operation that checks stores."""
         faces = frozenset({Face.RPC, Face.CLI})
         return [
             Operation(
-                "check_stores", "How what is stored is.", CheckStores, self._check, faces, Privilege.ADMIN
+                "check_stores",
+                "How what is stored is.",
+                CheckStores,
+                self.check_stores,
+                faces,
+                Privilege.ADMIN,
             )
         ]
 
@@ -192,7 +198,8 @@ class Stores:
             except StoreError as error:
                 log.error("closing the store of %s failed: %s", domain, error)
 
-    async def _check(self, caller: Caller, params: CheckStores) -> dict[str, Any]:
+    async def check_stores(self, caller: Caller, params: CheckStores) -> dict[str, Any]:
+        """Return the state of each store, as :meth:`check`."""
         return {"results": await self.check(mend=params.mend)}
 
     async def _checked(self, domain: str, path: Path, mend: bool) -> dict[str, Any]:

@@ -124,19 +124,23 @@ class HomePlace:
         self._tables: list[CollectionTable] = []
 
     async def source(self, domain: str, shape: Shape) -> CopySource:
+        """Return a collection to copy from. Raises StoreError."""
         return EmbeddedSource(await self._table(domain, shape))
 
     async def target(self, domain: str, shape: Shape) -> CopyTarget:
+        """Return a collection to copy to. Raises StoreError."""
         return EmbeddedTarget(await self._table(domain, shape))
 
     async def is_begun(self) -> bool:
         return self._mark.exists()
 
     async def begin(self) -> None:
+        """Mark the home. It has no records."""
         private_folder(self._folder)
         self._mark.touch(mode=0o600)
 
     async def end(self) -> None:
+        """Remove the mark: the migration is complete."""
         self._mark.unlink(missing_ok=True)
         for store in self._stores.values():
             await store.database.run(forget_copies)
@@ -146,6 +150,7 @@ class HomePlace:
         return self._folder / MARK
 
     async def collection(self, domain: str, shape: Shape, told: Indexed) -> Collection:
+        """Return a collection as the hub uses it, with complete indexes."""
         found = await (await self._store(domain, indexed=True)).collection(shape)
         index = found.lexical
         assert isinstance(index, LexicalIndex)
@@ -172,6 +177,7 @@ class HomePlace:
         return self._stores[domain]
 
     async def release(self) -> None:
+        """Close what is open. A second call does nothing."""
         tables, self._tables = self._tables, []
         for table in tables:
             await table.close()
@@ -197,6 +203,7 @@ class Verification:
     differences: list[Message] = field(default_factory=list)
 
     def compare(self, what: Message, same: bool) -> None:
+        """Note a comparison, and the difference if there is one."""
         self.queries += 1
         if not same:
             self.differences.append(what)

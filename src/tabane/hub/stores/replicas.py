@@ -32,17 +32,20 @@ class ReplicaFiles:
         self._store: Store | None = None
 
     async def is_there(self, *, vectors: bool) -> bool:
+        """Return whether the files exist."""
         names = [f"{self._name}.db", *([f"{self._name}.vectors.db"] if vectors else [])]
         paths = [self._folder / name for name in names]
         return all(await asyncio.gather(*(asyncio.to_thread(path.exists) for path in paths)))
 
     async def opened(self) -> StoredCollection:
+        """Return the collection in the files, opened again. Raises StoreError."""
         await self.close()
         private_folder(self._folder, parents=False)
         self._store = await Store.open(str(self._folder), self._name, lexical=open_lexical)
         return await self._store.collection(self._shape)
 
     async def emptied(self) -> StoredCollection:
+        """Delete the files, and return a new collection. Raises StoreError."""
         await self.close()
         await asyncio.to_thread(self._delete)
         return await self.opened()
@@ -55,6 +58,7 @@ class ReplicaFiles:
                 path.unlink()
 
     async def close(self) -> None:
+        """Close the files. A second call does nothing."""
         store, self._store = self._store, None
         if store is not None:
             await store.close()

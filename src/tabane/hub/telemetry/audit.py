@@ -105,6 +105,7 @@ class HubUsage:
         self._following = IndexFollowing(self._folder, self._newest, self._catch_up_soon)
 
     async def close(self) -> None:
+        """End the process of the index."""
         if self._following is not None:
             await self._following.close()
         if self._process is not None:
@@ -183,6 +184,7 @@ class HubAudit:
         return self.log.problem if self.log is not None else self._not_opened
 
     def table(self) -> list[Operation]:
+        """Return the operations on the audit log, usage and live calls."""
         from tabane.audit.operations import AuditOperations
 
         return [

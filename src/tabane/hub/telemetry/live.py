@@ -110,6 +110,7 @@ class HubLive:
             self._recording.settings_changed()
 
     def table(self) -> list[Operation]:
+        """Return the operations on live calls."""
         from tabane.hub.telemetry import live_parameters as given
 
         return [

@@ -317,6 +317,7 @@ class RecentCalls:
 
     @property
     def running(self) -> int:
+        """The number of calls that run."""
         return len(self._running)
 
     def find(self, number: int) -> LiveCall | None:
@@ -421,6 +422,7 @@ class LiveRecording:
         self.feed.deliver_soon()
 
     def settings_changed(self) -> None:
+        """Note that the settings or the servers file were read again."""
         self.feed.add("settings", {})
 
     def _began(self, call: LiveCall) -> None:

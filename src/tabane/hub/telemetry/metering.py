@@ -261,6 +261,7 @@ class HubMeter:
         self.returned: Callable[[CallTarget, str, bytes | Raw], None] | None = None
 
     def begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:
+        """Return the call that begins: it has to be ended. Raises RateLimited and AuditError."""
         if caller.face is Face.WEB and _only_looks(caller, target):
             return UNMETERED
         call = MeteredCall(self, caller, target, request or caller.request)
@@ -291,6 +292,7 @@ class HubMeter:
     def refuse(
         self, caller: Caller, target: CallTarget, arguments: bytes, request: str, error: TabaneError
     ) -> None:
+        """Record a call that was refused before it began."""
         call = MeteredCall(self, caller, target, request or caller.request)
         self._follow(call, arguments)
         if self.recorder is not None:
@@ -413,6 +415,7 @@ class MeteredCall:
         reason: str = "",
         result: bytes | Raw | None = None,
     ) -> Awaitable[None] | None:
+        """Note how the call ended: counters, audit log, spans and watchers."""
         if self._ended:
             return None
         self._ended = True

@@ -85,6 +85,7 @@ class TraceSampler:
         self._most, self._follows = round(ratio * _EVERY), follows
 
     def records(self, trace: str, parent: TraceParent | None) -> bool:
+        """Return whether the spans of a trace are recorded."""
         if parent is not None and self._follows:
             return parent.sampled
         return int(trace[-16:], 16) < self._most
@@ -99,6 +100,7 @@ class UnrecordedCall:
         self.traceparent, self.meta = traceparent, meta
 
     def end(self, outcome: Outcome, size: int = 0, *, reason: str = "") -> None:
+        """Do nothing."""
         return
 
 
@@ -154,6 +156,7 @@ class TracedCall:
         self.meta = context_members(self.traceparent, self.state, given)
 
     def end(self, outcome: Outcome, size: int = 0, *, reason: str = "") -> None:
+        """Note how the call ended, and hand it over for export."""
         if self.outcome is None:
             self.ended = self.started + time.perf_counter_ns() - self._begun
             self.outcome, self.size, self.reason = outcome, size, reason
@@ -196,6 +199,7 @@ class SpanTracing:
 
 
 def new_trace() -> str:
+    """Return a new random id of a trace, in hexadecimal digits."""
     return f"{getrandbits(128) or 1:032x}"
 
 
@@ -387,12 +391,14 @@ class OtlpSender:
             logging.getLogger(name).addFilter(self._quiet)
 
     def send(self, calls: Sequence[TracedCall]) -> bool:
+        """Send the spans of calls. Blocks. Return whether the collector took them."""
         from opentelemetry.sdk.trace.export import SpanExportResult
 
         spans = [span for call in calls for span in self._writer.spans(call)]
         return self._exporter.export(spans) is SpanExportResult.SUCCESS
 
     def shutdown(self) -> None:
+        """Close the connection. Blocks."""
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
         for name in _LOGGERS:
             logging.getLogger(name).removeFilter(self._quiet)

@@ -31,6 +31,7 @@ class JobPace:
         self._steps: deque[tuple[float, int]] = deque()
 
     def add(self, now: float, done: int) -> None:
+        """Note that a count was reached at a time."""
         if self._steps and done < self._steps[-1][1]:
             self._steps.clear()
         self._steps.append((now, done))
@@ -98,6 +99,7 @@ class Job:
         self._ahead: Callable[[], object] | None = None
 
     def behind(self, ahead: Callable[[], object] | None) -> None:
+        """Note what the job waits for; None when it has its turn."""
         self._ahead = ahead
         if self.status == "running":
             self._tell()
@@ -109,6 +111,7 @@ class Job:
             self._tell()
 
     def tell(self, done: int, total: int | None = None, note: Message | None = None) -> None:
+        """Note the progress of the job, and tell those who follow it."""
         if self.status != "running":
             return
         self._done, self._total, self._note = done, total, note

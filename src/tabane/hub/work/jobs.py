@@ -113,6 +113,7 @@ class Jobs:
 
     @property
     def running(self) -> int:
+        """The number of jobs that run."""
         return len(self._tasks)
 
     def share(self, others: OtherJobs) -> None:
@@ -217,13 +218,13 @@ class Jobs:
         """Return the operations on jobs, for programs and the command line."""
         about = "Let a job go on when the connection that started it is gone."
         return [
-            _read("list_jobs", "Jobs, the latest first.", ListJobs, self._list),
-            _read("follow_job", "Wait for news of a job.", FollowJob, self._follow),
-            _write("cancel_job", "Stop a job.", NamedJob, self._cancel),
-            _write("detach_job", about, NamedJob, self._detach),
+            _read("list_jobs", "Jobs, the latest first.", ListJobs, self.list_jobs),
+            _read("follow_job", "Wait for news of a job.", FollowJob, self.follow_job),
+            _write("cancel_job", "Stop a job.", NamedJob, self.cancel_job),
+            _write("detach_job", about, NamedJob, self.detach_job),
         ]
 
-    async def _list(self, caller: Caller, params: ListJobs) -> dict[str, Any]:
+    async def list_jobs(self, caller: Caller, params: ListJobs) -> dict[str, Any]:
         """List the jobs. ``problem`` says why those of other hubs are missing."""
         mine = [self._state(job, caller.lang) for job in reversed(self._jobs.values())]
         if self._others is None or params.hub == "this":
@@ -232,7 +233,8 @@ class Jobs:
         rows = sorted(mine + theirs, key=lambda state: state["started"], reverse=True)
         return {"results": rows} | ({"problem": problem.render(caller.lang)} if problem else {})
 
-    async def _follow(self, caller: Caller, params: FollowJob) -> dict[str, Any]:
+    async def follow_job(self, caller: Caller, params: FollowJob) -> dict[str, Any]:
+        """Wait for news of a job, and return its state. Raises UnknownName."""
         if self._others is not None and params.job not in self._jobs:
             state = await self._others.follow(params.job, params.version, params.wait, caller.lang)
             return state or self._state(self.get(params.job), caller.lang)
@@ -240,7 +242,8 @@ class Jobs:
         await job.changed(params.version, params.wait)
         return self._state(job, caller.lang)
 
-    async def _cancel(self, caller: Caller, params: NamedJob) -> dict[str, Any]:
+    async def cancel_job(self, caller: Caller, params: NamedJob) -> dict[str, Any]:
+        """Stop a job, and return its state. Raises UnknownName."""
         if self._others is not None and params.job not in self._jobs:
             state = await self._others.cancel(params.job, self._patience, caller.lang)
             return state or self._state(self.get(params.job), caller.lang)
@@ -248,7 +251,8 @@ class Jobs:
         await self.cancel(job)
         return self._state(job, caller.lang)
 
-    async def _detach(self, caller: Caller, params: NamedJob) -> dict[str, Any]:
+    async def detach_job(self, caller: Caller, params: NamedJob) -> dict[str, Any]:
+        """Let a job go on without its connection, and return its state. Raises UnknownName."""
         job = self.get(params.job)
         job.detach()
         return self._state(job, caller.lang)

@@ -75,6 +75,7 @@ class ScriptTools:
         self._known: dict[str, tuple[Tool, ScriptTool]] = {}
 
     async def call(self, caller: Caller, name: str, arguments: dict[str, Any]) -> Raw:
+        """Call a tool for a script, and return its result. Raises TabaneError."""
         return await self._perform(caller, name, arguments)
 
     async def used(self, caller: Caller, source: ScriptSource) -> list[ScriptTool]:
@@ -88,6 +89,7 @@ class ScriptTools:
         return [*tools, _open_result()] if source.uses(OPEN) else tools
 
     async def signatures(self, caller: Caller, public: Sequence[str]) -> str:
+        """Return tools as typed functions: their imports, then their signatures."""
         names = await self._current()
         found = [self._function(names, name) for name in public if name in names.by_name]
         return signatures_text(

@@ -121,11 +121,13 @@ class RunningScript:
         self.task = asyncio.current_task()
 
     def progressed(self, ended: int, tool: str) -> None:
+        """Count a call that has ended, and tell the client."""
         self.ended = ended
         if self._client is not None:
             self._client.progressed(ended, tool)
 
     def runs(self, run: ScriptRun) -> None:
+        """Note the run, whose clock stops while a question is answered."""
         self._run = run
 
     def question(self, server: str, name: str, request: ServerRequest) -> bool:
@@ -160,6 +162,7 @@ class RunningScript:
         self._waits[approval] = wait
 
     async def undecided(self, snapshot: ScriptSnapshot) -> frozenset[str]:
+        """Return the approvals of a paused script that nobody has decided about."""
         asked = [call.approval for call in snapshot.run.asked]
         return frozenset([each for each in asked if not await self._owner.is_decided(each)])
 
@@ -290,6 +293,7 @@ class HubScripts:
         return self.approvals is None or await self.approvals.is_decided(approval)
 
     def leave(self, approval: str) -> None:
+        """Note that the script that asked for an approval is gone."""
         if self.approvals is not None:
             self.approvals.leave(approval)
 
@@ -368,6 +372,7 @@ class ScriptRule:
         self._refuses = writes == "refuse"
 
     def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
+        """Return the verdict on a call of a script that changes something; None for any other."""
         if not caller.script or not target.changes or target.kind not in ("tool", "operation"):
             return None
         reason = say("A script calls it, and it is not marked read-only (setting script_writes).")
@@ -376,4 +381,5 @@ class ScriptRule:
     def answered(
         self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw | None
     ) -> None:
-        return None
+        """Ignore the answer: the rule depends on no result."""
+        return

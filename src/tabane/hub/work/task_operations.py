@@ -39,27 +39,31 @@ class TaskOperations:
         self._tasks, self._follower = tasks, follower
 
     def table(self) -> list[Operation]:
+        """Return the operations."""
         return [
             _operation("list_tasks", "Tasks: calls that go on in the background, the latest first.",
-                       ListTasks, self._list, read_only=True),
+                       ListTasks, self.list_tasks, read_only=True),
             _operation("show_task", "The state of a task, and its result if it is over.",
-                       NamedTask, self._show, read_only=True),
-            _operation("cancel_task", "Cancel a task.", NamedTask, self._cancel),
+                       NamedTask, self.show_task, read_only=True),
+            _operation("cancel_task", "Cancel a task.", NamedTask, self.cancel_task),
         ]  # fmt: skip
 
-    async def _list(self, caller: Caller, params: ListTasks) -> dict[str, Any]:
+    async def list_tasks(self, caller: Caller, params: ListTasks) -> dict[str, Any]:
+        """Return the tasks that the caller may see, the latest first."""
         await self._tasks.ready()
         found = [task for task in self._tasks if self._may_see(caller, task) and _fits(task, params)]
         found.sort(key=lambda task: task.created, reverse=True)
         return {"results": [task.row for task in found[: params.limit]], "total": len(found)}
 
-    async def _show(self, caller: Caller, params: NamedTask) -> dict[str, Any]:
+    async def show_task(self, caller: Caller, params: NamedTask) -> dict[str, Any]:
+        """Return a task, and its result if it is over. Raises UnknownName."""
         task = await self._found(caller, params)
         await self._follower.refresh(task)
         body = await self._tasks.body(task)
         return task.row | ({task.body: body} if body is not None else {})
 
-    async def _cancel(self, caller: Caller, params: NamedTask) -> dict[str, Any]:
+    async def cancel_task(self, caller: Caller, params: NamedTask) -> dict[str, Any]:
+        """Cancel a task, and return it. Raises UnknownName."""
         task = await self._found(caller, params)
         await self._follower.cancel(task, now=True)
         return task.row

@@ -152,6 +152,7 @@ class Task:
 
     @property
     def over(self) -> bool:
+        """Whether the task has ended."""
         return self.status in OVER
 
     @property
@@ -161,6 +162,7 @@ class Task:
 
     @property
     def facts(self) -> TaskFacts:
+        """The facts that a client is told of the task."""
         return TaskFacts(
             self.id, self.status, self.message, self.created, self.updated, self.ttl, self.poll,
             self.says_failed,
@@ -168,6 +170,7 @@ class Task:
 
     @property
     def kept(self) -> KeptTask:
+        """The part that is written to the disk."""
         return KeptTask(
             self.id, self.holder, self.target.name, self.server, self.client, self.created, self.updated,
             self.status, self.message, self.ttl, self.poll, self.remote, self.era.value, self.through,
@@ -266,6 +269,7 @@ class TaskFile:
 
     @property
     def exists(self) -> bool:
+        """Whether the file exists."""
         return self._path.exists()
 
     async def load(self) -> list[KeptTask]:

@@ -428,6 +428,7 @@ class GuardedApproval:
         return await desk.decided(asked.id, LIFE if here else wait)
 
     def give_back(self) -> None:
+        """Make the approval valid again: its call was not made."""
         if self._used is not None:
             self._guards.desk().give_back(self._used)
             self._used = None

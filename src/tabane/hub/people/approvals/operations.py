@@ -54,6 +54,7 @@ class ApprovalOperations:
         self._guards = guards
 
     def table(self) -> list[Operation]:
+        """Return the operations."""
         return [
             Operation(
                 "list_approvals",
@@ -61,42 +62,47 @@ class ApprovalOperations:
                 "latest first: id, tool, server, reasons, arguments without secrets, pairs that can be "
                 "allowed for later calls too, who calls, state (open, approved), and when it was asked and "
                 "expires (seconds since 1970).",
-                ListApprovals, self._list, _FACES, Privilege.READ, read_only=True, source="admin",
+                ListApprovals, self.list_approvals, _FACES, Privilege.READ, read_only=True, source="admin",
             ),
             Operation(
                 "next_approval",
                 "Wait until a call of this connection has to be approved by a person, and return what "
                 "list_approvals has of it, and whether this caller may approve it (may_approve). For "
                 "programs with a connection that stays.",
-                NextApproval, self._next, _FACES, Privilege.READ, read_only=True, source="hub", relays=True,
+                NextApproval, self.next_approval, _FACES, Privilege.READ,
+                read_only=True, source="hub", relays=True,
             ),
             Operation(
                 "approve_call",
                 "Approve one of these calls. It is made once, with these arguments.",
-                ApproveCall, self._approve, _FACES, Privilege.ADMIN, source="admin",
+                ApproveCall, self.approve_call, _FACES, Privilege.ADMIN, source="admin",
             ),
             Operation(
                 "refuse_call",
                 "Refuse one of these calls. The same call is refused for ten minutes.",
-                RefuseCall, self._refuse, _FACES, Privilege.ADMIN, source="admin",
+                RefuseCall, self.refuse_call, _FACES, Privilege.ADMIN, source="admin",
             ),
         ]  # fmt: skip
 
-    async def _list(self, caller: Caller, params: ListApprovals) -> dict[str, Any]:
+    async def list_approvals(self, caller: Caller, params: ListApprovals) -> dict[str, Any]:
+        """Return what waits for a person, the latest first."""
         return {
             "results": [row(one, caller.lang) for one in (await self._guards.desk().approvals()).listed()]
         }
 
-    async def _next(self, caller: Caller, params: NextApproval) -> dict[str, Any]:
+    async def next_approval(self, caller: Caller, params: NextApproval) -> dict[str, Any]:
+        """Wait for the next approval that a call of this connection needs, and return it."""
         if not caller.connected:
             raise CallerError(say("This needs a connection that stays: use a WebSocket."))
         asked = await self._guards.desk().watches.next(caller.session, asks=params.asks)
         return row(asked, caller.lang) | {"may_approve": caller.access.allows(APPROVING)}
 
-    async def _approve(self, caller: Caller, params: ApproveCall) -> dict[str, Any]:
+    async def approve_call(self, caller: Caller, params: ApproveCall) -> dict[str, Any]:
+        """Approve a call, and return the approval. Raises UnknownName and Conflict."""
         return await self._decide(caller, params.id, approved=True, remember=params.remember)
 
-    async def _refuse(self, caller: Caller, params: RefuseCall) -> dict[str, Any]:
+    async def refuse_call(self, caller: Caller, params: RefuseCall) -> dict[str, Any]:
+        """Refuse a call, and return the approval. Raises UnknownName and Conflict."""
         return await self._decide(caller, params.id, approved=False)
 
     async def _decide(
@@ -154,44 +160,50 @@ class PassphraseOperations:
         self._guards = guards
 
     def table(self) -> list[Operation]:
+        """Return the operations."""
         return [
             Operation(
                 "passphrase_state",
                 "Whether a passphrase is set, and whether the caller has shown it.",
-                NoPassphraseParameters, self._state, _FACES, Privilege.READ, read_only=True, source="admin",
+                NoPassphraseParameters, self.passphrase_state, _FACES, Privilege.READ,
+                read_only=True, source="admin",
             ),
             Operation(
                 "unlock",
                 "Show the passphrase: for five minutes, this connection may approve calls and change what is "
                 "allowed.",
-                Unlock, self._unlock, _FACES, Privilege.ADMIN, source="admin",
+                Unlock, self.unlock, _FACES, Privilege.ADMIN, source="admin",
             ),
             Operation(
                 "set_passphrase",
                 "Set a passphrase, which is needed then to approve calls, for sign-in links, and to change "
                 "settings, servers, keys and profiles.",
-                SetPassphrase, self._set, _FACES, Privilege.ADMIN, source="admin",
+                SetPassphrase, self.set_passphrase, _FACES, Privilege.ADMIN, source="admin",
             ),
             Operation(
                 "remove_passphrase", "Remove the passphrase.",
-                NoPassphraseParameters, self._remove, _FACES, Privilege.ADMIN, source="admin",
+                NoPassphraseParameters, self.remove_passphrase, _FACES, Privilege.ADMIN, source="admin",
             ),
         ]  # fmt: skip
 
-    async def _state(self, caller: Caller, params: NoPassphraseParameters) -> dict[str, Any]:
+    async def passphrase_state(self, caller: Caller, params: NoPassphraseParameters) -> dict[str, Any]:
+        """Return whether a passphrase is set, and whether the caller has shown it."""
         passphrase = self._guards.passphrase()
         return {"set": passphrase.is_set, "unlocked": not passphrase.is_set or passphrase.unlocked(caller)}
 
-    async def _unlock(self, caller: Caller, params: Unlock) -> dict[str, Any]:
+    async def unlock(self, caller: Caller, params: Unlock) -> dict[str, Any]:
+        """Let a caller that knows the passphrase use what it protects. Raises Forbidden and RateLimited."""
         await self._guards.passphrase().unlock(caller, params.passphrase)
-        return await self._state(caller, NoPassphraseParameters())
+        return await self.passphrase_state(caller, NoPassphraseParameters())
 
-    async def _set(self, caller: Caller, params: SetPassphrase) -> dict[str, Any]:
+    async def set_passphrase(self, caller: Caller, params: SetPassphrase) -> dict[str, Any]:
+        """Set the passphrase, or replace it. Raises StoreError."""
         await self._guards.passphrase().set(params.passphrase)
         self._guards.passphrase_changed()
-        return await self._state(caller, NoPassphraseParameters())
+        return await self.passphrase_state(caller, NoPassphraseParameters())
 
-    async def _remove(self, caller: Caller, params: NoPassphraseParameters) -> dict[str, Any]:
+    async def remove_passphrase(self, caller: Caller, params: NoPassphraseParameters) -> dict[str, Any]:
+        """Remove the passphrase."""
         await self._guards.passphrase().remove()
         self._guards.passphrase_changed()
-        return await self._state(caller, NoPassphraseParameters())
+        return await self.passphrase_state(caller, NoPassphraseParameters())

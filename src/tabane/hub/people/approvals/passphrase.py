@@ -117,6 +117,7 @@ class PassphraseRule:
         self._passphrase = passphrase
 
     def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
+        """Raise PassphraseRequired for a protected operation whose caller has not shown the passphrase."""
         if target.name not in PROTECTED or target.kind != "operation" or self._passphrase.unlocked(caller):
             return None
         raise PassphraseRequired(
@@ -130,4 +131,5 @@ class PassphraseRule:
     def answered(
         self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw | None
     ) -> None:
-        return None
+        """Ignore the answer: the rule depends on no result."""
+        return

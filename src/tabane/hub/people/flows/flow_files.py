@@ -124,6 +124,7 @@ class TrailLine(msgspec.Struct, frozen=True, omit_defaults=True):
     since: float = 0.0
 
     def trail(self) -> Trail:
+        """Return the trail of this line."""
         return Trail(
             TrailKey(self.holder, self.client, self.folder),
             self.labels,
@@ -206,6 +207,7 @@ class TrailFile:
         self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
+        """Close the file if it is open."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

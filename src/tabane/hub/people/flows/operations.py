@@ -30,6 +30,7 @@ class FlowOperations:
         self._flows, self._access = flows, access
 
     async def explain(self, caller: Caller, params: ExplainFlow) -> dict[str, Any]:
+        """Return the labels of a tool, and what the policy says of a call of it. Raises UnknownName."""
         target = await self._access.find_target(caller, params.tool)
         labels = self._flows.state.labels(target)
         found: dict[str, Any] = {"tool": target.name, "server": target.server, **_labels_row(labels)}
@@ -53,6 +54,7 @@ class FlowOperations:
         return {**found, "outcome": finding.action, "trail": row, **why}
 
     async def labels(self, caller: Caller, params: ListFlowLabels) -> dict[str, Any]:
+        """Return the labels of tools, and where each comes from. Raises UnknownName."""
         rows: list[dict[str, Any]] = []
         for count, target in enumerate(self._access.known()):
             if count % _AT_ONCE == 0:
@@ -69,6 +71,7 @@ class FlowOperations:
         return {"results": rows, "more": False}
 
     async def trails(self, caller: Caller, params: FlowTrails) -> dict[str, Any]:
+        """Return the trails of clients, and the allowed pairs by holder."""
         rule = self._flows.rule
         found = [] if rule is None else _fitting(rule, params)
         rows = [_trail_row(trail) for trail in found]
@@ -76,6 +79,7 @@ class FlowOperations:
         return {"policy": "off" if rule is None else rule.policy, "results": rows, "allowed": pairs}
 
     async def forget(self, caller: Caller, params: FlowTrails) -> dict[str, Any]:
+        """Remove trails, and return their number. Raises StoreError."""
         try:
             return {"forgotten": self._flows.state.forget(lambda key: _fits(key, params))}
         except OSError as error:
@@ -84,6 +88,7 @@ class FlowOperations:
             ) from None
 
     async def allow(self, caller: Caller, params: FlowPair) -> dict[str, Any]:
+        """Allow a pair for a holder. Raises BadArguments and StoreError."""
         read, arrow, called = params.pair.partition(">")
         if not (read and arrow and called) or ">" in called:
             raise BadArguments(
@@ -97,6 +102,7 @@ class FlowOperations:
         return {"pair": params.pair, "changed": self._flows.state.pairs.allow(params.holder, params.pair)}
 
     async def disallow(self, caller: Caller, params: FlowPair) -> dict[str, Any]:
+        """Ask again about a pair. Raises StoreError."""
         return {"pair": params.pair, "changed": self._flows.state.pairs.disallow(params.holder, params.pair)}
 
 

@@ -54,5 +54,7 @@ class FlowTrails(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FlowPair(Struct, frozen=True, forbid_unknown_fields=True):
+    """A pair ``read>called`` of a holder."""
+
     pair: Pair
     holder: Holder = "local"

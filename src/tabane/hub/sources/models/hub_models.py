@@ -137,6 +137,7 @@ class HubModels:
         """Returns name, title and model of the collections that keep the model of their vectors."""
 
     async def wanted(self) -> Embedder | NoModel:
+        """Return the model of the settings, or why there is none."""
         try:
             wanted = await (await self._opening.sources()).wanted()
         except TabaneError as error:
@@ -150,6 +151,7 @@ class HubModels:
         return await self._handle(found)
 
     async def serving(self, model: str) -> Embedder | NoModel:
+        """Return a model by its fingerprint or id, or why it cannot be had."""
         if "#" not in model:
             return await self._serving_id(model)
         if self._opening.shelf.get(model) is not None:
@@ -161,6 +163,7 @@ class HubModels:
         return _with_fix(model, why.reason) if why else await self._handle(model)
 
     async def for_tools(self) -> Sequence[Embedder] | NoModel:
+        """Return the models that compare tools with queries, or why there are none."""
         found = await self._opening.for_tools()
         if isinstance(found, NoModel):
             return found
@@ -169,6 +172,7 @@ class HubModels:
         ]
 
     async def query(self, model: str, text: str) -> bytes | NoModel:
+        """Return the vector of a query, or why there is none within some seconds."""
         failed = self._opening.failures.get(model)
         if failed is not None:
             return failed
@@ -179,9 +183,11 @@ class HubModels:
             return NoModel(say("The embedding model {model} is not ready yet.", model=model))
 
     def reranker(self) -> Reranker | None:
+        """Return the reranker; None if the settings want none."""
         return self._judge if self._context.settings.reranker != "none" else None
 
     def measure(self) -> Measure:
+        """Return the measure of texts for the model of the settings. Blocks."""
         return self._measuring.measure()
 
     def summary(self) -> tuple[str, Message | None]:
@@ -192,6 +198,7 @@ class HubModels:
         return self._last or name, None
 
     def table(self) -> list[Operation]:
+        """Return the operations on models."""
         from tabane.hub.sources.models.operations import ModelOperations
 
         return ModelOperations(self, self._opening, self._judge, self.report, self.list).table()
@@ -312,14 +319,17 @@ class ModelHandle:
         self._opening = opening
 
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
+        """Return the vectors of texts. Raises ModelError and its kinds."""
         async with self._opening.using(self.fingerprint) as embedder:
             return await embedder.embed(texts, kind)
 
     async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
+        """Embed texts, and hand over vectors as they come. Raises ModelError and its kinds."""
         async with self._opening.using(self.fingerprint) as embedder:
             await embedder.embed_parts(texts, take, kind)
 
     async def close(self) -> None:
+        """Do nothing: the model is closed with the hub."""
         return
 
 

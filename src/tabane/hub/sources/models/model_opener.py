@@ -179,6 +179,7 @@ class RecentFailures:
         return why if self._clock() < until else None
 
     def add(self, what: Hashable, why: NoModel, seconds: float) -> NoModel:
+        """Remember for some seconds why something failed, and return the reason."""
         self._known.pop(what, None)
         self._known[what] = self._clock() + seconds, why
         if len(self._known) > MOST_FAILURES:
@@ -428,6 +429,7 @@ class HubReranker:
         self._chosen.clear()
 
     async def close(self) -> None:
+        """End the process of the reranker."""
         await self._shelf.close()
 
     async def _open_reranker(self) -> OpenModel[FoundReranker, LocalReranker]:

@@ -199,6 +199,7 @@ class TimedEmbedder:
         self._calls, self._texts, self._since = 0, 0, 0.0
 
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
+        """Return the vectors of texts, and note the speed. Raises ModelError and its kinds."""
         if kind != "query":
             found = VectorPlaces(len(texts))
             await self.embed_parts(texts, found.take, kind)
@@ -231,6 +232,7 @@ class TimedEmbedder:
             await self._speeds.save()
 
     async def close(self) -> None:
+        """Close the embedder."""
         await self.embedder.close()
 
     def _runs(self) -> bool:

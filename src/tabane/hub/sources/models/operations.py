@@ -62,12 +62,16 @@ class TestedModel(Struct, frozen=True, omit_defaults=True):
 
 
 class PulledModel(Struct, frozen=True):
+    """A model on this machine: its id, revision and folder."""
+
     model: str
     revision: str
     folder: str
 
 
 class PulledModels(Struct, frozen=True):
+    """The models that were downloaded, or were there already."""
+
     results: list[PulledModel]
 
 
@@ -96,6 +100,7 @@ class ModelOperations:
         self._report, self._listed = report, listed
 
     def table(self) -> list[Operation]:
+        """Return the operations."""
         return [
             Operation(
                 "model_status",
@@ -137,9 +142,11 @@ class ModelOperations:
         ]
 
     async def status(self, caller: Caller, params: ModelStatus) -> dict[str, Any]:
+        """Return all that is known about the models."""
         return await self._report(caller.lang)
 
     async def list(self, caller: Caller, params: ListModels) -> dict[str, Any]:
+        """Return the models that Tabane knows, and those in use."""
         return await self._listed(caller.lang)
 
     async def pull(self, caller: Caller, params: PullModel, progress: Progress) -> PulledModels:
