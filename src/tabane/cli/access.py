@@ -65,7 +65,8 @@ def create(terminal: Terminal, /, name: str, **values: Any) -> None:
     if not (values["allow"] or values["profile"]):
         raise click.UsageError(text(say("Say what the key may use: --allow PATTERN, or --profile PROFILE")))
     made = terminal.hub().call("keys_create", {"name": name, **given(values)})
-    terminal.show(made, lambda: _print_created(terminal, made))
+    if not terminal.show_json(made):
+        _print_created(terminal, made)
 
 
 @keys.command(
@@ -82,7 +83,8 @@ def create(terminal: Terminal, /, name: str, **values: Any) -> None:
 @click.pass_obj
 def list_(terminal: Terminal, /, **values: Any) -> None:
     found = terminal.hub().call("keys_list", values)
-    terminal.show(found, lambda: _print_keys(terminal, found))
+    if not terminal.show_json(found):
+        _print_keys(terminal, found)
 
 
 @keys.command(
@@ -94,7 +96,8 @@ def list_(terminal: Terminal, /, **values: Any) -> None:
 @click.pass_obj
 def show(terminal: Terminal, key: str) -> None:
     found = terminal.hub().call("keys_show", {"key": key})
-    terminal.show(found, lambda: _print_key(terminal, found))
+    if not terminal.show_json(found):
+        _print_key(terminal, found)
 
 
 @keys.command(
@@ -107,7 +110,7 @@ def show(terminal: Terminal, key: str) -> None:
 def revoke(terminal: Terminal, key: str) -> None:
     found = terminal.hub().call("keys_revoke", {"key": key})
     said = say("{name} ({prefix}) is revoked.", name=found["name"], prefix=found["prefix"])
-    terminal.show(found, lambda: terminal.say(said))
+    terminal.show(found, said)
 
 
 @keys.command(
@@ -147,7 +150,8 @@ def update(terminal: Terminal, /, key: str, no_deny: bool, no_profile: bool, **v
     if not changes:
         raise click.UsageError(text(say("Say what to change, for example: --expires 30d")))
     found = terminal.hub().call("keys_update", {"key": key, **changes})
-    terminal.show(found, lambda: _print_key(terminal, found))
+    if not terminal.show_json(found):
+        _print_key(terminal, found)
 
 
 # -- printing ------------------------------------------------------------------------------------
@@ -281,7 +285,8 @@ def _minute(time: str | None) -> str | None:
 @click.pass_obj
 def limits(terminal: Terminal, holder: str, limit: int) -> None:
     found = terminal.hub(start=False).call("get_rate_limit_stats", {"holder": holder, "limit": limit})
-    terminal.show(found, lambda: _print_limits(terminal, found, holder))
+    if not terminal.show_json(found):
+        _print_limits(terminal, found, holder)
 
 
 def _print_limits(terminal: Terminal, found: dict[str, Any], holder: str) -> None:
@@ -403,11 +408,9 @@ def _flow_messages(found: dict[str, Any]) -> list[Message]:
 
 
 def _show(terminal: Terminal, found: dict[str, Any], messages: list[Message]) -> None:
-    def print_it() -> None:
+    if not terminal.show_json(found):
         for message in messages:
             terminal.say(message)
-
-    terminal.show(found, print_it)
 
 
 @policy.command(
@@ -422,15 +425,13 @@ def labels(terminal: Terminal, name: str) -> None:
     from tabane.hub.people.flows.operations import label_messages
 
     found = terminal.hub().call("list_flow_labels", {"name": name})
-
-    def print_it() -> None:
-        if not found["results"]:
-            terminal.say(say("No tool has labels."))
-        for row in found["results"]:
-            for message in label_messages(row):
-                terminal.say(message)
-
-    terminal.show(found, print_it)
+    if terminal.show_json(found):
+        return
+    if not found["results"]:
+        terminal.say(say("No tool has labels."))
+    for row in found["results"]:
+        for message in label_messages(row):
+            terminal.say(message)
 
 
 @policy.command(
@@ -444,16 +445,14 @@ def labels(terminal: Terminal, name: str) -> None:
 @click.pass_obj
 def trails(terminal: Terminal, client: str | None, cwd: str | None) -> None:
     found = terminal.hub(start=False).call("list_flow_trails", _fitting(client, cwd))
-
-    def print_it() -> None:
-        if not found["results"]:
-            terminal.say(say("No client has read anything with a label in the last 30 minutes."))
-        for row in found["results"]:
-            terminal.say(_trail_message(row))
-        for holder, pairs in found["allowed"].items():
-            terminal.say(say("Allowed for {holder}: {pairs}", holder=holder, pairs=", ".join(pairs)))
-
-    terminal.show(found, print_it)
+    if terminal.show_json(found):
+        return
+    if not found["results"]:
+        terminal.say(say("No client has read anything with a label in the last 30 minutes."))
+    for row in found["results"]:
+        terminal.say(_trail_message(row))
+    for holder, pairs in found["allowed"].items():
+        terminal.say(say("Allowed for {holder}: {pairs}", holder=holder, pairs=", ".join(pairs)))
 
 
 def _trail_message(row: dict[str, Any]) -> Message:
@@ -489,11 +488,9 @@ def forget(terminal: Terminal, client: str | None, cwd: str | None, holder: str 
     count = found["forgotten"]
     terminal.show(
         found,
-        lambda: terminal.say(
-            say("{count} {count:client|clients} forgotten.", count=count)
-            if count
-            else say("There was nothing to forget.")
-        ),
+        say("{count} {count:client|clients} forgotten.", count=count)
+        if count
+        else say("There was nothing to forget."),
     )
 
 
@@ -514,7 +511,7 @@ def forget(terminal: Terminal, client: str | None, cwd: str | None, holder: str 
 @click.pass_obj
 def allow(terminal: Terminal, pair: str, holder: str | None) -> None:
     found = terminal.hub().call("allow_flow", given({"pair": pair, "holder": holder}))
-    terminal.show(found, lambda: terminal.say(say("{pair} is allowed.", pair=pair)))
+    terminal.show(found, say("{pair} is allowed.", pair=pair))
 
 
 @policy.command(
@@ -529,9 +526,9 @@ def allow(terminal: Terminal, pair: str, holder: str | None) -> None:
 def disallow(terminal: Terminal, pair: str, holder: str | None) -> None:
     found = terminal.hub().call("disallow_flow", given({"pair": pair, "holder": holder}))
     if not found["changed"]:
-        terminal.show(found, lambda: terminal.say(say("{pair} was not allowed.", pair=pair)))
+        terminal.show(found, say("{pair} was not allowed.", pair=pair))
         raise click.exceptions.Exit(FAILED)
-    terminal.show(found, lambda: terminal.say(say("{pair} is no longer allowed.", pair=pair)))
+    terminal.show(found, say("{pair} is no longer allowed.", pair=pair))
 
 
 @click.group("profiles", cls=Group, help=say("List the profiles: named sets of servers and tools."))
@@ -547,7 +544,8 @@ def profiles() -> None: ...
 @click.pass_obj
 def list_profiles(terminal: Terminal) -> None:
     found = terminal.hub().call("profiles_list")
-    terminal.show(found, lambda: _print_profiles(terminal, found["results"]))
+    if not terminal.show_json(found):
+        _print_profiles(terminal, found["results"])
 
 
 def _print_profiles(terminal: Terminal, rows: list[dict[str, Any]]) -> None:

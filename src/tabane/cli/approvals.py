@@ -54,7 +54,8 @@ def approve(terminal: Terminal, id: str | None, refuse: bool, remember: bool) ->
         if refuse or remember:
             raise click.UsageError(text(say("Name the approval: tabane approve lists all.")))
         found = terminal.hub(start=False).call("list_approvals")
-        terminal.show(found, lambda: _print(terminal, found["results"]))
+        if not terminal.show_json(found):
+            _print(terminal, found["results"])
         return
     if refuse and remember:
         raise click.UsageError(text(say("--refuse and --remember exclude each other.")))
@@ -65,7 +66,7 @@ def approve(terminal: Terminal, id: str | None, refuse: bool, remember: bool) ->
     else:
         done = hub.call("approve_call", {"id": id, "remember": remember})
         said = say("The call of {tool} is approved, once.", tool=done["tool"])
-    terminal.show(done, lambda: terminal.say(said))
+    terminal.show(done, said)
 
 
 def _print(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
@@ -205,7 +206,8 @@ def questions(ctx: click.Context) -> None:
 @click.pass_obj
 def list_(terminal: Terminal) -> None:
     found = terminal.hub(start=False).call("list_questions")
-    terminal.show(found, lambda: _print_questions(terminal, found["results"]))
+    if not terminal.show_json(found):
+        _print_questions(terminal, found["results"])
 
 
 @questions.command(
@@ -235,7 +237,7 @@ def answer(
         given["content"] = _parsed(content) if content is not None else _form(values, _schema(hub, id))
     done = hub.call("answer_question", given)
     said = say("The answer was given to {server!n}.", server=done["server"])
-    terminal.show(done, lambda: terminal.say(said))
+    terminal.show(done, said)
 
 
 def _schema(hub: HubClient, id: str) -> dict[str, Any]:

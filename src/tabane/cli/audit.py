@@ -138,7 +138,8 @@ def entries(terminal: Terminal, /, follow: bool, **options: Any) -> None:
         return
     with terminal.working(say("Reading the audit log")):
         found = _found(terminal, given(options))
-    terminal.show(found, lambda: _print(terminal, found))
+    if not terminal.show_json(found):
+        _print(terminal, found)
 
 
 def _found(terminal: Terminal, params: dict[str, Any]) -> dict[str, Any]:
@@ -298,7 +299,8 @@ def verify(
     with terminal.working(say("Verifying the audit log")):
         report = verify_files(_paths(terminal, folder, key, head_file), kept)
     found = report.as_object(lambda message: message.render(lang()))
-    terminal.show(found, lambda: _print_report(terminal, found))
+    if not terminal.show_json(found):
+        _print_report(terminal, found)
     if not report.intact:
         raise click.exceptions.Exit(1)
 
@@ -320,7 +322,8 @@ def head(terminal: Terminal) -> None:
     found = stored_head(paths)
     if found is None:
         raise AuditError(say("There is no audit log in {folder}.", folder=paths.folder))
-    terminal.show({"head": str(found), "entry": found.seq}, lambda: emit(str(found)))
+    if not terminal.show_json({"head": str(found), "entry": found.seq}):
+        emit(str(found))
 
 
 def _paths(terminal: Terminal, folder: str | None, key: str | None, head_file: str | None) -> AuditPaths:

@@ -148,7 +148,7 @@ def _tell_backed_up(terminal: Terminal, archive: str, manifest: BackupManifest) 
     size = os.stat(archive).st_size
     result = {"path": os.path.abspath(archive), "bytes": size, "status": "written", **described(manifest)}
     message = say("The backup is in {path} ({size}).", path=archive, size=bytes_text(size))
-    terminal.show(result, lambda: terminal.say(message))
+    terminal.show(result, message)
 
 
 def _list(terminal: Terminal, archive: str) -> None:
@@ -156,10 +156,10 @@ def _list(terminal: Terminal, archive: str) -> None:
 
     with opened(archive) as stream:
         manifest = read_manifest(stream, archive)
-    terminal.show(
-        {"path": os.path.abspath(archive), **described(manifest), "files": _rows(manifest)},
-        lambda: _print_manifest(terminal, manifest),
-    )
+    if not terminal.show_json(
+        {"path": os.path.abspath(archive), **described(manifest), "files": _rows(manifest)}
+    ):
+        _print_manifest(terminal, manifest)
 
 
 def _print_manifest(terminal: Terminal, manifest: BackupManifest) -> None:
@@ -438,7 +438,8 @@ def _tell_restored(terminal: Terminal, endpoint: Endpoint, done: RestoredBackup)
         "problems": [text(problem) for problem in problems],
         "backup": described(done.manifest),
     }
-    terminal.show(result, lambda: _print_restored(terminal, endpoint, done, secrets, problems))
+    if not terminal.show_json(result):
+        _print_restored(terminal, endpoint, done, secrets, problems)
 
 
 def _print_restored(
@@ -534,10 +535,8 @@ def migrate(terminal: Terminal, source: str, target: str) -> None:
     with _MigrationProgress(terminal) as lines:
         done = asyncio.run(Migration(places[0], places[1], shapes, lines.tell).run())
     result = {"status": "migrated", "from": places[0].name, "to": places[1].name}
-    terminal.show(
-        {**result, "collections": [asdict(each) for each in done]},
-        lambda: _print_migrated(terminal, done, target, database="://" in target),
-    )
+    if not terminal.show_json({**result, "collections": [asdict(each) for each in done]}):
+        _print_migrated(terminal, done, target, database="://" in target)
 
 
 def _print_migrated(

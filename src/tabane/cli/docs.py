@@ -101,7 +101,8 @@ def _naming_options(params: type[Struct]) -> Callable[[Decorated], Decorated]:
 def add(terminal: Terminal, /, paths: Sequence[str], **options: Any) -> None:
     wanted = {"paths": [absolute_path(path) for path in paths], **_given(options)}
     report = follow(terminal, "add_documents", wanted)
-    terminal.show(report, lambda: show_report(terminal, report))
+    if not terminal.show_json(report):
+        show_report(terminal, report)
 
 
 @click.command(
@@ -135,10 +136,12 @@ def watch(
         _list_watched(terminal)
     elif remove:
         done = terminal.hub().call("unwatch_documents", {"path": absolute_path(path), "remove": prune})
-        terminal.show(done, lambda: _tell_of_end(terminal, done))
+        if not terminal.show_json(done):
+            _tell_of_end(terminal, done)
     else:
         report = follow(terminal, "watch_documents", {"path": absolute_path(path), **_given(options)})
-        terminal.show(report, lambda: show_report(terminal, report))
+        if not terminal.show_json(report):
+            show_report(terminal, report)
 
 
 @click.command(
@@ -163,7 +166,8 @@ def watch(
 @click.pass_obj
 def import_chroma(terminal: Terminal, /, path: str, **options: Any) -> None:
     report = follow(terminal, "import_chroma", {"path": absolute_path(path), **_given(options)})
-    terminal.show(report, lambda: show_report(terminal, report))
+    if not terminal.show_json(report):
+        show_report(terminal, report)
 
 
 def show_report(terminal: Terminal, report: dict[str, Any]) -> None:
@@ -200,16 +204,14 @@ def _list_watched(terminal: Terminal) -> None:
     if not found["results"] and not terminal.json:
         terminal.note(say("No folder is watched."))
     headers = [say("folder"), say("state"), say("files"), say("problem")]
-    terminal.show(
-        found,
-        lambda: terminal.table(
+    if not terminal.show_json(found):
+        terminal.table(
             headers,
             (
                 [row["path"], TableState(row["state"]), row["files"], row["problem"]]
                 for row in found["results"]
             ),
-        ),
-    )
+        )
 
 
 def _tell_of_end(terminal: Terminal, done: dict[str, Any]) -> None:
@@ -275,7 +277,8 @@ def put(
     wanted: dict[str, Any] = {"text": _text(file, encoding), "filepath": filepath or absolute_path(file)}
     wanted |= given({"file_type": file_type or None, "metadata": read_pairs(metadata, {}) or None})
     answer = asked(terminal, "put_document", wanted)
-    terminal.show(answer, lambda: _tell_of_put(terminal, answer["details"]))
+    if not terminal.show_json(answer):
+        _tell_of_put(terminal, answer["details"])
 
 
 docs.add_command(add)
@@ -317,7 +320,8 @@ def search(
         answer = asked(terminal, "search_documents", {**wanted, "include_documents": False})
     if answer.get("warning"):
         terminal.note(answer["warning"])
-    terminal.show(answer, lambda: _print_found(terminal, answer["results"]))
+    if not terminal.show_json(answer):
+        _print_found(terminal, answer["results"])
 
 
 @docs.command(
@@ -329,7 +333,8 @@ def search(
 @click.pass_obj
 def get(terminal: Terminal, filepath: str) -> None:
     answer = whole(terminal, filepath)
-    terminal.show(answer, lambda: _print_text(answer["document"]))
+    if not terminal.show_json(answer):
+        _print_text(answer["document"])
 
 
 @docs.command(
@@ -354,7 +359,8 @@ def list_(terminal: Terminal, prefix: str, file_type: str | None, limit: int, ev
     shown = (
         [row["filepath"], row["file_type"], row["length"], row["updated_at"], row["title"]] for row in rows
     )
-    terminal.show({"documents": rows, "count": len(rows)}, lambda: terminal.table(headers, shown))
+    if not terminal.show_json({"documents": rows, "count": len(rows)}):
+        terminal.table(headers, shown)
 
 
 @docs.command(
@@ -382,8 +388,7 @@ def delete(terminal: Terminal, filepaths: Sequence[str], prefix: str | None, agr
         raise BadArguments(say("Give the id of a document, or use --prefix."), "ID")
     deleted = sum(asked(terminal, "delete_document", {"filepath": name})["deleted_count"] for name in names)
     terminal.show(
-        {"deleted": deleted},
-        lambda: terminal.say(say("{count} {count:document|documents} deleted", count=f"{deleted:,}")),
+        {"deleted": deleted}, say("{count} {count:document|documents} deleted", count=f"{deleted:,}")
     )
 
 
@@ -395,7 +400,8 @@ def delete(terminal: Terminal, filepaths: Sequence[str], prefix: str | None, agr
 @click.pass_obj
 def stats(terminal: Terminal) -> None:
     found = asked(terminal, "get_document_stats", {})
-    terminal.show(found, lambda: _print_stats(terminal, found))
+    if not terminal.show_json(found):
+        _print_stats(terminal, found)
 
 
 docs.add_command(watch)

@@ -109,10 +109,8 @@ class CheckupPrinter:
             self._terminal.say("")
 
     def close(self) -> None:
-        self._terminal.show(self._document(), self._sum_up)
-
-    def _document(self) -> dict[str, Any]:
-        return {
+        """Print the JSON document with ``--json``, else the repairs and the counts."""
+        document = {
             "status": "fault" if self.count("fault") else "ok",
             "findings": [{"check": name, **_row(finding)} for name, finding in self._found],
             "mended": [finding.title.render(lang()) for finding in self._mending.done],
@@ -121,8 +119,8 @@ class CheckupPrinter:
                 for finding, reason in self._mending.failed
             ],
         }
-
-    def _sum_up(self) -> None:
+        if self._terminal.show_json(document):
+            return
         for finding in self._mending.done:
             self._terminal.say(say("Fixed: {title}", title=finding.title))
         for finding, reason in self._mending.failed:
@@ -226,7 +224,8 @@ def health(terminal: Terminal, start: bool) -> None:
         found = hub.call("health_check")
     details: Mapping[str, Any] = found.get("details", {})
     healthy = {name: found[name] for name in details if isinstance(found.get(name), bool)}
-    terminal.show(found, lambda: _print_health(terminal, details, healthy))
+    if not terminal.show_json(found):
+        _print_health(terminal, details, healthy)
     if not all(healthy.values()):
         raise click.exceptions.Exit(FAILED)
 
@@ -239,7 +238,8 @@ def _try_all(terminal: Terminal, hub: HubClient) -> None:
         (row["name"], row["healthy"], _DONE[row["done"]], _time(row["ms"]), row["error"])
         for row in found["results"]
     )
-    terminal.show(found, lambda: terminal.table(headers, rows))
+    if not terminal.show_json(found):
+        terminal.table(headers, rows)
     if any(row["healthy"] is False for row in found["results"]):
         raise click.exceptions.Exit(FAILED)
 

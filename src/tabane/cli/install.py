@@ -312,7 +312,7 @@ def install(
         setup = AssistantSetup.of(client, folder)
         if not force and folder is None:
             setup.check_present()
-        terminal.show(*_installation(terminal, setup, name, mode, force=force, dry=dry_run))
+        terminal.show_json(_installation(terminal, setup, name, mode, force=force, dry=dry_run))
         return
     found: Sequence[AssistantSetup] | None = list(setups(folder))
     if not everywhere:
@@ -343,7 +343,7 @@ def uninstall(
     if client is None and not everywhere:
         raise BadArguments(_name_one(), "client")
     if client is not None and not everywhere:
-        terminal.show(*_removal(terminal, AssistantSetup.of(client, folder), name, dry=dry_run))
+        terminal.show_json(_removal(terminal, AssistantSetup.of(client, folder), name, dry=dry_run))
         return
     found = [setup for setup in setups(folder, found_only=False) if _has(setup, name)]
     none = say("Tabane is not set up in any assistant.")
@@ -369,14 +369,10 @@ def _told_apart(client: str | None, project: str | None) -> tuple[str | None, Pa
     return client, folder
 
 
-Done = tuple[dict[str, Any], Callable[[], None]]
-"""The result of an installation, and the message about it."""
-
-
 def _installation(
     terminal: Terminal, setup: AssistantSetup, name: str, mode: str | None, *, force: bool, dry: bool
-) -> Done:
-
+) -> dict[str, Any]:
+    """Add the entry to a file, print the message about it without ``--json``, and return the result."""
     place = setup.file.place
     wanted = entry_of(setup.client, place, name, mode, shared=setup.project is not None)
     change = installation.install(setup.file, name, wanted, force=force, dry=dry)
@@ -385,22 +381,25 @@ def _installation(
     nested: Any = {name: wanted}
     for key in reversed(place.key):
         nested = {key: nested}
-    lines = installation.snippet(place, name, wanted)
-    return (
-        install_result(setup, change, dry) | {"entry": nested},
-        lambda: tell_installed(terminal, setup, change, dry, lines),
-    )
+    if not terminal.json:
+        tell_installed(terminal, setup, change, dry, installation.snippet(place, name, wanted))
+    return install_result(setup, change, dry) | {"entry": nested}
 
 
-def _removal(terminal: Terminal, setup: AssistantSetup, name: str, *, dry: bool) -> Done:
-
+def _removal(terminal: Terminal, setup: AssistantSetup, name: str, *, dry: bool) -> dict[str, Any]:
+    """Remove the entry from a file, print the message about it without ``--json``, and return the result."""
     stop = setup.project or machine().home
     change = installation.uninstall(setup.file, name, stop=stop, dry=dry)
-    return install_result(setup, change, dry), lambda: tell_uninstalled(terminal, setup, change, dry)
+    if not terminal.json:
+        tell_uninstalled(terminal, setup, change, dry)
+    return install_result(setup, change, dry)
 
 
 def _each(
-    terminal: Terminal, found: Sequence[AssistantSetup], none: Message, work: Callable[[AssistantSetup], Done]
+    terminal: Terminal,
+    found: Sequence[AssistantSetup],
+    none: Message,
+    work: Callable[[AssistantSetup], dict[str, Any]],
 ) -> None:
     """Do the same for several assistants. One that fails does not stop the others. ``none`` is said if there
     are none.
@@ -408,16 +407,12 @@ def _each(
     results, failed = [], False
     for setup in found:
         try:
-            result, tell = work(setup)
+            results.append(work(setup))
         except TabaneError as error:
             failed = True
             results.append({"client": setup.client.name, "status": "failed", **described(error)})
             if not terminal.json:
                 terminal.warn(error)
-            continue
-        results.append(result)
-        if not terminal.json:
-            tell()
     if terminal.json:
         terminal.print_json(results)
     elif not found:
@@ -484,9 +479,8 @@ def _print(terminal: Terminal, client: str | None, folder: Path | None, name: st
 def _list(terminal: Terminal, folder: Path | None, name: str) -> None:
     rows = list(_rows(folder, name))
     headers = [say("name"), say("assistant"), say("found"), say("set up"), say("mode"), say("file")]
-    terminal.show(
-        rows,
-        lambda: terminal.table(
+    if not terminal.show_json(rows):
+        terminal.table(
             headers,
             [
                 (
@@ -500,8 +494,7 @@ def _list(terminal: Terminal, folder: Path | None, name: str) -> None:
                 for row in rows
             ],
             whole=(0,),
-        ),
-    )
+        )
 
 
 def _rows(folder: Path | None, name: str) -> Iterator[dict[str, Any]]:

@@ -105,7 +105,7 @@ def _detach(terminal: Terminal, client: HubClient, state: dict[str, Any]) -> NoR
     said = say(
         "{title}: job {job}. Watch it with: tabane jobs follow {job}", title=state["title"], job=state["job"]
     )
-    terminal.show(state, lambda: terminal.say(said))
+    terminal.show(state, said)
     raise click.exceptions.Exit(0)
 
 
@@ -181,7 +181,8 @@ _job = click.argument("job", metavar="ID", shell_complete=job_ids)
 @click.pass_obj
 def list_(terminal: Terminal) -> None:
     found = terminal.hub(start=False).call("list_jobs")
-    terminal.show(found, lambda: _print_jobs(terminal, found))
+    if not terminal.show_json(found):
+        _print_jobs(terminal, found)
 
 
 @jobs.command(
@@ -216,7 +217,7 @@ def cancel(terminal: Terminal, job: str) -> None:
     with terminal.working(say("Waiting for the job to stop")):
         state = client.call("cancel_job", {"job": job})
     said = say("{title}: {state}", title=state["title"], state=state_word(state["status"]))
-    terminal.show(state, lambda: terminal.say(said))
+    terminal.show(state, said)
 
 
 def _print_jobs(terminal: Terminal, found: dict[str, Any]) -> None:
@@ -309,7 +310,8 @@ _task = click.argument("task", metavar="ID", shell_complete=task_ids)
 def list_tasks(terminal: Terminal, state: str = "all", server: str | None = None, limit: int = 100) -> None:
     params = {"state": state, "limit": limit} | ({"server": server} if server else {})
     found = terminal.hub(start=False).call("list_tasks", params)
-    terminal.show(found, lambda: _print_tasks(terminal, found))
+    if not terminal.show_json(found):
+        _print_tasks(terminal, found)
 
 
 @tasks.command(
@@ -335,7 +337,7 @@ def show(terminal: Terminal, task: str) -> None:
 def cancel_task(terminal: Terminal, task: str) -> None:
     row = terminal.hub(start=False).call("cancel_task", {"task": task})
     said = say("{tool}: {state}", tool=row["tool"], state=state_word(row["status"]))
-    terminal.show(row, lambda: terminal.say(said))
+    terminal.show(row, said)
 
 
 def _print_tasks(terminal: Terminal, found: dict[str, Any]) -> None:

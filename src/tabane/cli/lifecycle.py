@@ -88,7 +88,8 @@ def status(terminal: Terminal, with_settings: bool) -> None:
             report["settings"] = _settings_here()
     else:
         report = client.call("hub_status", {"settings": with_settings})
-    terminal.show(report, lambda: _show_status(terminal, report))
+    if not terminal.show_json(report):
+        _show_status(terminal, report)
     if client is None:
         raise click.exceptions.Exit(1)
 
@@ -122,7 +123,8 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
     if not os.path.exists(path):
         raise HubError(say("There is no log yet at {path}. Start the hub with: tabane start", path=path))
     shown, end = last_lines(path, lines)
-    terminal.show({"log": path, "lines": shown}, lambda: _print_lines(shown))
+    if not terminal.show_json({"log": path, "lines": shown}):
+        _print_lines(shown)
     if follow:
         follow_lines(terminal, path, end)
 
@@ -213,7 +215,7 @@ def tell_of_problems(terminal: Terminal, report: dict[str, Any]) -> None:
 
 def tell(terminal: Terminal, result: dict[str, Any], message: Message) -> None:
     """Print a result as a sentence or as JSON."""
-    terminal.show(result, lambda: terminal.say(message))
+    terminal.show(result, message)
 
 
 def _settings_here() -> list[dict[str, Any]]:
@@ -449,7 +451,8 @@ def show_server_log(terminal: Terminal, name: str, lines: int, *, follow: bool) 
     if follow:
         # Read here as well, so that no line is lost between what was there and what is added.
         found["lines"], end = _end_of(path, lines)
-    terminal.show(found, lambda: _print(found["lines"]))
+    if not terminal.show_json(found):
+        _print(found["lines"])
     if not found["lines"]:
         terminal.note(say("{name!n} has written nothing.", name=name))
     if follow:

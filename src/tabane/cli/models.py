@@ -94,7 +94,8 @@ def models(ctx: click.Context) -> None:
 @click.pass_obj
 def show(terminal: Terminal) -> None:
     found = terminal.hub().call("model_status")
-    terminal.show(found, lambda: _print_status(terminal, found))
+    if not terminal.show_json(found):
+        _print_status(terminal, found)
 
 
 @models.command(
@@ -109,7 +110,8 @@ def show(terminal: Terminal) -> None:
 @click.pass_obj
 def list_models(terminal: Terminal) -> None:
     found = terminal.hub().call("list_models")
-    terminal.show(found, lambda: print_models(terminal, found))
+    if not terminal.show_json(found):
+        print_models(terminal, found)
 
 
 @models.command(
@@ -126,7 +128,8 @@ def list_models(terminal: Terminal) -> None:
 @click.pass_obj
 def use(terminal: Terminal, model: str) -> None:
     found = read_result(follow(terminal, "use_model", {"model": model}), UsedModel)
-    terminal.show(found, lambda: _print_use(terminal, found))
+    if not terminal.show_json(found):
+        _print_use(terminal, found)
 
 
 @models.command(
@@ -143,7 +146,8 @@ def use(terminal: Terminal, model: str) -> None:
 @click.pass_obj
 def pull(terminal: Terminal, model: str | None) -> None:
     found = read_result(follow(terminal, "pull_model", given({"model": model or None})), PulledModels)
-    terminal.show(found, lambda: _print_pulled(terminal, found.results))
+    if not terminal.show_json(found):
+        _print_pulled(terminal, found.results)
 
 
 @models.command(
@@ -160,7 +164,8 @@ def test(terminal: Terminal, /, words: str | None, other: str | None) -> None:
     hub = terminal.hub()
     with terminal.working(say("Embedding")):
         found = read_result(hub.call("test_model", given({"text": words, "other": other})), TestedModel)
-    terminal.show(found, lambda: _print_test(terminal, found))
+    if not terminal.show_json(found):
+        _print_test(terminal, found)
 
 
 @models.command(
@@ -179,7 +184,8 @@ def test(terminal: Terminal, /, words: str | None, other: str | None) -> None:
 def reembed(terminal: Terminal, collection: str | None, model: str | None) -> None:
     wanted = given({"collection": collection or None, "model": model or None})
     found = read_result(follow(terminal, "reembed", wanted), Reembedded)
-    terminal.show(found, lambda: _print_embedded(terminal, found))
+    if not terminal.show_json(found):
+        _print_embedded(terminal, found)
 
 
 _STATES = {

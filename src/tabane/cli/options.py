@@ -228,4 +228,4 @@ def completion(ctx: click.Context, shell: str) -> None:
     # not its source(): that runs bash to learn its version, and prints a warning about it
     script = found.source_template % found.source_vars()
     terminal = ctx.ensure_object(Terminal)
-    terminal.show({"shell": shell, "script": script}, lambda: terminal.say(script))
+    terminal.show({"shell": shell, "script": script}, script)

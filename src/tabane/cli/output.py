@@ -8,12 +8,13 @@ A command module looks like this, and is imported only when its command is used:
     @click.pass_obj
     def health(terminal: Terminal) -> None:
         found = terminal.hub().call("health_check")
-        terminal.show(found, lambda: terminal.table([say("server"), say("state")], rows(found)))
+        if not terminal.show_json(found):
+            terminal.table([say("server"), say("state")], rows(found))
 
 ``cls=Command`` (and ``cls=Group`` for a group) turns every TabaneError into a line on stderr and an exit
 status: 2 if the caller is at fault, else 1. ``terminal.hub()`` starts a hub if none runs;
 ``terminal.hub(start=False)`` fails and says what to do. The connection is closed when the command ends.
-With ``--json``, :meth:`Terminal.show` prints the result unchanged and never calls its second argument.
+With ``--json``, :meth:`Terminal.show_json` prints the result unchanged and returns True.
 Render a Message with :func:`text` if click needs a string; otherwise pass it on unchanged.
 
 Everything is printed by :func:`emit`, which removes what could steer a terminal or deceive its reader,
@@ -26,7 +27,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -147,14 +148,18 @@ class Terminal:
 
     # -- printing --------------------------------------------------------------------------------
 
-    def show(self, result: object, render: Callable[[], object]) -> None:
-        """Print a result: as JSON with ``--json``, else by ``render``."""
+    def show(self, result: object, message: Shown) -> None:
+        """Print a result: as JSON with ``--json``, else as a line."""
+        if not self.show_json(result):
+            self.say(message)
+
+    def show_json(self, result: object) -> bool:
+        """Print a result as JSON if ``--json`` is given, and return whether it is."""
         if self.json:
             from msgspec import to_builtins  # help prints no result
 
             self.print_json(to_builtins(result))
-        else:
-            render()
+        return self.json
 
     def print_json(self, value: object) -> None:
         """Print indented JSON. Non-ASCII characters are escaped only if stdout cannot encode them."""

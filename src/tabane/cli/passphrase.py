@@ -63,7 +63,7 @@ def set_(terminal: Terminal) -> None:
     hub.call("passphrase_state")
     given = terminal.ask(say("New passphrase"), hide_input=True, confirmation_prompt=True)
     done = hub.call("set_passphrase", {"passphrase": given})
-    terminal.show(done, lambda: terminal.say(say("The passphrase is set.")))
+    terminal.show(done, say("The passphrase is set."))
 
 
 @passphrase.command("remove", help=say("Remove the passphrase."), epilog=examples("tabane passphrase remove"))
@@ -71,4 +71,4 @@ def set_(terminal: Terminal) -> None:
 @click.pass_obj
 def remove(terminal: Terminal) -> None:
     done = terminal.hub().call("remove_passphrase")
-    terminal.show(done, lambda: terminal.say(say("No passphrase is needed any more.")))
+    terminal.show(done, say("No passphrase is needed any more."))

@@ -78,7 +78,8 @@ def import_(
     wanted |= {"sample": True} if sample else {}
     wanted |= {name: absolute_path(path) for name, path in paths.items() if path}
     report = follow(terminal, "import_posts", wanted)
-    terminal.show(report, lambda: show_report(terminal, report))
+    if not terminal.show_json(report):
+        show_report(terminal, report)
     tell_of_embedding(terminal, report)
 
 
@@ -168,10 +169,7 @@ def export(terminal: Terminal, /, form: str | None, output: str, **chosen: Any) 
         )
     if output != "-":
         result = {"path": os.path.abspath(output), "bytes": count}
-        terminal.show(
-            result,
-            lambda: terminal.say(say("{path}: {count} {count:byte|bytes}", path=output, count=f"{count:,}")),
-        )
+        terminal.show(result, say("{path}: {count} {count:byte|bytes}", path=output, count=f"{count:,}"))
 
 
 class ByteSink(Protocol):
@@ -338,7 +336,8 @@ def related(
 @click.pass_obj
 def get(terminal: Terminal, post_id: str) -> None:
     found = terminal.hub().call("get_post", {"post_id": post_id})
-    terminal.show(found, lambda: show_post(terminal, found))
+    if not terminal.show_json(found):
+        show_post(terminal, found)
 
 
 _former = copy.copy(get)
@@ -362,7 +361,8 @@ def stats(terminal: Terminal, /, by: str, limit: int, **chosen: Any) -> None:
     warn_of_users(terminal, hub, (*chosen["users"], *chosen["not_users"]))
     counted = hub.call("get_post_facets", {"field": _FIELDS[by], "limit": limit, **limits(**chosen)})
     whole = hub.call("get_database_stats")
-    terminal.show({**whole, "results": counted}, lambda: _print_stats(terminal, whole, _HEADERS[by], counted))
+    if not terminal.show_json({**whole, "results": counted}):
+        _print_stats(terminal, whole, _HEADERS[by], counted)
 
 
 @posts.command(
@@ -373,7 +373,7 @@ def stats(terminal: Terminal, /, by: str, limit: int, **chosen: Any) -> None:
 @click.pass_obj
 def users(terminal: Terminal) -> None:
     names = terminal.hub().call("get_user_list")
-    terminal.show(names, lambda: terminal.say("\n".join(names)))
+    terminal.show(names, "\n".join(names))
 
 
 @posts.command(
@@ -387,7 +387,8 @@ def suggest(terminal: Terminal, names: Sequence[str]) -> None:
     found = terminal.hub().call("suggest_users", {"user_list": list(names)})
     if not found and not terminal.json:
         terminal.note(say("All of these users have posts in the archive."))
-    terminal.show(found, lambda: terminal.table([say("name"), say("perhaps")], found.items()))
+    if not terminal.show_json(found):
+        terminal.table([say("name"), say("perhaps")], found.items())
 
 
 @posts.command(
@@ -402,7 +403,8 @@ def timeline(terminal: Terminal, /, unit: str, **chosen: Any) -> None:
     hub = terminal.hub()
     warn_of_users(terminal, hub, (*chosen["users"], *chosen["not_users"]))
     rows = hub.call("get_timeline", {"unit": unit, **limits(**chosen)})
-    terminal.show(rows, lambda: _print_counts(terminal, say("period"), rows))
+    if not terminal.show_json(rows):
+        _print_counts(terminal, say("period"), rows)
 
 
 posts.add_command(export)
@@ -442,7 +444,8 @@ def _find(
         rows = hub.call(operation, wanted)
     if hub.warning:
         terminal.note(hub.warning)
-    terminal.show(rows, lambda: _print_found(terminal, rows, head(f"{len(rows):,}"), view))
+    if not terminal.show_json(rows):
+        _print_found(terminal, rows, head(f"{len(rows):,}"), view)
 
 
 def _print_found(terminal: Terminal, rows: list[dict[str, Any]], head: Message, view: View) -> None:

@@ -385,7 +385,7 @@ class PostsShell:
         self._found: list[ListedPost] = []
         self._shown = 0
         self._over = False
-        self._offered: dict[str, list[str]] = {}
+        self._offered: dict[str, Sequence[str]] = {}
         self._actions = {
             "/next": ShellCommand("", say("Show the next page of the results."), self._next),
             "/details": ShellCommand(
@@ -550,41 +550,29 @@ class PostsShell:
     def _complete(self, before: str, word: str) -> list[str]:
         """Return completions while a line is typed; none if the hub cannot be reached."""
         try:
-            return candidates(
-                before, word, self._commands, _CHOICES | {"/user": self._users, "/tag": self._tags}
-            )
+            return candidates(before, word, self._commands, _CHOICES | self._hub_choices(before))
         except TabaneError:
             self._terminal.close()
             return []
 
-    def _users(self) -> list[str]:
-        return self._once("/user", lambda: self._terminal.hub().call("get_user_list", limit=COMPLETION_LIMIT))
-
-    def _tags(self) -> list[str]:
-        def asked() -> list[str]:
+    def _hub_choices(self, before: str) -> dict[str, Sequence[str]]:
+        """Return the users and tags that can follow a command. The hub is asked once per session for each."""
+        command = before.split()[:1]
+        if command == ["/user"] and "/user" not in self._offered:
+            self._offered["/user"] = self._terminal.hub().call("get_user_list", limit=COMPLETION_LIMIT)
+        if command == ["/tag"] and "/tag" not in self._offered:
             wanted = {"field": "tags", "limit": _MOST_TAGS}
             rows = self._terminal.hub().call("get_post_facets", wanted, COMPLETION_LIMIT)
-            return [row["value"] for row in rows]
-
-        return self._once("/tag", asked)
-
-    def _once(self, name: str, ask: Callable[[], list[str]]) -> list[str]:
-        """Return completions from the hub, which is asked once per session."""
-        if name not in self._offered:
-            self._offered[name] = ask()
-        return self._offered[name]
+            self._offered["/tag"] = [row["value"] for row in rows]
+        return self._offered
 
 
-def _offers(names: Any) -> Callable[[], list[str]]:
-    return lambda: list(names)
-
-
-_CHOICES = {
-    "/mode": _offers(MODES),
-    "/weights": _offers([*PRESETS, *OFF[:1]]),
-    "/view": _offers(VIEWS),
-    "/type": _offers(KINDS),
-    "/date": _offers(OFF[:1]),
+_CHOICES: dict[str, Sequence[str]] = {
+    "/mode": tuple(MODES),
+    "/weights": (*PRESETS, *OFF[:1]),
+    "/view": tuple(VIEWS),
+    "/type": tuple(KINDS),
+    "/date": OFF[:1],
 }
 
 
@@ -597,7 +585,7 @@ def _shown(value: object) -> str:
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-Choices = Mapping[str, Callable[[], Sequence[str]]]
+Choices = Mapping[str, Sequence[str]]
 """By command, what can follow it."""
 
 _MARKS = "-@#"
@@ -613,4 +601,4 @@ def candidates(before: str, word: str, commands: Sequence[str], choices: Choices
         return []
     bare = word.lstrip(_MARKS)
     marks = word[: len(word) - len(bare)]
-    return [marks + one for one in offered() if one.casefold().startswith(bare.casefold())]
+    return [marks + one for one in offered if one.casefold().startswith(bare.casefold())]

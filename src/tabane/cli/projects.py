@@ -55,21 +55,19 @@ def list_(terminal: Terminal) -> None:
     offered = hub.call("hub_status").get("projects_offered", []) if hub else []
     known = {row["folder"] for row in rows}
     rows += [_offer_row(offer) for offer in offered if offer["folder"] not in known]
-
-    def show() -> None:
-        if not rows:
-            terminal.note(
-                say("No project is trusted. Trust the one in the current folder: tabane projects trust")
-            )
-        terminal.table(
-            [say("folder"), say("file"), say("state"), say("servers"), say("problem")],
-            [
-                (visible(row["folder"]), row["file"], _STATES[row["state"]], row["servers"], row["problem"])
-                for row in rows
-            ],
+    if terminal.show_json({"results": rows}):
+        return
+    if not rows:
+        terminal.note(
+            say("No project is trusted. Trust the one in the current folder: tabane projects trust")
         )
-
-    terminal.show({"results": rows}, show)
+    terminal.table(
+        [say("folder"), say("file"), say("state"), say("servers"), say("problem")],
+        [
+            (visible(row["folder"]), row["file"], _STATES[row["state"]], row["servers"], row["problem"])
+            for row in rows
+        ],
+    )
 
 
 @projects.command(
@@ -119,7 +117,7 @@ def trust(terminal: Terminal, folder: str | None, agreed: bool) -> None:
         folder=visible(place),
         count=servers,
     )
-    terminal.show(result, lambda: terminal.say(done))
+    terminal.show(result, done)
 
 
 def _trusted_folders(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -155,9 +153,7 @@ def forget(terminal: Terminal, folder: str | None) -> None:
             )
     terminal.show(
         {"folder": gone[0].folder, "status": "forgotten", "files": [each.name for each in gone]},
-        lambda: terminal.say(
-            say("{folder} is not trusted any more. Its servers stop.", folder=visible(gone[0].folder))
-        ),
+        say("{folder} is not trusted any more. Its servers stop.", folder=visible(gone[0].folder)),
     )
 
 

@@ -64,7 +64,8 @@ def read(terminal: Terminal, /, page: str, remember: bool, **options: Any) -> No
             failure = _remember(terminal, address, found) if remember else None
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
-    terminal.show(found, lambda: _print(terminal, found))
+    if not terminal.show_json(found):
+        _print(terminal, found)
     if failure:
         raise failure
 

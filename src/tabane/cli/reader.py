@@ -119,7 +119,8 @@ def _import(
         "unusable": unusable,
         "first_expiry": _iso(expires),
     }
-    terminal.show(result, lambda: _say_all(terminal, _report(jar, choice, unusable, expires)))
+    if not terminal.show_json(result):
+        _say_all(terminal, _report(jar, choice, unusable, expires))
 
 
 def _report(jar: CookieJar, choice: CookieChoice, unusable: int, expires: float | None) -> Iterable[Message]:
@@ -147,23 +148,21 @@ def _say_all(terminal: Terminal, messages: Iterable[Message]) -> None:
 def _list(terminal: Terminal, jars: list[CookieJar]) -> None:
     now = time.time()
     rows = [_row(jar, now) for jar in jars]
-
-    def print_it() -> None:
-        if not rows:
-            terminal.note(say("No cookies are imported. Import some with: tabane reader cookies HOST FILE"))
-        headers = [say("host"), say("cookies"), say("expired"), say("first expiry"), say("imported")]
-        terminal.table(
-            headers,
-            [
-                (
-                    jar.authority, row["cookies"], row["expired"], _local(jar.first_expiry(now)),
-                    _local(jar.imported),
-                )
-                for jar, row in zip(jars, rows, strict=True)
-            ],
-        )  # fmt: skip
-
-    terminal.show({"results": rows}, print_it)
+    if terminal.show_json({"results": rows}):
+        return
+    if not rows:
+        terminal.note(say("No cookies are imported. Import some with: tabane reader cookies HOST FILE"))
+    headers = [say("host"), say("cookies"), say("expired"), say("first expiry"), say("imported")]
+    terminal.table(
+        headers,
+        [
+            (
+                jar.authority, row["cookies"], row["expired"], _local(jar.first_expiry(now)),
+                _local(jar.imported),
+            )
+            for jar, row in zip(jars, rows, strict=True)
+        ],
+    )  # fmt: skip
 
 
 def _row(jar: CookieJar, now: float) -> dict[str, Any]:
@@ -189,10 +188,7 @@ def _remove(terminal: Terminal, folder: CookieFolder, at: Target) -> None:
     if not folder.remove(at.host, at.port):
         raise _unknown(at, folder.jars())
     name = authority(at.host, at.port)
-    terminal.show(
-        {"host": name, "status": "removed"},
-        lambda: terminal.say(say("The cookies of {host} were removed.", host=name)),
-    )
+    terminal.show({"host": name, "status": "removed"}, say("The cookies of {host} were removed.", host=name))
 
 
 def _unknown(at: Target, jars: list[CookieJar]) -> UnknownName:

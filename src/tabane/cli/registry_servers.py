@@ -339,7 +339,8 @@ def find(terminal: Terminal, words: tuple[str, ...], limit: int, cursor: str | N
         terminal.note(note)
     result = {"query": query} | found.row(host, lang())
     exact = next((server for server in found.servers if server.name.lower() == query.lower()), None)
-    terminal.show(result, lambda: _print(terminal, found, exact, query))
+    if not terminal.show_json(result):
+        _print(terminal, found, exact, query)
 
 
 def _print(terminal: Terminal, found: FoundServers, exact: RegistryServer | None, query: str) -> None:

@@ -56,7 +56,8 @@ def run(terminal: Terminal, script: str, inputs: tuple[str, ...], timeout: float
         report = json.loads(approved_call(terminal, "run_script", wanted))
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
-    terminal.show(report, lambda: _print(terminal, report))
+    if not terminal.show_json(report):
+        _print(terminal, report)
     if report.get("error"):
         raise click.exceptions.Exit(1)
 

@@ -78,7 +78,8 @@ def search(terminal: Terminal, /, query: Sequence[str], places: list[str] | None
         hit["open"] = command(hit["open"])
         for other in hit.get("also", ()):
             other["open"] = command(other["open"])
-    terminal.show(found, lambda: _print(terminal, found))
+    if not terminal.show_json(found):
+        _print(terminal, found)
 
 
 def _print(terminal: Terminal, found: dict[str, Any]) -> None:
@@ -148,7 +149,8 @@ def command(reference: Mapping[str, Any]) -> str:
 @click.pass_obj
 def manual(terminal: Terminal, section: str | None) -> None:
     found = terminal.hub().call("get_documentation", {"section": section} if section else {})
-    terminal.show(found, lambda: _print_section(found))
+    if not terminal.show_json(found):
+        _print_section(found)
 
 
 def _print_section(found: dict[str, Any]) -> None:

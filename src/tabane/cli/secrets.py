@@ -154,7 +154,8 @@ def adopt(terminal: Terminal, servers: Sequence[str], dry_run: bool, agreed: boo
             {"server": move.server, "key": move.secret.key, "name": move.name} for move in moves.moves
         ],
     }
-    terminal.show(result, lambda: _tell(terminal, moves, done))
+    if not terminal.show_json(result):
+        _tell(terminal, moves, done)
     if done:
         report_kept(terminal, place.settings, moves.names, plain=False)
         terminal.note(
@@ -232,7 +233,7 @@ def set_(terminal: Terminal, name: str, piped: bool) -> None:
         place = store.keep(name, value)
     terminal.show(
         {"name": name, "place": place, "status": "kept"},
-        lambda: terminal.say(say("{name} is kept in {place}.", name=name, place=place_name(place))),
+        say("{name} is kept in {place}.", name=name, place=place_name(place)),
     )
 
 
@@ -247,13 +248,11 @@ def set_(terminal: Terminal, name: str, piped: bool) -> None:
 def list_(terminal: Terminal, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
     rows = list(_rows(store_of(place.settings), _users(place)))
-    terminal.show(
-        {"results": rows},
-        lambda: terminal.table(
+    if not terminal.show_json({"results": rows}):
+        terminal.table(
             [say("name"), say("kept in"), say("used by")],
             [(row["name"], place_name(row["place"]), row["used_by"]) for row in rows],
-        ),
-    )
+        )
 
 
 @secrets.command(
@@ -287,8 +286,7 @@ def remove(terminal: Terminal, name: str, agreed: bool, file: str | None) -> Non
     with files_changed(terminal):
         store.forget(name)
     terminal.show(
-        {"name": name, "status": "removed", "used_by": users},
-        lambda: terminal.say(say("{name} was removed.", name=name)),
+        {"name": name, "status": "removed", "used_by": users}, say("{name} was removed.", name=name)
     )
 
 

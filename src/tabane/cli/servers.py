@@ -96,11 +96,12 @@ def sandbox(
         _accept_links(terminal, name, file)
         _write(terminal, name, file, preset)
         done = {"name": name, "sandbox": preset}
-        terminal.show(done, lambda: terminal.say(_written(name, preset)))
+        terminal.show(done, _written(name, preset))
     else:
         found = terminal.hub().call("show_server", {"name": name})
         result = {"name": name, "sandbox": found["sandbox"]}
-        terminal.show(result, lambda: _print_cage(terminal, name, found["sandbox"]))
+        if not terminal.show_json(result):
+            _print_cage(terminal, name, found["sandbox"])
 
 
 def _accept_links(terminal: Terminal, name: str, file: str | None) -> None:
@@ -129,7 +130,8 @@ def _learn(terminal: Terminal, name: str, seconds: int | None, file: str | None,
         found = hub.call("finish_learning_sandbox", {"name": name})
     if write:
         _write(terminal, name, file, found["sandbox"])
-    terminal.show(found | {"written": write}, lambda: _print_proposal(terminal, found, written=write))
+    if not terminal.show_json(found | {"written": write}):
+        _print_proposal(terminal, found, written=write)
     for note in found["notes"]:
         terminal.note(note)
 
@@ -321,7 +323,8 @@ def _show_overrides(terminal: Terminal, place: ServersFile, server: str, tool: s
     overrides = definition.get("overrides")
     found = overrides.get(tool) if isinstance(overrides, dict) else None
     result = {"name": server, "tool": tool, "path": str(place.path), "override": found}
-    terminal.show(result, lambda: _say(terminal, server, tool, found))
+    if not terminal.show_json(result):
+        _say(terminal, server, tool, found)
     for warning in content.warnings(server):
         terminal.note(warning)
 
@@ -387,7 +390,7 @@ def logout(terminal: Terminal, name: str) -> None:
         what = say("Logged out at {name!n}. Its tokens were revoked.", name=name)
     else:
         what = say("Logged out at {name!n}. Its tokens were deleted here.", name=name)
-    terminal.show(done, lambda: terminal.say(what))
+    terminal.show(done, what)
 
 
 def _show_login(terminal: Terminal, begun: dict[str, Any], *, no_browser: bool) -> None:
@@ -457,7 +460,8 @@ def _done(terminal: Terminal, hub: HubClient, name: str, found: dict[str, Any]) 
         tools = hub.call("start_upstream", {"name": name}).get("tools")
     count = len(tools) if isinstance(tools, list) else tools
     result = found | {"tools": count}
-    terminal.show(result, lambda: _print_done(terminal, name, result))
+    if not terminal.show_json(result):
+        _print_done(terminal, name, result)
 
 
 def _print_done(terminal: Terminal, name: str, found: dict[str, Any]) -> None:
@@ -523,7 +527,8 @@ def list_(terminal: Terminal, file: str | None) -> None:
     book = place.read()
     rows = book.rows()
     result = {"path": str(place.path), "hub": place.hub is not None, "results": rows}
-    terminal.show(result, lambda: _print_rows(terminal, rows, book))
+    if not terminal.show_json(result):
+        _print_rows(terminal, rows, book)
     for warning in book.all_warnings(rows):
         terminal.note(warning)
 
@@ -547,7 +552,8 @@ def show(terminal: Terminal, name: str, file: str | None, reveal: bool) -> None:
     if place.hub and name in (book.live or {}):
         row |= place.hub.call("show_server", {"name": name})
     result = row | {"path": str(place.path), "definition": book.definition(name, reveal=reveal)}
-    terminal.show(result, lambda: _print_server(terminal, result))
+    if not terminal.show_json(result):
+        _print_server(terminal, result)
     for warning in [*book.warnings(name), *book.live_warnings([row])]:
         terminal.note(warning)
 
@@ -645,7 +651,8 @@ def test(terminal: Terminal, name: str) -> None:
     hub = terminal.hub()
     with terminal.working(say("Starting {name!n}", name=name)):
         found = hub.call("test_server", {"name": name})
-    terminal.show(found, lambda: _print_test(terminal, found))
+    if not terminal.show_json(found):
+        _print_test(terminal, found)
 
 
 @servers.command(
@@ -699,11 +706,11 @@ def _operate(terminal: Terminal, operation: str, name: str, what: Message, *, st
     hub = terminal.hub(start=start)
     with terminal.working(what):
         found = hub.call(operation, {"name": name})
-    terminal.show(found, lambda: terminal.say(_state(found)))
+    terminal.show(found, _state(found))
 
 
 def _changed(terminal: Terminal, place: ServersFile, name: str, done: str, what: Message) -> None:
-    terminal.show({"name": name, "path": str(place.path), "status": done}, lambda: terminal.say(what))
+    terminal.show({"name": name, "path": str(place.path), "status": done}, what)
     if done == "enabled":
         for problem in place.problems(name):
             terminal.note(problem)

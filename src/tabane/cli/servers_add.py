@@ -299,7 +299,7 @@ def add(
     with files_changed(terminal), keeping(store_of(place.settings), kept):
         add_server(place.path, name, wanted)
     result["secrets"] = list(kept)
-    terminal.show(result, lambda: terminal.say(_added(place, result)))
+    terminal.show(result, _added(place, result))
     report_kept(terminal, place.settings, kept)
     for problem in place.problems(name):
         terminal.note(problem)

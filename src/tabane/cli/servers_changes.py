@@ -96,7 +96,8 @@ _definitions = click.argument("definitions", metavar="[TOOL]...", nargs=-1, shel
 @click.pass_obj
 def changes(terminal: Terminal, name: str | None) -> None:
     found = terminal.hub().call("list_definition_changes", {"server": name} if name else {})
-    terminal.show(found, lambda: _print_rows(terminal, found))
+    if not terminal.show_json(found):
+        _print_rows(terminal, found)
 
 
 @click.command(
@@ -116,7 +117,8 @@ def diff(terminal: Terminal, name: str, definitions: tuple[str, ...]) -> None:
     hub = terminal.hub()
     rows = _chosen(hub, name, definitions)
     found = [_shown(hub, row) for row in rows]
-    terminal.show({"results": found}, lambda: _print_diffs(terminal, name, found))
+    if not terminal.show_json({"results": found}):
+        _print_diffs(terminal, name, found)
 
 
 @click.command(
@@ -143,7 +145,7 @@ def accept(terminal: Terminal, name: str, definitions: tuple[str, ...], digest: 
     rows = [row for row in _chosen(hub, name, definitions, digest) if row["current"]]
     done = _decide(hub, name, rows, "accept_definitions")
     said = say("Accepted {count} {count:definition|definitions} of {name!n}.", count=done["count"], name=name)
-    terminal.show(done, lambda: terminal.say(said))
+    terminal.show(done, said)
 
 
 @click.command(
@@ -163,7 +165,7 @@ def reject(terminal: Terminal, name: str, definitions: tuple[str, ...]) -> None:
     hub = terminal.hub()
     done = _decide(hub, name, _chosen(hub, name, definitions), "reject_definitions")
     said = say("Rejected {count} {count:definition|definitions} of {name!n}.", count=done["count"], name=name)
-    terminal.show(done, lambda: terminal.say(said))
+    terminal.show(done, said)
 
 
 # -- inside --------------------------------------------------------------------------------------
@@ -299,7 +301,8 @@ def scan(terminal: Terminal, names: tuple[str, ...], path: str | None) -> None:
     if path and names:
         raise BadArguments(say("Give either names or --file."), "names")
     found = _of_file(Path(path)) if path else _of_hub(terminal, names)
-    terminal.show(found, lambda: _print(terminal, found))
+    if not terminal.show_json(found):
+        _print(terminal, found)
     if found["highest"] == "high":
         raise click.exceptions.Exit(FAILED)
 

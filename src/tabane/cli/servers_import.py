@@ -230,7 +230,8 @@ def import_(
         # report a file that cannot be changed before asking
         check_addable(place.path, moves.definitions)
     if not planned.taken or dry_run or not _may(terminal, preview, agreed):
-        terminal.show(preview.result("unchanged"), lambda: preview.tell(terminal, done=False))
+        if not terminal.show_json(preview.result("unchanged")):
+            preview.tell(terminal, done=False)
         return
     check_passphrase(terminal, place.settings.home)
     if not accepted(terminal, moves, place.settings, agreed=agreed):
@@ -248,7 +249,7 @@ def import_(
     off = {name for name, each in wanted.items() if each.get("enabled") is False or each.get("disabled")}
     on = [name for name in wanted if name not in off and not untried]
     started = start_added(terminal, place, on) if on else AddedServers()
-    terminal.show(preview.result("imported") | structs.asdict(started), lambda: None)
+    terminal.show_json(preview.result("imported") | structs.asdict(started))
     started.tell(terminal)
 
 

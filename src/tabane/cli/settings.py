@@ -45,7 +45,8 @@ def list_(terminal: Terminal, changed: bool = False) -> None:
     found = terminal.hub().call("list_settings")
     if changed:
         found["results"] = [row for row in found["results"] if row["source"] != "default"]
-    terminal.show(found, lambda: _print(terminal, found))
+    if not terminal.show_json(found):
+        _print(terminal, found)
 
 
 @settings.command(
@@ -75,7 +76,8 @@ def unset(terminal: Terminal, name: str) -> None:
 
 def _change(terminal: Terminal, name: str, value: str | None) -> None:
     done = terminal.hub().call("change_setting", {"name": name, "value": value})
-    terminal.show(done, lambda: _print_change(terminal, done))
+    if not terminal.show_json(done):
+        _print_change(terminal, done)
 
 
 def _print_change(terminal: Terminal, done: dict[str, Any]) -> None:

@@ -160,7 +160,8 @@ def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
         taken = wait_for_archive(terminal, client, archive, fresh=not running)
         missing = _missing_models(client)
     shown = result | {"posts": taken, "models_missing": [row.model for row in missing]}
-    terminal.show(shown, lambda: _show_archive(terminal, taken, missing))
+    if not terminal.show_json(shown):
+        _show_archive(terminal, taken, missing)
 
 
 def _reach(terminal: Terminal, settings: Settings) -> tuple[bool, HubClient]:

@@ -91,7 +91,7 @@ def tools() -> None: ...
 @click.pass_obj
 def search(terminal: Terminal, /, query: Sequence[str], **options: Any) -> None:
     found = terminal.hub().call("search_tools", given({"query": " ".join(query), **options}))
-    terminal.show(found, lambda: terminal.say(found["text"]))
+    terminal.show(found, found["text"])
 
 
 @tools.command(
@@ -112,7 +112,8 @@ def list_(terminal: Terminal, server: str | None, hidden: bool) -> None:
         [row["name"], str(row["signature"]).removeprefix(row["name"]).removeprefix(": ")]
         for row in found["results"]
     )
-    terminal.show(found, lambda: terminal.table([say("tool"), say("arguments and purpose")], rows))
+    if not terminal.show_json(found):
+        terminal.table([say("tool"), say("arguments and purpose")], rows)
     if found["waiting"]:
         names = ", ".join(found["waiting"])
         terminal.note(say("Still starting, tools not listed yet: {names}", names=names))
@@ -123,7 +124,8 @@ def list_(terminal: Terminal, server: str | None, hidden: bool) -> None:
 def _list_hidden(terminal: Terminal, server: str | None) -> None:
     found = terminal.hub().call("list_hidden_tools", given({"server": server, "limit": MOST_HIDDEN}))
     rows = ([row["name"], first_sentence(row["description"])] for row in found["results"])
-    terminal.show(found, lambda: terminal.table([say("tool"), say("purpose")], rows))
+    if not terminal.show_json(found):
+        terminal.table([say("tool"), say("purpose")], rows)
 
 
 @tools.command(
@@ -190,17 +192,15 @@ def forget_types(terminal: Terminal, name: str) -> None:
     count = found["forgotten"]
     terminal.show(
         found,
-        lambda: terminal.say(
-            say("{count} {count:type|types} forgotten.", count=count)
-            if count
-            else say("There was nothing to forget.")
-        ),
+        say("{count} {count:type|types} forgotten.", count=count)
+        if count
+        else say("There was nothing to forget."),
     )
 
 
 def _set_visibility(terminal: Terminal, name: str, done: Message, **wanted: bool) -> None:
     found = terminal.hub().call("set_tool_visibility", {"name": name, **wanted})
-    terminal.show(found, lambda: terminal.say(done))
+    terminal.show(found, done)
 
 
 @tools.command(
@@ -214,7 +214,7 @@ def _set_visibility(terminal: Terminal, name: str, done: Message, **wanted: bool
 def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
     wanted = {"names": list(names), "detail": "full" if full else "compact"}
     found = terminal.hub().call("describe_tools", wanted)
-    terminal.show(found, lambda: terminal.say(_whole_definitions(found) if full else found["text"]))
+    terminal.show(found, _whole_definitions(found) if full else found["text"])
 
 
 @tools.command(

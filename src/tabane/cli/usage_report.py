@@ -77,7 +77,8 @@ def usage(ctx: click.Context, /, unused: bool, **options: Any) -> None:
         return
     with terminal.working(say("Counting calls")):
         found = terminal.hub().call("get_usage_stats", given(options))
-    terminal.show(found, lambda: _print(terminal, found))
+    if not terminal.show_json(found):
+        _print(terminal, found)
 
 
 def _analyze(ctx: click.Context, terminal: Terminal, options: Mapping[str, Any]) -> None:
@@ -89,7 +90,8 @@ def _analyze(ctx: click.Context, terminal: Terminal, options: Mapping[str, Any])
             raise BadArguments(say("--unused cannot be combined with --{option}.", option=name))
     with terminal.working(say("Counting calls")):
         found = terminal.hub().call("analyze_usage", given(allowed))
-    terminal.show(found, lambda: _print_analysis(terminal, found))
+    if not terminal.show_json(found):
+        _print_analysis(terminal, found)
     if found.get("problem") and not terminal.json:
         terminal.note(found["problem"])
 

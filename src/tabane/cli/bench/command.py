@@ -157,7 +157,8 @@ def disclosure(terminal: Terminal, /, sets: Sequence[Path], **given: Any) -> Non
             run = TaskRun(_tasks(given), given["model"], count, terminal.note)
             report = run.scripted() if model is None else run.modelled(model)
     setting = {"model": given["model"], "tokens": count.unit}
-    terminal.show(summary(figures, report, setting), lambda: _print(terminal, figures, report, count))
+    if not terminal.show_json(summary(figures, report, setting)):
+        _print(terminal, figures, report, count)
     if report is not None and report.error is not None:
         terminal.warn(report.error)
     if report is not None and (report.error or report.differences or report.unsolved or not report.ran):

@@ -118,14 +118,14 @@ class DocumentsChapter:
 
     def tell(self) -> None:
         self._page.chapter(say("Documents: saved by the assistant, and found again"))
-        step(self._page, "put_document", lambda: self._put(HOUSE, MOVING))
-        step(self._page, "put_document", lambda: self._put(GARDEN, DIARY))
-        step(self._page, f'"{WORDS}"', lambda: self._found(WORDS, BEFORE, HOUSE))
-        step(self._page, f"「{WORDS_JA}」", lambda: self._found(WORDS_JA, PLUMS, GARDEN))
+        step(self._page, "put_document", self._put, HOUSE, MOVING)
+        step(self._page, "put_document", self._put, GARDEN, DIARY)
+        step(self._page, f'"{WORDS}"', self._found, WORDS, BEFORE, HOUSE)
+        step(self._page, f"「{WORDS_JA}」", self._found, WORDS_JA, PLUMS, GARDEN)
         if model_there(self._page, self._run, f'"{MEANING}"'):
             step(self._page, f'"{MEANING}"', self._by_meaning)
         step(self._page, "docs add", self._add)
-        step(self._page, f"「{INSIDE}」", lambda: self._found(INSIDE, CAKE, "shelf/recipes/cake.txt"))
+        step(self._page, f"「{INSIDE}」", self._found, INSIDE, CAKE, "shelf/recipes/cake.txt")
         step(self._page, "docs add", self._add_again)
         step(self._page, "put_document", self._change)
         step(self._page, f'"{WORDS}"', self._changed)
@@ -295,8 +295,8 @@ class PagesChapter:
         self._page.chapter(say("Pages as Markdown: complete, clean, and nothing from a private network"))
         step(self._page, "read_url_content", self._whole)
         step(self._page, "read_url_content", self._encoding)
-        step(self._page, self._site.door, lambda: self._refused(self._site.door))
-        step(self._page, "302 → " + self._site.door, lambda: self._refused(self._site.url(MOVED)))
+        step(self._page, self._site.door, self._refused, self._site.door)
+        step(self._page, "302 → " + self._site.door, self._refused, self._site.url(MOVED))
         step(self._page, "remember_url", self._remember)
         step(self._page, "search_everything", self._search)
 

@@ -112,7 +112,7 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
-StepFunction = Callable[[], tuple[str, float]] | Callable[[], tuple[Message, float]]
+StepFunction = Callable[..., tuple[str, float]] | Callable[..., tuple[Message, float]]
 """Runs a step and returns the text to print and the seconds it took. Raises NoAnswer if it fails."""
 
 RunCommand = Callable[..., Any]
@@ -121,10 +121,10 @@ RunCommand = Callable[..., Any]
 _RETRY = 0.3  # seconds between two attempts
 
 
-def step(page: DemoPage, name: str, run: StepFunction) -> None:
-    """Run a step and print its result. A step that fails does not end the demo."""
+def step(page: DemoPage, name: str, run: StepFunction, *arguments: str) -> None:
+    """Run a step with its arguments and print its result. A step that fails does not end the demo."""
     try:
-        text, seconds = run()
+        text, seconds = run(*arguments)
     except NoAnswer as error:
         page.failed(name, error.message)
     except (OSError, ValueError, LookupError, TypeError) as error:
