@@ -17,7 +17,6 @@ from tabane.cli.options import completed, hub_options, option
 from tabane.cli.output import Command, Group, Terminal, emit, examples, text
 from tabane.errors import CallerError, TabaneError
 from tabane.messages import say
-from tabane.wire.json import decode, encode
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
@@ -107,29 +106,24 @@ def approved_call(terminal: Terminal, method: str, params: Mapping[str, Any]) ->
     If a person has to approve the call, or a call of a script, whoever sits at the terminal is asked. Without
     a terminal, a note says what the call waits for. An answer elsewhere counts too, whichever comes first.
     """
+    from tabane.wire.json import decode, encode  # the help needs no msgspec
+
     hub = terminal.hub()
-    watch = _watch(terminal, hub)
+    asks = encode({"asks": terminal.asks})
+    watch = hub.begin("next_approval", asks)
     call = hub.begin(method, encode(params))
-    while hub.first_of((call, watch)) == watch and (row := _row(hub, watch)) is not None:
-        watch = _watch(terminal, hub)  # before anybody answers: then a script goes on to its next call
+    while hub.first_of((call, watch)) == watch:
+        try:
+            row: dict[str, Any] = decode(hub.result_of(watch))
+        except TabaneError:  # a hub of an earlier version does not say what waits
+            break
+        # before anybody answers: then a script goes on to its next call
+        watch = hub.begin("next_approval", asks)
         if terminal.asks and row["may_approve"]:
             _ask(terminal, hub, call, row)
         else:
             _tell(terminal, row)
     return hub.result_of(call)
-
-
-def _watch(terminal: Terminal, hub: HubClient) -> bytes:
-    return hub.begin("next_approval", encode({"asks": terminal.asks}))
-
-
-def _row(hub: HubClient, watch: bytes) -> dict[str, Any] | None:
-    """Return what waits for a person; None if this hub does not tell, as an earlier version."""
-    try:
-        row: dict[str, Any] = decode(hub.result_of(watch))
-    except TabaneError:
-        return None
-    return row
 
 
 def _ask(terminal: Terminal, hub: HubClient, call: bytes, row: Mapping[str, Any]) -> None:

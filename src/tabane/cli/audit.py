@@ -16,9 +16,17 @@ import msgspec
 
 from tabane.audit.entry import audit_files, decode_entry, entry_object
 from tabane.audit.parameters import QueryAuditLogs, filter_of, matches
-from tabane.cli.options import combined, given, hub_options, json_option, key_names, option, parameter_option
+from tabane.cli.options import (
+    combined,
+    given,
+    hub_options,
+    json_option,
+    key_names,
+    option,
+    parameter_option,
+    server_names,
+)
 from tabane.cli.output import Command, Group, TableState, Terminal, emit, examples, lang, state_word
-from tabane.cli.servers_file import server_names
 from tabane.cli.terminal_text import cells, clean, fitted, padded
 from tabane.errors import AuditError
 from tabane.messages import Message, say

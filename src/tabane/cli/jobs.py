@@ -1,4 +1,4 @@
-"""`tabane jobs` and `tabane tasks`: long work of the hub, and calls in the background.
+"""`tabane jobs`, `tasks` and `rpc`: long work of the hub, calls in the background, and calls of its methods.
 
 Commands that start a job follow it by :func:`follow` or :func:`watched`: progress, Ctrl+C, and
 ``--detach``.
@@ -6,7 +6,9 @@ Commands that start a job follow it by :func:`follow` or :func:`watched`: progre
 
 from __future__ import annotations
 
+import itertools
 import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -15,9 +17,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from tabane.cli.arguments import read_object
 from tabane.cli.drawing import Bar, job_figures
 from tabane.cli.options import COMPLETION_LIMIT, completed, hub_options, option
-from tabane.cli.output import INTERRUPTED, Group, TableState, Terminal, examples, lang, state_word, text
+from tabane.cli.output import (
+    INTERRUPTED,
+    Command,
+    Group,
+    TableState,
+    Terminal,
+    examples,
+    lang,
+    state_word,
+    text,
+)
 from tabane.errors import HubError, TabaneError
 from tabane.messages import say
 
@@ -361,3 +374,45 @@ def _task_cells(row: dict[str, Any]) -> tuple[object, ...]:
         (f"{row['holder']} ({row['client']})" if row["client"] else str(row["holder"])),
         row["message"],
     )
+
+
+_NONE = object()
+
+
+@click.command(
+    "rpc",
+    cls=Command,
+    help=say(
+        "Call METHOD of the hub and print its result as JSON. A streamed result is printed "
+        "as one JSON line for each part."
+    ),
+    epilog=examples(
+        "tabane rpc hub_status",
+        'tabane rpc search_tools --params \'{"query": "read a file"}\'',
+        "echo '{}' | tabane rpc list_servers --params -",
+    ),
+)
+@click.argument("method")
+@option(
+    "--params",
+    default="{}",
+    metavar="JSON",
+    help=say("Parameters as a JSON object; - reads them from standard input."),
+)
+@hub_options
+@click.pass_obj
+def call_method(terminal: Terminal, method: str, params: str) -> None:
+    from tabane.wire.json import encode  # the help needs no msgspec
+
+    body = sys.stdin.buffer.read() if params == "-" else params.encode()
+    terminal.json = True
+    client = terminal.hub()
+    parts = client.stream(method, read_object(body, "--params"))
+    first, second = next(parts, None), next(parts, _NONE)
+    if second is _NONE:
+        if isinstance(first, dict) and first.get("operation") == method and first.get("status") == "running":
+            hand_over(client, str(first.get("job")))  # other processes follow it with calls of their own
+        terminal.print_json(first)
+        return
+    for part in itertools.chain([first, second], parts):
+        terminal.print_json_line(encode(part))

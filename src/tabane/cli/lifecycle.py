@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from tabane.cli.hub_process import end_hub, reach_hub, running_report
-from tabane.cli.options import URL_HELP, hub_options, json_option, mode_option, option, profile_names
+from tabane.cli.options import (
+    URL_HELP,
+    hub_options,
+    json_option,
+    mode_option,
+    option,
+    profile_names,
+    server_names,
+)
 from tabane.cli.output import Command, TableState, Terminal, emit, examples, lang, text
-from tabane.cli.servers_file import server_names
 from tabane.errors import HubError
 from tabane.hub.local import lock
 from tabane.messages import Message, say
@@ -38,7 +45,7 @@ def stop(terminal: Terminal) -> None:
     with terminal.working(say("Stopping the hub and its servers")):
         stopped = end_hub(terminal.endpoint(), lang(), restart=False)
     message = say("The hub has stopped.") if stopped else say("No hub is running.")
-    tell(terminal, {"status": "stopped", "was_running": stopped}, message)
+    terminal.show({"status": "stopped", "was_running": stopped}, message)
 
 
 @click.command(
@@ -68,7 +75,7 @@ def restart(terminal: Terminal) -> None:
     with client:
         report = client.call("hub_status")
     tell_of_problems(terminal, report)
-    tell(terminal, {"status": "running", "pid": report["pid"]}, started(False, report))
+    terminal.show({"status": "running", "pid": report["pid"]}, started(False, report))
 
 
 @click.command(
@@ -211,11 +218,6 @@ def tell_of_problems(terminal: Terminal, report: dict[str, Any]) -> None:
     for problem in ("http_problem", "disk_problem"):
         if report.get(problem):
             terminal.note(say("Warning: {text}", text=report[problem]))
-
-
-def tell(terminal: Terminal, result: dict[str, Any], message: Message) -> None:
-    """Print a result as a sentence or as JSON."""
-    terminal.show(result, message)
 
 
 def _settings_here() -> list[dict[str, Any]]:

@@ -273,7 +273,14 @@ class Terminal:
             self._client.passphrase = lambda: self.ask(say("Passphrase"), hide_input=True)
         return self._client
 
+    def running_hub(self) -> HubClient | None:
+        """Return the connection to this user's running hub, or None. Raises HubError if it refuses them."""
+        from tabane.hub.local import lock
+
+        return self.hub(start=False) if lock.held(self.endpoint().lock) else None
+
     def close(self) -> None:
+        """Close the connection to the hub, if there is one."""
         if self._client is not None:
             self._client.close()
             self._client = None

@@ -6,12 +6,9 @@ from pathlib import Path
 
 import click
 
-from tabane.access.passphrase import matches
 from tabane.cli.options import hub_options
 from tabane.cli.output import Group, Terminal, examples, text
 from tabane.errors import Forbidden, PassphraseRequired
-from tabane.hub.local import lock
-from tabane.hub.people.approvals.passphrase_file import PASSPHRASE, read_passphrase
 from tabane.messages import say
 
 
@@ -21,9 +18,12 @@ def check_passphrase(terminal: Terminal, home: Path) -> None:
     Raises PassphraseRequired if nobody can be asked, and Forbidden if it is not the passphrase. What is shown
     once holds for the whole command.
     """
+    from tabane.access.passphrase import matches  # the help needs no cryptography
+    from tabane.hub.people.approvals.passphrase_file import PASSPHRASE, read_passphrase
+
     if not (home / PASSPHRASE).exists():
         return
-    hub = terminal.hub(start=False) if lock.held(terminal.endpoint().lock) else None
+    hub = terminal.running_hub()
     if hub is not None and hub.call("passphrase_state")["unlocked"]:
         return
     if not terminal.asks:

@@ -12,7 +12,7 @@ import click
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Group, TableState, Terminal, examples
 from tabane.cli.passphrase import check_passphrase
-from tabane.cli.servers_file import files_changed, running_hub
+from tabane.cli.servers_file import files_changed
 from tabane.cli.terminal_text import clean
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
 from tabane.messages import Message, say
@@ -51,7 +51,7 @@ def projects() -> None: ...
 @click.pass_obj
 def list_(terminal: Terminal) -> None:
     rows = [_row(each) for each in _trust(terminal).files()]
-    hub = running_hub(terminal)
+    hub = terminal.running_hub()
     offered = hub.call("hub_status").get("projects_offered", []) if hub else []
     known = {row["folder"] for row in rows}
     rows += [_offer_row(offer) for offer in offered if offer["folder"] not in known]

@@ -13,10 +13,10 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import json_option, option
+from tabane.cli.options import file_option, json_option, option, server_names
 from tabane.cli.output import Command, Group, Terminal, examples
 from tabane.cli.passphrase import check_passphrase
-from tabane.cli.servers_file import ServersFile, file_option, files_changed, server_names
+from tabane.cli.servers_file import ServersFile, files_changed
 from tabane.errors import BadArguments, UnknownName
 from tabane.messages import Message, say
 from tabane.servers.configuration import written_definitions

@@ -16,13 +16,13 @@ import click
 from tabane.cli.arguments import read_pairs
 from tabane.cli.browser import is_remote, open_in_browser
 from tabane.cli.lifecycle import show_server_log
-from tabane.cli.options import hub_options, json_option, option
+from tabane.cli.options import file_option, hub_options, json_option, option, server_names
 from tabane.cli.output import Command, Group, ServerState, Shown, Terminal, examples
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.registry_servers import find
 from tabane.cli.servers_add import add
 from tabane.cli.servers_changes import accept, changes, definition_remark, diff, reject, scan
-from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, files_changed, server_names
+from tabane.cli.servers_file import ServersFile, ServersFileContent, files_changed
 from tabane.cli.servers_import import import_
 from tabane.errors import BadArguments, TabaneError, UpstreamUnavailable
 from tabane.messages import Message, say

@@ -12,13 +12,13 @@ from msgspec import Struct, field
 
 from tabane.build import this_build
 from tabane.cli.jobs import result_of, watched
-from tabane.cli.options import json_option, option
+from tabane.cli.options import file_option, json_option, option
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang, text
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.registry_servers import GivenValues, KeepSecret, choose
 from tabane.cli.secrets import accepted, naming_of, plain_option, report_kept, store_of, with_values
 from tabane.cli.servers_changes import KIND_WORDS
-from tabane.cli.servers_file import ServersFile, file_option, files_changed
+from tabane.cli.servers_file import ServersFile, files_changed
 from tabane.errors import BadArguments, TabaneError
 from tabane.messages import say
 from tabane.servers.editing import add_server, check_addable

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.options import completed, hub_options, option
+from tabane.cli.options import completed, hub_options, option, server_names
 from tabane.cli.output import FAILED, Command, Terminal, emit, examples, lang, text
-from tabane.cli.servers_file import server_names
 from tabane.cli.terminal_text import StyledText
 from tabane.errors import BadArguments, UnknownName
 from tabane.messages import Message, say

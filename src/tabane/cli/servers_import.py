@@ -14,7 +14,7 @@ import msgspec
 from msgspec import structs
 
 from tabane.cli.install import machine
-from tabane.cli.options import json_option, option
+from tabane.cli.options import file_option, json_option, option
 from tabane.cli.output import Command, Terminal, examples, lang, text
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.secrets import (
@@ -27,7 +27,7 @@ from tabane.cli.secrets import (
     with_values,
 )
 from tabane.cli.servers_add import AddedServers, start_added
-from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, files_changed
+from tabane.cli.servers_file import ServersFile, ServersFileContent, files_changed
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.messages import Message, say
 from tabane.servers.assistants.importing import (

@@ -12,7 +12,7 @@ import click
 from tabane.build import this_build
 from tabane.cli.hub_process import marked_terminal, reach_hub
 from tabane.cli.jobs import hand_over, result_of, watched
-from tabane.cli.lifecycle import started, tell, tell_of_problems
+from tabane.cli.lifecycle import started, tell_of_problems
 from tabane.cli.options import Decorated, combined, json_option, option
 from tabane.cli.output import INTERRUPTED, Command, Terminal, emit, examples, lang, text
 from tabane.errors import HubError
@@ -153,7 +153,7 @@ def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
         }
         archive = archive_of(settings)
         if not archive:
-            tell(terminal, result, started(running, report))
+            terminal.show(result, started(running, report))
             return
         if not terminal.json:
             terminal.say(started(running, report))

@@ -13,14 +13,11 @@ import click
 from tabane.catalog.operations.parameters import SearchTools
 from tabane.cli.approvals import approved_call
 from tabane.cli.arguments import read_object, read_pairs
-from tabane.cli.options import COMPLETION_LIMIT, given, hub_options, option, parameter_option
+from tabane.cli.options import COMPLETION_LIMIT, given, hub_options, option, parameter_option, server_names
 from tabane.cli.output import FAILED, Group, Terminal, emit, examples, text
-from tabane.cli.servers_file import running_hub, server_names
 from tabane.errors import TabaneError
 from tabane.messages import Message, say
 from tabane.search.snippets import first_sentence
-from tabane.servers.configuration import written_definitions
-from tabane.settings import load_settings
 from tabane.wire.json import decode
 
 if TYPE_CHECKING:
@@ -31,7 +28,7 @@ def tool_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) 
     """Complete the name of a tool for the shell: from the hub, or from the last hub if none runs."""
     terminal = ctx.ensure_object(Terminal)
     try:
-        hub = running_hub(terminal)
+        hub = terminal.running_hub()
         names = (
             ([row["name"] for row in hub.call("list_tools", limit=COMPLETION_LIMIT)["results"]])
             if hub
@@ -45,7 +42,9 @@ def tool_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) 
 
 
 def _remembered(terminal: Terminal) -> list[str]:
-    from tabane.catalog.tools.listings import remembered_names
+    from tabane.catalog.tools.listings import remembered_names  # no other use reads files of servers
+    from tabane.servers.configuration import written_definitions
+    from tabane.settings import load_settings
 
     settings = load_settings({}, os.environ)
     return remembered_names(settings.home / "catalogue.db", written_definitions(settings.servers))

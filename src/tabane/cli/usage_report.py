@@ -9,9 +9,8 @@ import click
 
 from tabane.audit.parameters import GetUsageStats
 from tabane.audit.rendered_text import milliseconds
-from tabane.cli.options import given, hub_options, key_names, option, parameter_option
+from tabane.cli.options import given, hub_options, key_names, option, parameter_option, server_names
 from tabane.cli.output import Command, Terminal, examples
-from tabane.cli.servers_file import server_names
 from tabane.cli.terminal_text import clean
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
