@@ -9,13 +9,14 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 
-from tabane.audit.entry import audit_files, decode_entry, entry_object
+from tabane.audit.entry import AuditPaths, audit_files, audit_paths, decode_entry, entry_object
 from tabane.audit.parameters import QueryAuditLogs, filter_of, matches
+from tabane.audit.rendered_text import milliseconds
 from tabane.cli.options import (
     combined,
     given,
@@ -30,9 +31,6 @@ from tabane.cli.output import Command, Group, TableState, Terminal, emit, exampl
 from tabane.cli.terminal_text import cells, clean, fitted, padded
 from tabane.errors import AuditError
 from tabane.messages import Message, say
-
-if TYPE_CHECKING:
-    from tabane.audit.entry import AuditPaths
 
 _POLL = 0.2
 _CHUNK = 1 << 20
@@ -218,8 +216,6 @@ def _line(row: Sequence[object]) -> str:
 
 
 def _row(entry: Mapping[str, Any]) -> tuple[object, ...]:
-    from tabane.audit.rendered_text import milliseconds
-
     action = str(entry.get("name") or entry["type"])
     if entry.get("count"):
         action += f" ×{entry['count']}"
@@ -335,8 +331,6 @@ def head(terminal: Terminal) -> None:
 
 
 def _paths(terminal: Terminal, folder: str | None, key: str | None, head_file: str | None) -> AuditPaths:
-    from tabane.audit.entry import AuditPaths, audit_paths
-
     if folder is None:
         own = audit_paths(terminal.endpoint().home)
     else:

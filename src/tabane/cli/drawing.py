@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -27,6 +26,8 @@ def table_lines(
 
     Columns with the numbers ``whole`` are wrapped only if nothing else is left.
     """
+    import shutil  # completion and help draw no table, and this loads three compressors
+
     parts = [[(clean(cell.text).split("\n"), cell.style) for cell in row] for row in rows]
     natural = [
         max((cells(line) for lines, _ in column for line in lines), default=0)

@@ -54,7 +54,7 @@ def end_hub(endpoint: Endpoint, lang: Lang, *, restart: bool) -> bool:
 
 def running_report(endpoint: Endpoint, lang: Lang) -> dict[str, Any] | None:
     """Return the status of the running hub; None if none runs, or if it does not respond."""
-    from tabane.hub.local.client import CONNECT_LIMIT, connect
+    from tabane.hub.local.client import CONNECT_LIMIT, connect  # loads msgspec; nobody asks if no hub runs
 
     if not lock.held(endpoint.lock):
         return None

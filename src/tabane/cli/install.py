@@ -16,6 +16,7 @@ from msgspec import Struct
 from tabane.cli.options import combined, json_option, mode_option, option
 from tabane.cli.output import FAILED, Command, Terminal, described, emit, examples
 from tabane.errors import BadArguments, ConfigurationError, TabaneError, UnknownName
+from tabane.hub.local.endpoint import absolute, home_of
 from tabane.messages import Message, say
 from tabane.servers.assistants import installation
 from tabane.servers.assistants.formats import Entry, definition, mode_of
@@ -147,8 +148,6 @@ def arguments(client: Client | None, mode: str | None, environ: Mapping[str, str
     """Return the arguments of ``tabane mcp``: the mode, and the locations that this environment sets, which
     the assistant's environment may lack.
     """
-    from tabane.hub.local.endpoint import absolute
-
     mode = mode or (client.mode if client is not None else None)
     found = ["--mode", mode] if mode else []
     for name in _HANDED_DOWN:
@@ -543,7 +542,6 @@ def _name_one(found: Sequence[str] = ()) -> Message:
 
 
 def _record_environment() -> None:
-    from tabane.hub.local.endpoint import home_of
     from tabane.hub.servers.recorded_environment import record_environment
 
     home = home_of(os.environ)

@@ -28,6 +28,7 @@ from tabane.errors import HubError
 from tabane.hub.local import lock
 from tabane.messages import Message, say
 from tabane.settings import load_settings
+from tabane.upstreams.processes.log_files import last_lines
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
@@ -120,8 +121,6 @@ def status(terminal: Terminal, with_settings: bool) -> None:
 @hub_options
 @click.pass_obj
 def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> None:
-    from tabane.upstreams.processes.log_files import last_lines
-
     if server:
         show_server_log(terminal, server, lines, follow=follow)
         return
@@ -498,8 +497,6 @@ def follow_file(path: str, end: int) -> Iterator[str]:
 
 
 def _end_of(path: str, lines: int) -> tuple[list[str], int]:
-    from tabane.upstreams.processes.log_files import last_lines
-
     try:
         return last_lines(path, lines)
     except FileNotFoundError:

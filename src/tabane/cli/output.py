@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tabane.cli.drawing import progress, table_lines
 from tabane.cli.terminal_text import StyledText
 from tabane.errors import CallerError, TabaneError
 from tabane.messages import Lang, Message, language, say
@@ -198,8 +199,6 @@ class Terminal:
             for row in rows:
                 emit("\t".join(_plain(cell) for cell in row))
             return
-        from tabane.cli.drawing import table_lines
-
         shown = [[StyledText(_on_terminal(cell), _style(cell)) for cell in row] for row in rows]
         if shown and any(headers):
             shown.insert(0, [StyledText(text(header), "bold") for header in headers])
@@ -212,8 +211,6 @@ class Terminal:
 
     def working(self, what: Shown) -> AbstractContextManager[None]:
         """Show a progress line on a terminal while the block runs, if it takes long enough."""
-        from tabane.cli.drawing import progress
-
         return progress(text(what))
 
     def agreed(self, question: Shown, *, default: bool = True) -> bool:
@@ -264,11 +261,10 @@ class Terminal:
             from tabane.cli.hub_process import approach
             from tabane.hub.local.client import connect
 
-            way = approach(
-                self.endpoint(), flags=() if start and not self.url else None, named=bool(self.url)
-            )
+            flags = () if start and not self.url else None
+            route = approach(self.endpoint(), flags, named=bool(self.url))
             with self.working(say("Connecting to the hub")):
-                self._client = connect(way, lang())
+                self._client = connect(route, lang())
         if self.asks:
             self._client.passphrase = lambda: self.ask(say("Passphrase"), hide_input=True)
         return self._client

@@ -11,6 +11,7 @@ from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang
 from tabane.errors import TabaneError
 from tabane.messages import say
 from tabane.reader.parameters import MOST_TOKENS, ReadUrl
+from tabane.reader.result_text import head
 
 
 @click.command(
@@ -80,8 +81,6 @@ def _remember(terminal: Terminal, address: str, found: dict[str, Any]) -> Tabane
 
 
 def _print(terminal: Terminal, found: dict[str, Any]) -> None:
-    from tabane.reader.result_text import head
-
     if found["format"] != "raw":
         terminal.say(head(found, lang()))
     terminal.say(found["content"].rstrip("\n"))

@@ -16,6 +16,7 @@ from tabane.cli.lifecycle import started, tell_of_problems
 from tabane.cli.options import Decorated, combined, json_option, option
 from tabane.cli.output import INTERRUPTED, Command, Terminal, emit, examples, lang, text
 from tabane.errors import HubError
+from tabane.hub.local.client import read_result
 from tabane.hub.local.endpoint import Endpoint
 from tabane.messages import Message, say
 from tabane.posts import COLLECTION
@@ -227,7 +228,6 @@ def _tell_of_version(terminal: Terminal, report: dict[str, Any]) -> None:
 
 def _missing_models(client: HubClient) -> list[MissingModel]:
     """Return the models that posts were embedded with, and that cannot be used."""
-    from tabane.hub.local.client import read_result
     from tabane.hub.sources.models.model_report import MissingModel
 
     found = read_result(client.call("model_status").get("missing", []), list[MissingModel])
