@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -63,21 +64,18 @@ def explain_(terminal: Terminal, names: tuple[str, ...], client: str | None, cwd
     if len(names) > 2:
         raise click.UsageError(say("Give a tool, or a key and a tool.").render())
     if len(names) == 2:
-        _explain_key(terminal, names[0], names[1], client, cwd)
+        from tabane.access.policy_operations import policy_messages
+
+        key, tool = names
+        hub = terminal.hub()
+        found = hub.call("explain_policy", {"key": key, "tool": tool})
+        holder = f"key:{found['key']['id']}"
+        found["flow"] = hub.call("explain_flow", _flow_params(tool, client, cwd) | {"holder": holder})
+        _show(terminal, found, [*policy_messages(found), *_flow_messages(found["flow"])])
+        if not found["allowed"]:
+            raise click.exceptions.Exit(FAILED)
     else:
         _explain_flow(terminal, names[0], client, cwd)
-
-
-def _explain_key(terminal: Terminal, key: str, tool: str, client: str | None, cwd: str | None) -> None:
-    from tabane.access.policy_operations import policy_messages
-
-    hub = terminal.hub()
-    found = hub.call("explain_policy", {"key": key, "tool": tool})
-    holder = f"key:{found['key']['id']}"
-    found["flow"] = hub.call("explain_flow", _flow_params(tool, client, cwd) | {"holder": holder})
-    _show(terminal, found, [*policy_messages(found), *_flow_messages(found["flow"])])
-    if not found["allowed"]:
-        raise click.exceptions.Exit(FAILED)
 
 
 def _explain_flow(terminal: Terminal, tool: str, client: str | None, cwd: str | None) -> None:
@@ -144,23 +142,19 @@ def trails(terminal: Terminal, client: str | None, cwd: str | None) -> None:
     if not found["results"]:
         terminal.say(say("No client has read anything with a label in the last 30 minutes."))
     for row in found["results"]:
-        terminal.say(_trail_message(row))
+        read = "; ".join(f"{label}: {', '.join(row[label].values())}" for label in row["labels"]) or "-"
+        terminal.say(
+            say(
+                "{holder}, {client}, {cwd}, since {since}: {read}",
+                holder=row["holder"] or "*",
+                client=row["client"] or "-",
+                cwd=row["cwd"] or "-",
+                since=datetime.fromisoformat(row["since"]).astimezone().strftime("%H:%M"),
+                read=read,
+            )
+        )
     for holder, pairs in found["allowed"].items():
         terminal.say(say("Allowed for {holder}: {pairs}", holder=holder, pairs=", ".join(pairs)))
-
-
-def _trail_message(row: dict[str, Any]) -> Message:
-    from datetime import datetime
-
-    read = "; ".join(f"{label}: {', '.join(row[label].values())}" for label in row["labels"]) or "-"
-    return say(
-        "{holder}, {client}, {cwd}, since {since}: {read}",
-        holder=row["holder"] or "*",
-        client=row["client"] or "-",
-        cwd=row["cwd"] or "-",
-        since=datetime.fromisoformat(row["since"]).astimezone().strftime("%H:%M"),
-        read=read,
-    )
 
 
 @policy.command(

@@ -122,7 +122,14 @@ def approved_call(terminal: Terminal, method: str, params: Mapping[str, Any]) ->
         if terminal.asks and row["may_approve"]:
             _ask(terminal, hub, call, row)
         else:
-            _tell(terminal, row)
+            _show(terminal, row)
+            terminal.note(
+                say(
+                    "The call waits. Approve it on the web page (tabane open /approvals) or with: tabane "
+                    "approve {id}. Ctrl+C cancels it.",
+                    id=row["id"],
+                )
+            )
     return hub.result_of(call)
 
 
@@ -137,12 +144,9 @@ def _ask(terminal: Terminal, hub: HubClient, call: bytes, row: Mapping[str, Any]
     typed = sys.stdin.readline()
     if not typed:
         raise click.Abort
-    _decide(hub, row["id"], approved=typed.strip().lower() in ("y", "yes"))
-
-
-def _decide(hub: HubClient, id: str, *, approved: bool) -> None:
+    approved = typed.strip().lower() in ("y", "yes")
     try:
-        hub.call("approve_call" if approved else "refuse_call", {"id": id})
+        hub.call("approve_call" if approved else "refuse_call", {"id": row["id"]})
     except CallerError:
         return  # it was decided elsewhere meanwhile: the call's own answer says what became of it
 
@@ -156,17 +160,6 @@ def _show(terminal: Terminal, row: Mapping[str, Any]) -> None:
     shown = str(row["arguments"])
     cut = "…" if len(shown) > LONGEST_ARGUMENTS or row["arguments_size"] else ""
     terminal.note(say("Arguments: {arguments}", arguments=shown[:LONGEST_ARGUMENTS] + cut))
-
-
-def _tell(terminal: Terminal, row: Mapping[str, Any]) -> None:
-    _show(terminal, row)
-    terminal.note(
-        say(
-            "The call waits. Approve it on the web page (tabane open /approvals) or with: tabane approve "
-            "{id}. Ctrl+C cancels it.",
-            id=row["id"],
-        )
-    )
 
 
 def question_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -54,9 +54,19 @@ def make_archive(
 ) -> None:
     """Write a backup to a file, or to standard output for ``-``. Raises CallerError and HubError."""
     if archive == STREAM:
-        _refuse_terminal()
+        if sys.stdout.isatty():
+            raise CallerError(
+                say(
+                    "A backup is binary data, so it is not written to a terminal. Give a file, or pipe the "
+                    "output to a program."
+                )
+            )
     else:
-        _check_target(Path(archive), forced=forced)
+        path = Path(archive)  # a file that cannot be written is refused before any work is done
+        if path.is_dir() or not path.parent.is_dir():
+            raise CallerError(say("{path} is not the path of a file in an existing folder.", path=path))
+        if os.path.lexists(path) and not forced:
+            raise _exists(path)
     _complete_restore(terminal)
     place = ServersFile.found(terminal, file)
     source = BackupSource(
@@ -125,36 +135,27 @@ def list_archive(terminal: Terminal, archive: str) -> None:
     """Print what a backup contains. Raises HubError."""
     with opened(archive) as stream:
         manifest = read_manifest(stream, archive)
-    if not terminal.show_json(
-        {"path": os.path.abspath(archive), **described(manifest), "files": _rows(manifest)}
-    ):
-        _print_manifest(terminal, manifest)
-
-
-def _print_manifest(terminal: Terminal, manifest: BackupManifest) -> None:
-    terminal.pairs(
-        (
-            (say("made"), manifest.created),
-            (say("Tabane"), manifest.tabane),
-            (say("machine"), manifest.system),
-            (say("home"), manifest.home),
-            (say("settings file"), manifest.settings_file),
-            (say("servers file"), manifest.servers_file),
-            (say("with secrets"), manifest.with_secrets),
-            (say("names of secrets"), (*manifest.secrets, *manifest.replaced)),
-        )
-    )
-    terminal.say("")
-    terminal.table(
-        [say("file"), say("bytes")], [(member.path, f"{member.size:,}") for member in manifest.members]
-    )
-
-
-def _rows(manifest: BackupManifest) -> list[dict[str, Any]]:
-    return [
+    files = [
         {"path": member.path, "bytes": member.size, "sha256": member.sha256, "schema": member.schema}
         for member in manifest.members
     ]
+    if not terminal.show_json({"path": os.path.abspath(archive), **described(manifest), "files": files}):
+        terminal.pairs(
+            (
+                (say("made"), manifest.created),
+                (say("Tabane"), manifest.tabane),
+                (say("machine"), manifest.system),
+                (say("home"), manifest.home),
+                (say("settings file"), manifest.settings_file),
+                (say("servers file"), manifest.servers_file),
+                (say("with secrets"), manifest.with_secrets),
+                (say("names of secrets"), (*manifest.secrets, *manifest.replaced)),
+            )
+        )
+        terminal.say("")
+        terminal.table(
+            [say("file"), say("bytes")], [(member.path, f"{member.size:,}") for member in manifest.members]
+        )
 
 
 def described(manifest: BackupManifest) -> dict[str, Any]:
@@ -203,24 +204,6 @@ def byte_progress(title: Message, name: str) -> Iterator[Callable[[int, int], No
             bar.show({**state, "done": done // _MEGABYTE, "total": total // _MEGABYTE})
 
         yield told
-
-
-def _refuse_terminal() -> None:
-    if sys.stdout.isatty():
-        raise CallerError(
-            say(
-                "A backup is binary data, so it is not written to a terminal. Give a file, or pipe the "
-                "output to a program."
-            )
-        )
-
-
-def _check_target(path: Path, *, forced: bool) -> None:
-    """Raise CallerError before any work is done if the file cannot be written."""
-    if path.is_dir() or not path.parent.is_dir():
-        raise CallerError(say("{path} is not the path of a file in an existing folder.", path=path))
-    if os.path.lexists(path) and not forced:
-        raise _exists(path)
 
 
 def _exists(path: Path) -> CallerError:
@@ -315,7 +298,20 @@ def restore_archive(
                     done = restore_backup(stream, archive, target, told)
                 except OSError as error:
                     raise not_usable(error, archive) from None
-    _tell_restored(terminal, endpoint, done)
+    secrets, problems = _missing(terminal, done)
+    result: dict[str, Any] = {
+        "status": "restored",
+        "home": endpoint.home,
+        "settings_file": str(done.settings_file),
+        "servers_file": str(done.servers_file),
+        "kept": dict(done.kept),
+        "audit_log": str(done.audit) if done.audit else None,
+        "missing_secrets": {name: list(users) for name, users in secrets.items()},
+        "problems": [text(problem) for problem in problems],
+        "backup": described(done.manifest),
+    }
+    if not terminal.show_json(result):
+        _print_restored(terminal, endpoint, done, secrets, problems)
 
 
 @contextmanager
@@ -349,23 +345,6 @@ def _lock(endpoint: Endpoint, *, stopping: bool) -> HomeLock:
             )
         end_hub(endpoint, lang(), restart=False)
     return held
-
-
-def _tell_restored(terminal: Terminal, endpoint: Endpoint, done: RestoredBackup) -> None:
-    secrets, problems = _missing(terminal, done)
-    result: dict[str, Any] = {
-        "status": "restored",
-        "home": endpoint.home,
-        "settings_file": str(done.settings_file),
-        "servers_file": str(done.servers_file),
-        "kept": dict(done.kept),
-        "audit_log": str(done.audit) if done.audit else None,
-        "missing_secrets": {name: list(users) for name, users in secrets.items()},
-        "problems": [text(problem) for problem in problems],
-        "backup": described(done.manifest),
-    }
-    if not terminal.show_json(result):
-        _print_restored(terminal, endpoint, done, secrets, problems)
 
 
 def _print_restored(

@@ -145,7 +145,20 @@ def entries(terminal: Terminal, /, follow: bool, **options: Any) -> None:
     with terminal.working(say("Reading the audit log")):
         found = _found(terminal, given(options))
     if not terminal.show_json(found):
-        _print(terminal, found)
+        rows = [_row(entry) for entry in found["results"]]
+        hubs = [(entry["hub"],) if "hub" in entry else () for entry in found["results"]]
+        if sys.stdout.isatty():
+            headers = [say("time"), say("who"), say("client"), say("action"), say("duration"), say("outcome")]
+            shown = [(*_narrow(row), *hub) for row, hub in zip(rows, hubs, strict=True)]
+            terminal.table([*headers, say("hub")] if any(hubs) else headers, shown, whole=(0, 4))
+        else:
+            terminal.table([], [(*row, *hub) for row, hub in zip(rows, hubs, strict=True)])
+        if not found["results"]:
+            terminal.note(say("No entries match."))
+        if found.get("problem"):
+            terminal.note(found["problem"])
+        if found["next_cursor"]:
+            terminal.note(_more(found))
 
 
 def _found(terminal: Terminal, params: dict[str, Any]) -> dict[str, Any]:
@@ -155,23 +168,6 @@ def _found(terminal: Terminal, params: dict[str, Any]) -> dict[str, Any]:
         if found["results"] or not found["next_cursor"]:
             return found
         params = {**params, "cursor": found["next_cursor"]}
-
-
-def _print(terminal: Terminal, found: Mapping[str, Any]) -> None:
-    rows = [_row(entry) for entry in found["results"]]
-    hubs = [(entry["hub"],) if "hub" in entry else () for entry in found["results"]]
-    if sys.stdout.isatty():
-        headers = [say("time"), say("who"), say("client"), say("action"), say("duration"), say("outcome")]
-        shown = [(*_narrow(row), *hub) for row, hub in zip(rows, hubs, strict=True)]
-        terminal.table([*headers, say("hub")] if any(hubs) else headers, shown, whole=(0, 4))
-    else:
-        terminal.table([], [(*row, *hub) for row, hub in zip(rows, hubs, strict=True)])
-    if not found["results"]:
-        terminal.note(say("No entries match."))
-    if found.get("problem"):
-        terminal.note(found["problem"])
-    if found["next_cursor"]:
-        terminal.note(_more(found))
 
 
 def _more(found: Mapping[str, Any]) -> Any:
@@ -204,15 +200,12 @@ def _print_lines(terminal: Terminal, entries: Iterable[Mapping[str, Any]]) -> No
         if terminal.json:
             terminal.print_json_line(json.dumps(entry, ensure_ascii=False))
         else:
-            emit(_line(_row(entry)))
-
-
-def _line(row: Sequence[object]) -> str:
-    widths = _TERMINAL_WIDTHS if sys.stdout.isatty() else _WIDTHS
-    parts = [padded(str(cell), width) for cell, width in zip(row, widths, strict=False)]
-    if cells(action := str(row[_ACTION])) > widths[_ACTION]:
-        parts[_ACTION] = action  # never cut: a user may want to copy it
-    return "  ".join([*parts, str(row[-1])]).rstrip()
+            row = _row(entry)
+            widths = _TERMINAL_WIDTHS if sys.stdout.isatty() else _WIDTHS
+            parts = [padded(str(cell), width) for cell, width in zip(row, widths, strict=False)]
+            if cells(action := str(row[_ACTION])) > widths[_ACTION]:
+                parts[_ACTION] = action  # never cut: a user may want to copy it
+            emit("  ".join([*parts, str(row[-1])]).rstrip())
 
 
 def _row(entry: Mapping[str, Any]) -> tuple[object, ...]:

@@ -37,7 +37,10 @@ def run_checkup(terminal: Terminal, *, quick: bool, online: bool, fix: bool) -> 
             patient, mending = checkup.repair(_patient)
         else:
             patient = _patient()
-        _record_environment(patient)
+        if patient.settings.home.is_dir():
+            # if it cannot be written, the check of the home reports the reason
+            with suppress(OSError):
+                record_environment(patient.settings.home, os.environ)
     report = CheckupPrinter(terminal, mending)
     for section in checkup.SECTIONS:
         report.take(section.name, section.title, checkup.findings(section, patient))
@@ -92,7 +95,16 @@ class CheckupPrinter:
         """Print the JSON document with ``--json``, else the repairs and the counts."""
         document = {
             "status": "fault" if self.count("fault") else "ok",
-            "findings": [{"check": name, **_row(finding)} for name, finding in self._found],
+            "findings": [
+                {
+                    "check": name,
+                    "level": finding.level,
+                    "title": finding.title.render(lang()),
+                    "mend": finding.mend.render(lang()) if finding.mend else None,
+                    "fixable": finding.fix is not None,
+                }
+                for name, finding in self._found
+            ],
             "mended": [finding.title.render(lang()) for finding in self._mending.done],
             "not_mended": [
                 {"title": finding.title.render(lang()), "reason": reason}
@@ -129,22 +141,6 @@ def _patient() -> Installation:
             return examine(os.environ, hub, None)
     except HubError as error:
         return examine(os.environ, None, error)
-
-
-def _record_environment(patient: Installation) -> None:
-    if patient.settings.home.is_dir():
-        # if it cannot be written, the check of the home reports the reason
-        with suppress(OSError):
-            record_environment(patient.settings.home, os.environ)
-
-
-def _row(finding: DoctorFinding) -> dict[str, Any]:
-    return {
-        "level": finding.level,
-        "title": finding.title.render(lang()),
-        "mend": finding.mend.render(lang()) if finding.mend else None,
-        "fixable": finding.fix is not None,
-    }
 
 
 def _print(findings: Iterable[DoctorFinding]) -> None:

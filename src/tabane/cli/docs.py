@@ -133,11 +133,26 @@ def watch(
     if listing or path is None:
         if not listing:
             raise BadArguments(say("Give a folder, or use --list."), "PATH")
-        _list_watched(terminal)
+        found = terminal.hub(start=False).call("list_watched")
+        if not found["results"] and not terminal.json:
+            terminal.note(say("No folder is watched."))
+        headers = [say("folder"), say("state"), say("files"), say("problem")]
+        if not terminal.show_json(found):
+            terminal.table(
+                headers,
+                (
+                    [row["path"], TableState(row["state"]), row["files"], row["problem"]]
+                    for row in found["results"]
+                ),
+            )
     elif remove:
         done = terminal.hub().call("unwatch_documents", {"path": absolute_path(path), "remove": prune})
         if not terminal.show_json(done):
-            _tell_of_end(terminal, done)
+            terminal.say(say("{path} is no longer watched.", path=done["path"]))
+            if done["removed"]:
+                terminal.say(
+                    say("{count} {count:document was|documents were} removed.", count=f"{done['removed']:,}")
+                )
     else:
         report = follow(terminal, "watch_documents", {"path": absolute_path(path), **_given(options)})
         if not terminal.show_json(report):
@@ -199,29 +214,6 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     return given({name: value for name, value in options.items() if value != ""})
 
 
-def _list_watched(terminal: Terminal) -> None:
-    found = terminal.hub(start=False).call("list_watched")
-    if not found["results"] and not terminal.json:
-        terminal.note(say("No folder is watched."))
-    headers = [say("folder"), say("state"), say("files"), say("problem")]
-    if not terminal.show_json(found):
-        terminal.table(
-            headers,
-            (
-                [row["path"], TableState(row["state"]), row["files"], row["problem"]]
-                for row in found["results"]
-            ),
-        )
-
-
-def _tell_of_end(terminal: Terminal, done: dict[str, Any]) -> None:
-    terminal.say(say("{path} is no longer watched.", path=done["path"]))
-    if done["removed"]:
-        terminal.say(
-            say("{count} {count:document was|documents were} removed.", count=f"{done['removed']:,}")
-        )
-
-
 _PAGE = 1000
 _COMPLETED = 100  # ids that are offered to the shell at most
 
@@ -278,7 +270,16 @@ def put(
     wanted |= given({"file_type": file_type or None, "metadata": read_pairs(metadata, {}) or None})
     answer = asked(terminal, "put_document", wanted)
     if not terminal.show_json(answer):
-        _tell_of_put(terminal, answer["details"])
+        details = answer["details"]
+        kept = {"id": details["filepath"], "count": details["chunks"]}
+        if details["unchanged"]:
+            terminal.say(say("{id}: unchanged, {count} {count:chunk|chunks}", **kept))
+        elif details["updated"]:
+            terminal.say(say("{id}: updated, {count} {count:chunk|chunks}", **kept))
+        else:
+            terminal.say(say("{id}: saved, {count} {count:chunk|chunks}", **kept))
+        if details.get("warning"):
+            terminal.note(details["warning"])
 
 
 docs.add_command(add)
@@ -334,7 +335,8 @@ def search(
 def get(terminal: Terminal, filepath: str) -> None:
     answer = whole(terminal, filepath)
     if not terminal.show_json(answer):
-        _print_text(answer["document"])
+        document = answer["document"]
+        emit(document, nl=not document.endswith("\n"))
 
 
 @docs.command(
@@ -401,7 +403,16 @@ def delete(terminal: Terminal, filepaths: Sequence[str], prefix: str | None, agr
 def stats(terminal: Terminal) -> None:
     found = asked(terminal, "get_document_stats", {})
     if not terminal.show_json(found):
-        _print_stats(terminal, found)
+        span = found["updated"]
+        facts = [
+            (say("documents"), f"{found['documents']:,}"),
+            (say("chunks"), f"{found['chunks']:,}"),
+            (say("embedded"), f"{found['embedded_chunks']:,}"),
+            (say("model"), found["model"]),
+            (say("types"), ", ".join(f"{name} {count:,}" for name, count in found["file_types"].items())),
+            (say("period"), f"{span['earliest']} – {span['latest']}" if span["earliest"] else None),
+        ]
+        terminal.pairs((name, value) for name, value in facts if value)
 
 
 docs.add_command(watch)
@@ -478,23 +489,6 @@ def _text(file: str, encoding: str | None) -> str:
     return found.text
 
 
-def _tell_of_put(terminal: Terminal, details: dict[str, Any]) -> None:
-    kept = {"id": details["filepath"], "count": details["chunks"]}
-    if details["unchanged"]:
-        terminal.say(say("{id}: unchanged, {count} {count:chunk|chunks}", **kept))
-    elif details["updated"]:
-        terminal.say(say("{id}: updated, {count} {count:chunk|chunks}", **kept))
-    else:
-        terminal.say(say("{id}: saved, {count} {count:chunk|chunks}", **kept))
-    if details.get("warning"):
-        terminal.note(details["warning"])
-
-
-def _print_text(document: str) -> None:
-    """Print the text, with a newline at its end. ``--json`` has it unchanged."""
-    emit(document, nl=not document.endswith("\n"))
-
-
 def _print_found(terminal: Terminal, results: Sequence[dict[str, Any]]) -> None:
     if not sys.stdout.isatty():
         terminal.table(
@@ -514,16 +508,3 @@ def _print_found(terminal: Terminal, results: Sequence[dict[str, Any]]) -> None:
 
 def _place(row: dict[str, Any]) -> str:
     return " › ".join(row["passages"][0].get("heading") or ())
-
-
-def _print_stats(terminal: Terminal, found: dict[str, Any]) -> None:
-    span = found["updated"]
-    facts = [
-        (say("documents"), f"{found['documents']:,}"),
-        (say("chunks"), f"{found['chunks']:,}"),
-        (say("embedded"), f"{found['embedded_chunks']:,}"),
-        (say("model"), found["model"]),
-        (say("types"), ", ".join(f"{name} {count:,}" for name, count in found["file_types"].items())),
-        (say("period"), f"{span['earliest']} – {span['latest']}" if span["earliest"] else None),
-    ]
-    terminal.pairs((name, value) for name, value in facts if value)

@@ -376,7 +376,13 @@ def _installation(
     wanted = entry_of(setup.client, place, name, mode, shared=setup.project is not None)
     change = installation.install(setup.file, name, wanted, force=force, dry=dry)
     if not dry:
-        _record_environment()
+        from tabane.hub.servers.recorded_environment import record_environment
+
+        home = home_of(os.environ)
+        # the entry is written; `tabane doctor` also checks that servers are found
+        with suppress(ConfigurationError, OSError):
+            private_folder(home)
+            record_environment(home, os.environ)
     nested: Any = {name: wanted}
     for key in reversed(place.key):
         nested = {key: nested}
@@ -539,13 +545,3 @@ def _name_one(found: Sequence[str] = ()) -> Message:
         "--print to its configuration.",
         known=known,
     )
-
-
-def _record_environment() -> None:
-    from tabane.hub.servers.recorded_environment import record_environment
-
-    home = home_of(os.environ)
-    # the entry is written; `tabane doctor` also checks that servers are found
-    with suppress(ConfigurationError, OSError):
-        private_folder(home)
-        record_environment(home, os.environ)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -54,13 +54,31 @@ def follow(terminal: Terminal, operation: str, params: Mapping[str, Any]) -> Any
         with _delayed_interrupt():
             state = client.call(operation, params)
         if terminal.detach:
-            _detach(terminal, client, state)
+            hand_over(client, state["job"])
+            said = say(
+                "{title}: job {job}. Watch it with: tabane jobs follow {job}",
+                title=state["title"],
+                job=state["job"],
+            )
+            terminal.show(state, said)
+            raise click.exceptions.Exit(0)
         return result_of(watched(client, state))
     except KeyboardInterrupt:
         if state is None:
             raise
     try:
-        return _cancelled(terminal, state)
+        # on another connection: an answer may have been half read on this one
+        terminal.close()
+        job = state["job"]
+        with terminal.working(say("Waiting for the job to stop")):
+            state = terminal.hub(start=False).call("cancel_job", {"job": job})
+        if state["status"] in ("done", "failed"):
+            return result_of(state)
+        if state["status"] == "running":
+            terminal.note(say("The job has not stopped yet. Check with: tabane jobs follow {job}", job=job))
+        else:
+            terminal.note(say("Cancelled. Completed work is kept; run the same command to continue."))
+        raise click.exceptions.Exit(INTERRUPTED)
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
@@ -110,32 +128,6 @@ def hand_over(client: HubClient, job: str) -> None:
     """Let a job continue after this connection closes. A hub of an older version does so anyway."""
     with suppress(TabaneError):
         client.call("detach_job", {"job": job})
-
-
-def _detach(terminal: Terminal, client: HubClient, state: dict[str, Any]) -> NoReturn:
-    """Detach the job, and end the command."""
-    hand_over(client, state["job"])
-    said = say(
-        "{title}: job {job}. Watch it with: tabane jobs follow {job}", title=state["title"], job=state["job"]
-    )
-    terminal.show(state, said)
-    raise click.exceptions.Exit(0)
-
-
-def _cancelled(terminal: Terminal, state: dict[str, Any]) -> Any:
-    """Cancel the job that the user waits for. Return its result if it ended first, else raise Exit."""
-    # on another connection: an answer may have been half read on this one
-    terminal.close()
-    job = state["job"]
-    with terminal.working(say("Waiting for the job to stop")):
-        state = terminal.hub(start=False).call("cancel_job", {"job": job})
-    if state["status"] in ("done", "failed"):
-        return result_of(state)
-    if state["status"] == "running":
-        terminal.note(say("The job has not stopped yet. Check with: tabane jobs follow {job}", job=job))
-    else:
-        terminal.note(say("Cancelled. Completed work is kept; run the same command to continue."))
-    raise click.exceptions.Exit(INTERRUPTED)
 
 
 @contextmanager
@@ -195,7 +187,28 @@ _job = click.argument("job", metavar="ID", shell_complete=job_ids)
 def list_(terminal: Terminal) -> None:
     found = terminal.hub(start=False).call("list_jobs")
     if not terminal.show_json(found):
-        _print_jobs(terminal, found)
+        rows = found["results"]
+        if not rows:
+            terminal.note(say("No jobs are running, and none have finished since the hub started."))
+        headers = [say("job"), say("state"), say("progress"), say("started"), say("title"), say("owner")]
+        in_group = any("hub" in row for row in rows)
+        terminal.table(
+            [*headers, say("hub")] if in_group else headers,
+            (
+                [
+                    row["job"],
+                    TableState("waiting" if row.get("waits_for") else row["status"]),
+                    job_figures(row, lang()),
+                    _when(row["started"]),
+                    f"{row['title']} ({row['note']})" if row.get("waits_for") else str(row["title"]),
+                    _job_owner(row.get("owner")),
+                ]
+                + ([row.get("hub", "")] if in_group else [])
+                for row in rows
+            ),
+        )
+        if found.get("problem"):
+            terminal.note(found["problem"])
 
 
 @jobs.command(
@@ -231,36 +244,6 @@ def cancel(terminal: Terminal, job: str) -> None:
         state = client.call("cancel_job", {"job": job})
     said = say("{title}: {state}", title=state["title"], state=state_word(state["status"]))
     terminal.show(state, said)
-
-
-def _print_jobs(terminal: Terminal, found: dict[str, Any]) -> None:
-    rows = found["results"]
-    if not rows:
-        terminal.note(say("No jobs are running, and none have finished since the hub started."))
-    headers = [say("job"), say("state"), say("progress"), say("started"), say("title"), say("owner")]
-    in_group = any("hub" in row for row in rows)
-    terminal.table(
-        [*headers, say("hub")] if in_group else headers,
-        (_job_cells(row) + ([row.get("hub", "")] if in_group else []) for row in rows),
-    )
-    if found.get("problem"):
-        terminal.note(found["problem"])
-
-
-def _job_cells(row: dict[str, Any]) -> list[object]:
-    return [
-        row["job"],
-        TableState("waiting" if row.get("waits_for") else row["status"]),
-        job_figures(row, lang()),
-        _when(row["started"]),
-        _named(row),
-        _job_owner(row.get("owner")),
-    ]
-
-
-def _named(row: dict[str, Any]) -> str:
-    """Return the title, and the job that it waits for."""
-    return f"{row['title']} ({row['note']})" if row.get("waits_for") else str(row["title"])
 
 
 def _job_owner(owner: dict[str, Any] | None) -> str:
@@ -324,7 +307,16 @@ def list_tasks(terminal: Terminal, state: str = "all", server: str | None = None
     params = {"state": state, "limit": limit} | ({"server": server} if server else {})
     found = terminal.hub(start=False).call("list_tasks", params)
     if not terminal.show_json(found):
-        _print_tasks(terminal, found)
+        rows = found["results"]
+        if not rows:
+            terminal.note(say("There are no tasks."))
+        headers = [say("task"), say("state"), say("tool"), say("started"), say("owner"), say("message")]
+        terminal.table(headers, (_task_cells(row) for row in rows))
+        if found["total"] > len(rows):
+            left = found["total"] - len(rows)
+            terminal.note(
+                say("{count} {count:task is|tasks are} not shown. Show more with --limit.", count=left)
+            )
 
 
 @tasks.command(
@@ -351,17 +343,6 @@ def cancel_task(terminal: Terminal, task: str) -> None:
     row = terminal.hub(start=False).call("cancel_task", {"task": task})
     said = say("{tool}: {state}", tool=row["tool"], state=state_word(row["status"]))
     terminal.show(row, said)
-
-
-def _print_tasks(terminal: Terminal, found: dict[str, Any]) -> None:
-    rows = found["results"]
-    if not rows:
-        terminal.note(say("There are no tasks."))
-    headers = [say("task"), say("state"), say("tool"), say("started"), say("owner"), say("message")]
-    terminal.table(headers, (_task_cells(row) for row in rows))
-    if found["total"] > len(rows):
-        left = found["total"] - len(rows)
-        terminal.note(say("{count} {count:task is|tasks are} not shown. Show more with --limit.", count=left))
 
 
 def _task_cells(row: dict[str, Any]) -> tuple[object, ...]:

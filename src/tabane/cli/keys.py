@@ -63,7 +63,18 @@ def create(terminal: Terminal, /, name: str, **values: Any) -> None:
         raise click.UsageError(text(say("Say what the key may use: --allow PATTERN, or --profile PROFILE")))
     made = terminal.hub().call("keys_create", {"name": name, **given(values)})
     if not terminal.show_json(made):
-        _print_created(terminal, made)
+        terminal.note(
+            say(
+                "Created {name}, which may use {what}. Copy the key now: it is not shown again.",
+                name=made["name"],
+                what=_uses(made),
+            )
+        )
+        terminal.say(made["secret"])
+        terminal.note(
+            say("A client sends it in each request: Authorization: Bearer {key}", key=f"{made['prefix']}_…")
+        )
+        _print_warnings(terminal, made)
 
 
 @keys.command(
@@ -152,21 +163,6 @@ def update(terminal: Terminal, /, key: str, no_deny: bool, no_profile: bool, **v
 
 
 # -- printing ------------------------------------------------------------------------------------
-
-
-def _print_created(terminal: Terminal, made: dict[str, Any]) -> None:
-    terminal.note(
-        say(
-            "Created {name}, which may use {what}. Copy the key now: it is not shown again.",
-            name=made["name"],
-            what=_uses(made),
-        )
-    )
-    terminal.say(made["secret"])
-    terminal.note(
-        say("A client sends it in each request: Authorization: Bearer {key}", key=f"{made['prefix']}_…")
-    )
-    _print_warnings(terminal, made)
 
 
 def _print_keys(terminal: Terminal, found: dict[str, Any]) -> None:
@@ -304,7 +300,12 @@ def _print_limits(terminal: Terminal, found: dict[str, Any], holder: str) -> Non
     terminal.table(
         headers,
         (
-            [row["holder"], row["tier"], _tokens(row), *(row["in_flight"], row["waiting"], row["refused"])]
+            [
+                row["holder"],
+                row["tier"],
+                "–" if row["tokens"] is None else f"{row['tokens']}/{row['burst']} (+{row['rate']:g}/s)",
+                *(row["in_flight"], row["waiting"], row["refused"]),
+            ]
             for row in rows
         ),
     )
@@ -314,10 +315,6 @@ def _print_limits(terminal: Terminal, found: dict[str, Any], holder: str) -> Non
     if found["shared"]:
         headers = [say("shared limit"), say("calls left"), say("calls running"), say("calls waiting")]
         terminal.table(headers, (_shared(row) for row in found["shared"]))
-
-
-def _tokens(row: dict[str, Any]) -> str:
-    return "–" if row["tokens"] is None else f"{row['tokens']}/{row['burst']} (+{row['rate']:g}/s)"
 
 
 def _shared(row: dict[str, Any]) -> list[str]:

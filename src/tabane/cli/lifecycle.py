@@ -9,7 +9,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
@@ -29,9 +29,6 @@ from tabane.hub.local import lock
 from tabane.messages import Message, say
 from tabane.settings import load_settings
 from tabane.upstreams.processes.log_files import last_lines
-
-if TYPE_CHECKING:
-    from tabane.hub.local.client import HubClient
 
 
 @click.command(
@@ -89,11 +86,13 @@ def restart(terminal: Terminal) -> None:
 @hub_options
 @click.pass_obj
 def status(terminal: Terminal, with_settings: bool) -> None:
-    client = _running(terminal)
+    client = terminal.hub(start=False) if terminal.url else terminal.running_hub()
     if client is None:
         report: dict[str, Any] = {"status": "stopped", "home": terminal.endpoint().home}
         if with_settings:
-            report["settings"] = _settings_here()
+            from tabane.hub.process.administration import settings_report
+
+            report["settings"] = settings_report(load_settings({}, os.environ), lang())
     else:
         report = client.call("hub_status", {"settings": with_settings})
     if not terminal.show_json(report):
@@ -130,7 +129,8 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
         raise HubError(say("There is no log yet at {path}. Start the hub with: tabane start", path=path))
     shown, end = last_lines(path, lines)
     if not terminal.show_json({"log": path, "lines": shown}):
-        _print_lines(shown)
+        for line in shown:
+            emit(line)
     if follow:
         follow_lines(terminal, path, end)
 
@@ -193,14 +193,6 @@ def mcp(**_: Any) -> None:
     raise click.exceptions.Exit(bridge.run(request, os.environ))
 
 
-def _running(terminal: Terminal) -> HubClient | None:
-    """Return a connection to the running hub, or None."""
-
-    if not terminal.url and not lock.held(terminal.endpoint().lock):
-        return None
-    return terminal.hub(start=False)
-
-
 def started(running: bool, report: dict[str, Any]) -> Message:
     """Return the message that a hub runs, or ran already."""
     if running:
@@ -217,12 +209,6 @@ def tell_of_problems(terminal: Terminal, report: dict[str, Any]) -> None:
     for problem in ("http_problem", "disk_problem"):
         if report.get(problem):
             terminal.note(say("Warning: {text}", text=report[problem]))
-
-
-def _settings_here() -> list[dict[str, Any]]:
-    from tabane.hub.process.administration import settings_report
-
-    return settings_report(load_settings({}, os.environ), lang())
 
 
 _LABELS = {
@@ -293,7 +279,14 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
         terminal.say("")
         terminal.table(
             [say("setting"), say("value"), say("source")],
-            [(s["name"], _with_unit(s), " ".join(filter(None, (s["source"], s["where"])))) for s in settings],
+            [
+                (
+                    s["name"],
+                    " ".join(str(part) for part in (s["value"], s["unit"]) if part is not None),
+                    " ".join(filter(None, (s["source"], s["where"]))),
+                )
+                for s in settings
+            ],
         )
 
 
@@ -426,15 +419,6 @@ def _place(row: tuple[str, Any]) -> int:
     return names.index(row[0]) if row[0] in names else len(names)
 
 
-def _print_lines(lines: Iterable[str]) -> None:
-    for line in lines:
-        emit(line)
-
-
-def _with_unit(setting: dict[str, Any]) -> str:
-    return " ".join(str(part) for part in (setting["value"], setting["unit"]) if part is not None)
-
-
 _CHUNK = 1 << 16
 _POLL = 0.2
 
@@ -451,7 +435,10 @@ def show_server_log(terminal: Terminal, name: str, lines: int, *, follow: bool) 
     found = {key: answer[key] for key in ("name", "lines")}
     if follow:
         # Read here as well, so that no line is lost between what was there and what is added.
-        found["lines"], end = _end_of(path, lines)
+        try:
+            found["lines"], end = last_lines(path, lines)
+        except FileNotFoundError:
+            found["lines"], end = [], 0
     if not terminal.show_json(found):
         _print(found["lines"])
     if not found["lines"]:
@@ -494,13 +481,6 @@ def follow_file(path: str, end: int) -> Iterator[str]:
             yield from (line.decode(errors="replace") for line in lines)
     finally:
         file.close()
-
-
-def _end_of(path: str, lines: int) -> tuple[list[str], int]:
-    try:
-        return last_lines(path, lines)
-    except FileNotFoundError:
-        return [], 0
 
 
 def _opened(path: str) -> BinaryIO:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -12,7 +11,7 @@ from tabane.cli.options import detach_option, given, hub_options, option
 from tabane.cli.output import Group, Terminal, examples, text
 from tabane.hub.local.client import read_result
 from tabane.hub.sources.embedding import Reembedded
-from tabane.hub.sources.models.operations import PulledModel, PulledModels, TestedModel, UsedModel
+from tabane.hub.sources.models.operations import PulledModels, TestedModel, UsedModel
 from tabane.messages import Message, say
 
 _USES = {"documents": say("texts"), "tools": say("tool search")}
@@ -95,7 +94,15 @@ def models(ctx: click.Context) -> None:
 def show(terminal: Terminal) -> None:
     found = terminal.hub().call("model_status")
     if not terminal.show_json(found):
-        _print_status(terminal, found)
+        shown = found | {"state": _STATES[found["state"]], "source": _SOURCES.get(found.get("source", ""))}
+        rows = [(label, shown.get(name)) for name, label in _LABELS.items()]
+        terminal.pairs([(label, value) for label, value in rows if value not in (None, "", "none")])
+        processes = [*found["open"], *([found["reranker_open"]] if "reranker_open" in found else [])]
+        terminal.pairs((say("process"), _process(each)) for each in processes if each["pid"])
+        cache = found["cache"]
+        if "bytes" in cache:
+            size, limit = cache["bytes"] / 1e6, cache["limit"] / 1e6
+            terminal.pairs([(say("embedding cache"), f"{size:.1f} MB / {limit:.0f} MB")])
 
 
 @models.command(
@@ -147,7 +154,10 @@ def use(terminal: Terminal, model: str) -> None:
 def pull(terminal: Terminal, model: str | None) -> None:
     found = read_result(follow(terminal, "pull_model", given({"model": model or None})), PulledModels)
     if not terminal.show_json(found):
-        _print_pulled(terminal, found.results)
+        if not found.results:
+            terminal.say(say("There is nothing to download: the settings name no model on huggingface.co."))
+        for row in found.results:
+            terminal.say(say("{model} is in {folder}", model=row.model, folder=row.folder))
 
 
 @models.command(
@@ -165,7 +175,14 @@ def test(terminal: Terminal, /, words: str | None, other: str | None) -> None:
     with terminal.working(say("Embedding")):
         found = read_result(hub.call("test_model", given({"text": words, "other": other})), TestedModel)
     if not terminal.show_json(found):
-        _print_test(terminal, found)
+        terminal.pairs(
+            [
+                (say("fingerprint"), found.model),
+                (say("dimension"), found.dimension),
+                (say("time of one query, ms"), found.ms),
+                *([(say("similarity (cosine)"), found.cosine)] if found.cosine is not None else []),
+            ]
+        )
 
 
 @models.command(
@@ -222,18 +239,6 @@ _LABELS = {
 }
 
 
-def _print_status(terminal: Terminal, found: dict[str, Any]) -> None:
-    shown = found | {"state": _STATES[found["state"]], "source": _SOURCES.get(found.get("source", ""))}
-    rows = [(label, shown.get(name)) for name, label in _LABELS.items()]
-    terminal.pairs([(label, value) for label, value in rows if value not in (None, "", "none")])
-    processes = [*found["open"], *([found["reranker_open"]] if "reranker_open" in found else [])]
-    terminal.pairs((say("process"), _process(each)) for each in processes if each["pid"])
-    cache = found["cache"]
-    if "bytes" in cache:
-        size, limit = cache["bytes"] / 1e6, cache["limit"] / 1e6
-        terminal.pairs([(say("embedding cache"), f"{size:.1f} MB / {limit:.0f} MB")])
-
-
 def _process(process: dict[str, Any]) -> Message:
     if process["memory_mb"] is None:
         return say("{pid}: {model}", pid=process["pid"], model=process["model"])
@@ -257,24 +262,6 @@ def _print_use(terminal: Terminal, found: UsedModel) -> None:
                 job=found.job,
             )
         )
-
-
-def _print_pulled(terminal: Terminal, rows: Sequence[PulledModel]) -> None:
-    if not rows:
-        terminal.say(say("There is nothing to download: the settings name no model on huggingface.co."))
-    for row in rows:
-        terminal.say(say("{model} is in {folder}", model=row.model, folder=row.folder))
-
-
-def _print_test(terminal: Terminal, found: TestedModel) -> None:
-    terminal.pairs(
-        [
-            (say("fingerprint"), found.model),
-            (say("dimension"), found.dimension),
-            (say("time of one query, ms"), found.ms),
-            *([(say("similarity (cosine)"), found.cosine)] if found.cosine is not None else []),
-        ]
-    )
 
 
 def _print_embedded(terminal: Terminal, found: Reembedded) -> None:

@@ -295,7 +295,10 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             if os.geteuid() == 0:
-                _refuse_foreign_home()
+                from tabane.hub.local.endpoint import home_of
+                from tabane.settings.files import refuse_foreign_home
+
+                refuse_foreign_home(home_of(os.environ), os.environ)
             return super().invoke(ctx)
         except TabaneError as error:
             terminal = ctx.find_object(Terminal)
@@ -303,13 +306,6 @@ class Command(click.Command):
                 terminal.print_json({"error": described(error)})
             (terminal or Terminal()).warn(error)
             raise click.exceptions.Exit(status_of(error)) from None
-
-
-def _refuse_foreign_home() -> None:
-    from tabane.hub.local.endpoint import home_of
-    from tabane.settings.files import refuse_foreign_home
-
-    refuse_foreign_home(home_of(os.environ), os.environ)
 
 
 class Group(click.Group):

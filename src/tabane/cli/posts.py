@@ -101,22 +101,6 @@ def show_report(terminal: Terminal, report: dict[str, Any]) -> None:
             seconds=report["seconds"],
         )
     )
-    _show_bad(terminal, report)
-
-
-def tell_of_embedding(terminal: Terminal, report: dict[str, Any]) -> None:
-    """Print whether posts without vectors are being embedded, or why not."""
-    written = report["new"] + report["changed"]
-    if report["vectors"] >= written or terminal.json:
-        return
-    model = terminal.hub().call("model_status")
-    if model["state"] == "none":
-        terminal.note(say("Search finds them by keywords only. {why}", why=model.get("reason") or ""))
-    else:
-        terminal.note(say("Semantic search is still indexing them. See: tabane jobs"))
-
-
-def _show_bad(terminal: Terminal, report: dict[str, Any]) -> None:
     if not report["whole"]:
         terminal.note(say("A source could not be read completely, so nothing was removed."))
     if not report["bad"]:
@@ -130,6 +114,18 @@ def _show_bad(terminal: Terminal, report: dict[str, Any]) -> None:
         terminal.note(say("  and {count} more: {path}", count=f"{more:,}", path=report["report"]))
     elif more > 0:
         terminal.note(say("  and {count} more; --report FILE lists them all", count=f"{more:,}"))
+
+
+def tell_of_embedding(terminal: Terminal, report: dict[str, Any]) -> None:
+    """Print whether posts without vectors are being embedded, or why not."""
+    written = report["new"] + report["changed"]
+    if report["vectors"] >= written or terminal.json:
+        return
+    model = terminal.hub().call("model_status")
+    if model["state"] == "none":
+        terminal.note(say("Search finds them by keywords only. {why}", why=model.get("reason") or ""))
+    else:
+        terminal.note(say("Semantic search is still indexing them. See: tabane jobs"))
 
 
 @click.command(
@@ -362,7 +358,17 @@ def stats(terminal: Terminal, /, by: str, limit: int, **chosen: Any) -> None:
     counted = hub.call("get_post_facets", {"field": _FIELDS[by], "limit": limit, **limits(**chosen)})
     whole = hub.call("get_database_stats")
     if not terminal.show_json({**whole, "results": counted}):
-        _print_stats(terminal, whole, _HEADERS[by], counted)
+        header = _HEADERS[by]
+        span = whole["date_range"]
+        period = f"{span['earliest']} – {span['latest']}" if span["earliest"] else None
+        facts = [
+            (say("posts"), f"{whole['total_posts']:,}"),
+            (say("users"), f"{whole['total_users']:,}"),
+            (say("period"), period),
+        ]
+        terminal.pairs((name, value) for name, value in facts if value)
+        terminal.say("")
+        _print_counts(terminal, header, counted)
 
 
 @posts.command(
@@ -456,21 +462,6 @@ def _print_found(terminal: Terminal, rows: list[dict[str, Any]], head: Message, 
         terminal.say(StyledText(text(head), "bold"))
         terminal.say("")
     show_posts(terminal, entries(rows), view)
-
-
-def _print_stats(
-    terminal: Terminal, whole: dict[str, Any], header: Message, counted: list[dict[str, Any]]
-) -> None:
-    span = whole["date_range"]
-    period = f"{span['earliest']} – {span['latest']}" if span["earliest"] else None
-    facts = [
-        (say("posts"), f"{whole['total_posts']:,}"),
-        (say("users"), f"{whole['total_users']:,}"),
-        (say("period"), period),
-    ]
-    terminal.pairs((name, value) for name, value in facts if value)
-    terminal.say("")
-    _print_counts(terminal, header, counted)
 
 
 def _print_counts(terminal: Terminal, header: Message, rows: list[dict[str, Any]]) -> None:

@@ -59,8 +59,15 @@ class InputLine:
         self._last = ""
         self._candidates: list[str] = []
         self._readline = _readline() if self._edited else None
-        if self._readline:
-            self._prepare(self._readline)
+        if readline := self._readline:
+            for line in self._kept():
+                readline.add_history(line)
+                self._last = line
+            readline.set_auto_history(False)
+            readline.set_completer_delims(" \t")
+            readline.set_completer(self._candidate)
+            libedit = "libedit" in (readline.__doc__ or "")
+            readline.parse_and_bind("bind ^I rl_complete" if libedit else "tab: complete")
 
     @property
     def edited(self) -> bool:
@@ -76,16 +83,6 @@ class InputLine:
             raise EOFError
         return line.rstrip("\n")
 
-    def _prepare(self, readline: Any) -> None:
-        for line in self._kept():
-            readline.add_history(line)
-            self._last = line
-        readline.set_auto_history(False)
-        readline.set_completer_delims(" \t")
-        readline.set_completer(self._candidate)
-        libedit = "libedit" in (readline.__doc__ or "")
-        readline.parse_and_bind("bind ^I rl_complete" if libedit else "tab: complete")
-
     def _candidate(self, word: str, number: int) -> str | None:
         readline = self._readline
         if not number and readline:
@@ -98,7 +95,10 @@ class InputLine:
         if self._readline and line.strip() and line != self._last and len(line) <= LONGEST:
             self._readline.add_history(line)
             self._last = line
-            self._keep(line)
+            # At once: what was typed is there after a crash, too. No history is no reason not to search.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+            with contextlib.suppress(OSError), open(os.open(self._history, flags, 0o600), "ab") as file:
+                file.write(line.encode("utf-8", "replace") + b"\n")
         return line
 
     def _kept(self) -> list[str]:
@@ -111,12 +111,6 @@ class InputLine:
             with contextlib.suppress(OSError):
                 write_private(self._history, ("\n".join(lines[-MOST_LINES:]) + "\n").encode())
         return lines[-MOST_LINES:]
-
-    def _keep(self, line: str) -> None:
-        # At once: what was typed is there after a crash, too. No history is no reason not to search.
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-        with contextlib.suppress(OSError), open(os.open(self._history, flags, 0o600), "ab") as file:
-            file.write(line.encode("utf-8", "replace") + b"\n")
 
 
 def _readline() -> Any:
@@ -401,7 +395,8 @@ class PostsShell:
         self._guarded(self._greet)
         while not self._over:
             try:
-                line = self._line.read(self._prompt()).strip()
+                summary = self._wanted.summary()
+                line = self._line.read(f"posts ({clean(summary)})> " if summary else "posts> ").strip()
             except KeyboardInterrupt:
                 emit("")  # the line is given up, the prompt stays
                 continue
@@ -429,7 +424,16 @@ class PostsShell:
         name, *words = line.split()
         name = name if words and not name.startswith("/") else ALIASES.get(name, name)
         if not name.startswith("/"):
-            self._search(line)
+            hub = self._terminal.hub()
+            with self._terminal.working(say("Searching")):
+                rows = hub.call("search_similar", self._wanted.params(line))
+            if hub.warning:
+                self._terminal.note(hub.warning)
+            self._found, self._shown = entries(rows), 0
+            if rows:
+                self._next([])
+            else:
+                self._terminal.note(say("No results were found."))
         elif name in SETTINGS:
             self._set(name, SETTINGS[name], words)
         elif name in self._actions:
@@ -446,18 +450,6 @@ class PostsShell:
         )
 
     # -- queries ---------------------------------------------------------------------------------
-
-    def _search(self, query: str) -> None:
-        hub = self._terminal.hub()
-        with self._terminal.working(say("Searching")):
-            rows = hub.call("search_similar", self._wanted.params(query))
-        if hub.warning:
-            self._terminal.note(hub.warning)
-        self._found, self._shown = entries(rows), 0
-        if rows:
-            self._next([])
-        else:
-            self._terminal.note(say("No results were found."))
 
     def _next(self, words: list[str]) -> None:
         page = self._found[self._shown : self._shown + self._wanted.top]
@@ -480,7 +472,15 @@ class PostsShell:
 
     def _set(self, name: str, setting: SettingCommand, words: list[str]) -> None:
         if not words:
-            self._tell(name, setting)
+            self._terminal.say(f"{name} {setting.usage}")
+            if name == "/weights":
+                for number, preset in enumerate(PRESETS, 1):
+                    self._terminal.say(f"  {number}  {preset}")
+            plain = QuerySettings()
+            now = {field: getattr(self._wanted, field) for field in setting.fields}
+            said = ", ".join(_shown(value) for field, value in now.items() if value != getattr(plain, field))
+            if said:
+                self._remark(say("now: {value}", value=said))
             return
         changed = setting.apply(self._wanted, words)
         if name == "/user":
@@ -494,18 +494,6 @@ class PostsShell:
         said = [text(no_user(name, near)) for name, near in unknown.items()]
         if said:
             raise UnknownName(Message(" ".join(said)))
-
-    def _tell(self, name: str, setting: SettingCommand) -> None:
-        """Print the usage of a command and its current setting."""
-        self._terminal.say(f"{name} {setting.usage}")
-        if name == "/weights":
-            for number, preset in enumerate(PRESETS, 1):
-                self._terminal.say(f"  {number}  {preset}")
-        plain = QuerySettings()
-        now = {field: getattr(self._wanted, field) for field in setting.fields}
-        said = ", ".join(_shown(value) for field, value in now.items() if value != getattr(plain, field))
-        if said:
-            self._remark(say("now: {value}", value=said))
 
     def _help(self, words: list[str]) -> None:
         self._terminal.say(
@@ -538,10 +526,6 @@ class PostsShell:
                 users=f"{stats['total_users']:,}",
             )
         )
-
-    def _prompt(self) -> str:
-        summary = self._wanted.summary()
-        return f"posts ({clean(summary)})> " if summary else "posts> "
 
     def _remark(self, said: str | Message) -> None:
         if self._line.edited:

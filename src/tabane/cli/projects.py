@@ -54,7 +54,17 @@ def list_(terminal: Terminal) -> None:
     hub = terminal.running_hub()
     offered = hub.call("hub_status").get("projects_offered", []) if hub else []
     known = {row["folder"] for row in rows}
-    rows += [_offer_row(offer) for offer in offered if offer["folder"] not in known]
+    rows += [
+        {
+            "folder": offer["folder"],
+            "file": None,
+            "servers": offer["servers"],
+            "problem": offer["problem"],
+            "state": "offered",
+        }
+        for offer in offered
+        if offer["folder"] not in known
+    ]
     if terminal.show_json({"results": rows}):
         return
     if not rows:
@@ -259,16 +269,6 @@ def _row(trusted: TrustedFile) -> dict[str, Any]:
     except ConfigurationError as error:
         return row | {"state": "unusable", "problem": str(error)}
     return row | {"state": "trusted" if file.digest == trusted.digest else "changed"}
-
-
-def _offer_row(offer: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "folder": offer["folder"],
-        "file": None,
-        "servers": offer["servers"],
-        "problem": offer["problem"],
-        "state": "offered",
-    }
 
 
 _STATES: dict[str, Message | TableState] = {

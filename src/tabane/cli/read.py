@@ -66,7 +66,13 @@ def read(terminal: Terminal, /, page: str, remember: bool, **options: Any) -> No
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
     if not terminal.show_json(found):
-        _print(terminal, found)
+        if found["format"] != "raw":
+            terminal.say(head(found, lang()))
+        terminal.say(found["content"].rstrip("\n"))
+        for picture in found.get("pictures", ()):
+            terminal.note(say("An image of type {kind}. Get it with --json.", kind=picture["media_type"]))
+        if "next_cursor" in found:
+            terminal.note(say("More results: --cursor {cursor}", cursor=found["next_cursor"]))
     if failure:
         raise failure
 
@@ -78,13 +84,3 @@ def _remember(terminal: Terminal, address: str, found: dict[str, Any]) -> Tabane
     except TabaneError as error:
         return error
     return None
-
-
-def _print(terminal: Terminal, found: dict[str, Any]) -> None:
-    if found["format"] != "raw":
-        terminal.say(head(found, lang()))
-    terminal.say(found["content"].rstrip("\n"))
-    for picture in found.get("pictures", ()):
-        terminal.note(say("An image of type {kind}. Get it with --json.", kind=picture["media_type"]))
-    if "next_cursor" in found:
-        terminal.note(say("More results: --cursor {cursor}", cursor=found["next_cursor"]))

@@ -89,7 +89,21 @@ def cookies(terminal: Terminal, host: str | None, file: str | None, remove: bool
         at = _host(host)
         choice, unusable = _chosen(file, at, time.time())
         check_passphrase(terminal, home)
-        _import(terminal, folder, at, choice, unusable)
+        now = time.time()
+        jar = CookieJar(at.host, at.port, choice.taken, now)
+        folder.keep(jar)
+        expires = jar.first_expiry(now)
+        result = {
+            "host": jar.authority,
+            "cookies": len(choice.taken),
+            "ignored": choice.ignored,
+            "expired": choice.expired,
+            "unusable": unusable,
+            "first_expiry": _iso(expires),
+        }
+        if not terminal.show_json(result):
+            for message in _report(jar, choice, unusable, expires):
+                terminal.say(message)
 
 
 def _host(text: str) -> Target:
@@ -102,25 +116,6 @@ def _host(text: str) -> Target:
                 host=text[:200]),
             "host",
         ) from None  # fmt: skip
-
-
-def _import(
-    terminal: Terminal, folder: CookieFolder, at: Target, choice: CookieChoice, unusable: int
-) -> None:
-    now = time.time()
-    jar = CookieJar(at.host, at.port, choice.taken, now)
-    folder.keep(jar)
-    expires = jar.first_expiry(now)
-    result = {
-        "host": jar.authority,
-        "cookies": len(choice.taken),
-        "ignored": choice.ignored,
-        "expired": choice.expired,
-        "unusable": unusable,
-        "first_expiry": _iso(expires),
-    }
-    if not terminal.show_json(result):
-        _say_all(terminal, _report(jar, choice, unusable, expires))
 
 
 def _report(jar: CookieJar, choice: CookieChoice, unusable: int, expires: float | None) -> Iterable[Message]:
@@ -138,11 +133,6 @@ def _report(jar: CookieJar, choice: CookieChoice, unusable: int, expires: float 
     else:
         yield say("The first of them expires at {time}.", time=_local(expires))
     yield say("To remove them: tabane reader cookies {host} --remove", host=jar.authority)
-
-
-def _say_all(terminal: Terminal, messages: Iterable[Message]) -> None:
-    for message in messages:
-        terminal.say(message)
 
 
 def _list(terminal: Terminal, jars: list[CookieJar]) -> None:

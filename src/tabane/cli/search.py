@@ -150,11 +150,7 @@ def command(reference: Mapping[str, Any]) -> str:
 def manual(terminal: Terminal, section: str | None) -> None:
     found = terminal.hub().call("get_documentation", {"section": section} if section else {})
     if not terminal.show_json(found):
-        _print_section(found)
-
-
-def _print_section(found: dict[str, Any]) -> None:
-    if "pages" in found:
-        emit("\n".join(found["pages"]))
-    else:
-        emit(StyledText(found["title"], "bold"), f"\n\n{found['text']}")
+        if "pages" in found:
+            emit("\n".join(found["pages"]))
+        else:
+            emit(StyledText(found["title"], "bold"), f"\n\n{found['text']}")

@@ -141,7 +141,9 @@ def adopt(terminal: Terminal, servers: Sequence[str], dry_run: bool, agreed: boo
     moves = moves_of(chosen, naming_of(place, {}))
     if not terminal.json:
         _show(terminal, moves)
-    done = bool(moves.moves) and not dry_run and _may(terminal, agreed)
+    done = bool(moves.moves) and not dry_run
+    if done and not agreed and terminal.asks:  # without a terminal nobody is asked: the move loses nothing
+        done = terminal.agreed(say("Move them?"))
     if done:
         check_passphrase(terminal, place.settings.home)
         changed = {name: moves.definitions[name] for name in dict.fromkeys(m.server for m in moves.moves)}
@@ -155,7 +157,10 @@ def adopt(terminal: Terminal, servers: Sequence[str], dry_run: bool, agreed: boo
         ],
     }
     if not terminal.show_json(result):
-        _tell(terminal, moves, done)
+        if not moves.moves:
+            terminal.say(say("There are no keys in plain text."))
+        elif not done:
+            terminal.say(say("Nothing was changed."))
     if done:
         report_kept(terminal, place.settings, moves.names, plain=False)
         terminal.note(
@@ -171,18 +176,6 @@ def _show(terminal: Terminal, moves: SecretMoves) -> None:
         [say("server"), say("value"), say("secret")],
         [(move.server, move.secret.key, move.name) for move in moves.moves],
     )
-
-
-def _may(terminal: Terminal, agreed: bool) -> bool:
-    # Without a terminal the command itself is the answer: nothing is lost by the move.
-    return agreed or not terminal.asks or terminal.agreed(say("Move them?"))
-
-
-def _tell(terminal: Terminal, moves: SecretMoves, done: bool) -> None:
-    if not moves.moves:
-        terminal.say(say("There are no keys in plain text."))
-    elif not done:
-        terminal.say(say("Nothing was changed."))
 
 
 def _unknown(name: str, known: Sequence[str]) -> UnknownName:
@@ -228,7 +221,17 @@ def set_(terminal: Terminal, name: str, piped: bool) -> None:
     settings = load_settings({"config": terminal.config}, os.environ)
     check_passphrase(terminal, settings.home)
     store = store_of(settings)
-    value = _value(terminal, name, piped)
+    if not piped and sys.stdin.isatty():
+        question = say("Value of {name} (it is not shown)", name=name)
+        value = terminal.ask(question, hide_input=True)
+    else:
+        data = sys.stdin.buffer.read(4 * LONGEST + 3)
+        try:
+            given = data.decode("utf-8")
+        except UnicodeDecodeError:
+            raise BadArguments(say("The value on standard input is not UTF-8."), "value") from None
+        # The line break that echo and editors add is not part of the value.
+        value = given.removesuffix("\n").removesuffix("\r")
     with files_changed(terminal):
         place = store.keep(name, value)
     terminal.show(
@@ -288,19 +291,6 @@ def remove(terminal: Terminal, name: str, agreed: bool, file: str | None) -> Non
     terminal.show(
         {"name": name, "status": "removed", "used_by": users}, say("{name} was removed.", name=name)
     )
-
-
-def _value(terminal: Terminal, name: str, piped: bool) -> str:
-    if not piped and sys.stdin.isatty():
-        question = say("Value of {name} (it is not shown)", name=name)
-        return terminal.ask(question, hide_input=True)
-    data = sys.stdin.buffer.read(4 * LONGEST + 3)
-    try:
-        given = data.decode("utf-8")
-    except UnicodeDecodeError:
-        raise BadArguments(say("The value on standard input is not UTF-8."), "value") from None
-    # The line break that echo and editors add is not part of the value.
-    return given.removesuffix("\n").removesuffix("\r")
 
 
 def _users(place: ServersFile) -> dict[str, list[str]]:

@@ -131,7 +131,9 @@ def _learn(terminal: Terminal, name: str, seconds: int | None, file: str | None,
     if write:
         _write(terminal, name, file, found["sandbox"])
     if not terminal.show_json(found | {"written": write}):
-        _print_proposal(terminal, found, written=write)
+        terminal.say(json.dumps({"sandbox": found["sandbox"]}, indent=2, ensure_ascii=False))
+        if write:
+            terminal.say(say("Written to the servers file. {name!n} is restarted in it.", name=found["name"]))
     for note in found["notes"]:
         terminal.note(note)
 
@@ -161,12 +163,6 @@ def _written(name: str, preset: str) -> Message:
     if preset == "none":
         return say("{name!n} now runs without a sandbox.", name=name)
     return say("{name!n} now runs in a sandbox ({preset}).", name=name, preset=preset)
-
-
-def _print_proposal(terminal: Terminal, found: dict[str, Any], *, written: bool) -> None:
-    terminal.say(json.dumps({"sandbox": found["sandbox"]}, indent=2, ensure_ascii=False))
-    if written:
-        terminal.say(say("Written to the servers file. {name!n} is restarted in it.", name=found["name"]))
 
 
 def _print_cage(terminal: Terminal, name: str, found: dict[str, Any] | None) -> None:
@@ -275,7 +271,9 @@ def override(
 ) -> None:
     place = ServersFile.found(terminal, file)
     tool = tool.removeprefix(f"{server}__")
-    if not any((fix, default, describe, restore, *given.values())) and not _empties(given):
+    # an empty text is a value, too
+    texts = any(given[key] is not None for key in ("name", "title", "description", "hidden"))
+    if not texts and not any((fix, default, describe, restore, *given.values())):
         _show_overrides(terminal, place, server, tool)
         return
     schema = _schema(place, server, tool)
@@ -293,11 +291,6 @@ def override(
     with files_changed(terminal):
         change_server(place.path, server, lambda definition: edit.apply(definition, tool), shown)
     _show_overrides(terminal, place, server, tool)
-
-
-def _empties(given: dict[str, Any]) -> bool:
-    """Return whether an option was given whose value counts as nothing, such as an empty text."""
-    return any(given[key] is not None for key in ("name", "title", "description", "hidden"))
 
 
 def _texts(pairs: Sequence[str]) -> dict[str, str]:
@@ -461,16 +454,12 @@ def _done(terminal: Terminal, hub: HubClient, name: str, found: dict[str, Any]) 
     count = len(tools) if isinstance(tools, list) else tools
     result = found | {"tools": count}
     if not terminal.show_json(result):
-        _print_done(terminal, name, result)
-
-
-def _print_done(terminal: Terminal, name: str, found: dict[str, Any]) -> None:
-    terminal.say(say("Logged in at {name!n}.", name=name))
-    if found.get("tools") is not None:
-        terminal.say(say("{count} {count:tool is|tools are} available.", count=found["tools"]))
-    if found.get("expires") and not found.get("renewable"):
-        until = time.strftime("%Y-%m-%d %H:%M", time.localtime(found["expires"]))
-        terminal.say(say("The login ends at {until}.", until=until))
+        terminal.say(say("Logged in at {name!n}.", name=name))
+        if result.get("tools") is not None:
+            terminal.say(say("{count} {count:tool is|tools are} available.", count=result["tools"]))
+        if result.get("expires") and not result.get("renewable"):
+            until = time.strftime("%Y-%m-%d %H:%M", time.localtime(result["expires"]))
+            terminal.say(say("The login ends at {until}.", until=until))
 
 
 def login_words(login: Mapping[str, Any] | None) -> Message | None:
@@ -528,7 +517,16 @@ def list_(terminal: Terminal, file: str | None) -> None:
     rows = book.rows()
     result = {"path": str(place.path), "hub": place.hub is not None, "results": rows}
     if not terminal.show_json(result):
-        _print_rows(terminal, rows, book)
+        headers = [say("name"), say("state"), say("tools"), say("command"), say("remark")]
+        shown: list[tuple[object, ...]] = [
+            (row["name"], ServerState(row["state"]), row.get("tools"), row["command"], _remark(book, row))
+            for row in rows
+        ]
+        sandboxes = [book.sandbox(row) for row in rows]
+        if any(sandboxes):  # last, so that the columns before it stay where they are
+            headers.append(say("sandbox"))
+            shown = [(*cells, sandbox) for cells, sandbox in zip(shown, sandboxes, strict=True)]
+        terminal.table(headers, shown)
     for warning in book.all_warnings(rows):
         terminal.note(warning)
 
@@ -553,7 +551,18 @@ def show(terminal: Terminal, name: str, file: str | None, reveal: bool) -> None:
         row |= place.hub.call("show_server", {"name": name})
     result = row | {"path": str(place.path), "definition": book.definition(name, reveal=reveal)}
     if not terminal.show_json(result):
-        _print_server(terminal, result)
+        facts = result | {
+            "overridden": list(result.get("overrides") or ()),
+            "definitions_text": definition_remark(result),
+            "sandbox_text": sandbox_words(result.get("sandbox")),
+            "state": ServerState(result["state"]),
+            "login_text": login_words(result.get("login")),
+        }
+        # a server without prompts or resources is usual, and its zeros are not shown
+        facts |= {key: None for key in ("prompts", "resources", "templates") if not facts.get(key)}
+        shown = [(label, facts.get(key)) for key, label in _LABELS.items()]
+        terminal.pairs((label, value) for label, value in shown if value not in (None, "", [], {}))
+        terminal.say(json.dumps({facts["name"]: facts["definition"]}, indent=2, ensure_ascii=False))
     for warning in [*book.warnings(name), *book.live_warnings([row])]:
         terminal.note(warning)
 
@@ -652,7 +661,9 @@ def test(terminal: Terminal, name: str) -> None:
     with terminal.working(say("Starting {name!n}", name=name)):
         found = hub.call("test_server", {"name": name})
     if not terminal.show_json(found):
-        _print_test(terminal, found)
+        terminal.say(_state(found))
+        for signature in found.get("tools") or ():
+            terminal.say(f"  {signature}")
 
 
 @servers.command(
@@ -716,41 +727,9 @@ def _changed(terminal: Terminal, place: ServersFile, name: str, done: str, what:
             terminal.note(problem)
 
 
-def _print_rows(terminal: Terminal, rows: Sequence[dict[str, Any]], book: ServersFileContent) -> None:
-    headers = [say("name"), say("state"), say("tools"), say("command"), say("remark")]
-    shown: list[tuple[object, ...]] = [
-        (row["name"], ServerState(row["state"]), row.get("tools"), row["command"], _remark(book, row))
-        for row in rows
-    ]
-    sandboxes = [book.sandbox(row) for row in rows]
-    if any(sandboxes):  # last, so that the columns before it stay where they are
-        headers.append(say("sandbox"))
-        shown = [(*cells, sandbox) for cells, sandbox in zip(shown, sandboxes, strict=True)]
-    terminal.table(headers, shown)
-
-
 def _remark(book: ServersFileContent, row: dict[str, Any]) -> Shown | None:
     found = book.remark(row) or definition_remark(row)
     return found or (say("runs at {address}", address=row["runs_at"]) if row.get("runs_at") else None)
-
-
-def _print_server(terminal: Terminal, found: dict[str, Any]) -> None:
-    # A server without prompts or resources is usual, and worth no word.
-    none: dict[str, Any] = {key: None for key in ("prompts", "resources", "templates") if not found.get(key)}
-    none["overridden"] = list(found.get("overrides") or ())
-    none["definitions_text"] = definition_remark(found)
-    none["sandbox_text"] = sandbox_words(found.get("sandbox"))
-    none |= {"state": ServerState(found["state"]), "login_text": login_words(found.get("login"))}
-    found = found | none
-    shown = [(label, found.get(key)) for key, label in _LABELS.items()]
-    terminal.pairs((label, value) for label, value in shown if value not in (None, "", [], {}))
-    terminal.say(json.dumps({found["name"]: found["definition"]}, indent=2, ensure_ascii=False))
-
-
-def _print_test(terminal: Terminal, found: dict[str, Any]) -> None:
-    terminal.say(_state(found))
-    for signature in found.get("tools") or ():
-        terminal.say(f"  {signature}")
 
 
 def _state(found: dict[str, Any]) -> Message:

@@ -286,7 +286,8 @@ def add(
     elif name is None:
         raise click.MissingParameter(param_type="argument", param_hint="'NAME'")
     else:
-        _refuse_registry_options(registry)
+        if registry["inputs"] or registry["using"]:
+            raise BadArguments(say("--input and --using apply to --from-registry."))
         wanted = definition(**given)
     # report a file that cannot be changed before asking and before starting the server
     check_addable(place.path, {name: wanted})
@@ -362,27 +363,17 @@ def _from_registry(
         raise click.exceptions.Exit(0)
     if given["cwd"] and "url" in choice.definition:
         raise BadArguments(say("--env and --cwd apply to a command, not to --url."))
-    own = _words(given) | ({"cwd": _absolute(given["cwd"], os.getcwd())} if given["cwd"] else {})
+    own: dict[str, Any] = {"description": given["description"]}
+    own |= {key: list(given[key]) for key in ("tags", "keywords", "examples")}
+    own = {key: value for key, value in own.items() if value}
+    own |= {"enabled": False} if given["disabled"] else {}
+    own |= {"cwd": _absolute(given["cwd"], os.getcwd())} if given["cwd"] else {}
     return choice.name, choice.definition | own
 
 
 def own_name(listed: str) -> str:
     """Return the name that a server of the registry gets here: the last part of its own."""
     return listed.partition("@")[0].rpartition("/")[2]
-
-
-def _refuse_registry_options(registry: dict[str, Any]) -> None:
-    if registry["inputs"] or registry["using"]:
-        raise BadArguments(say("--input and --using apply to --from-registry."))
-
-
-def _words(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the user's words for searching, and whether it is disabled."""
-    found = {"description": given["description"], "tags": list(given["tags"])}
-    found |= {"keywords": list(given["keywords"]), "examples": list(given["examples"])}
-    return {key: value for key, value in found.items() if value} | (
-        {"enabled": False} if given["disabled"] else {}
-    )
 
 
 def _try(

@@ -174,12 +174,22 @@ class ServersFileContent:
         ]
 
     def _row(self, server: Server) -> dict[str, Any]:
+        written = self.written.get(server.name)
+        given = our_definition(written.items()).values if isinstance(written, dict) else {}
+        redactor = Redactor(server.secrets)
+        if server.transport != "stdio":
+            parts = [given.get("url")]
+        else:
+            args = given.get("args")
+            parts = [given.get("image"), given.get("command"), *(args if isinstance(args, list) else (args,))]
         row = {
             "name": server.name,
             "state": self._state(server),
             "tools": None,
             "transport": server.transport,
-            "command": self._command(server),
+            "command": " ".join(
+                masked_text(part, redactor) for part in parts if part and isinstance(part, str)
+            ),
             "sandboxed": server.sandboxed,
             "error": server.disabled.render(lang()) if server.disabled else None,
         }
@@ -190,17 +200,6 @@ class ServersFileContent:
         if server.disabled:
             return "disabled"
         return "enabled" if self.live is None else "not loaded"
-
-    def _command(self, server: Server) -> str:
-        written = self.written.get(server.name)
-        given = our_definition(written.items()).values if isinstance(written, dict) else {}
-        redactor = Redactor(server.secrets)
-        if server.transport != "stdio":
-            parts = [given.get("url")]
-        else:
-            args = given.get("args")
-            parts = [given.get("image"), given.get("command"), *(args if isinstance(args, list) else (args,))]
-        return " ".join(masked_text(part, redactor) for part in parts if part and isinstance(part, str))
 
     def _unknown(self, name: str) -> CallerError:
         known = [server.name for server in self.configuration.servers]

@@ -127,29 +127,25 @@ class InputAnswers:
                 )
             )
         if wanted.type == "pickString" and wanted.options:
-            return self._picked(wanted, question)
+            for number, (label, value) in enumerate(wanted.options, 1):
+                shown = label if label == value else f"{label}: {value}"
+                self._terminal.note(f"  {number}. {shown}")
+            choices = {str(number): value for number, (_, value) in enumerate(wanted.options, 1)}
+            choices |= dict(wanted.options)
+            choices |= {value: value for _, value in wanted.options}
+            values = [value for _, value in wanted.options]
+            default = wanted.default if wanted.default in values else None
+            while True:
+                answer = self._terminal.ask(question, default=default).strip()
+                if answer in choices:
+                    return choices[answer]
+                self._terminal.note(say("Enter a number from 1 to {count}.", count=len(values)))
         return self._terminal.ask(
             question,
             default=wanted.default or "",
             show_default=bool(wanted.default) and not wanted.password,
             hide_input=wanted.password,
         )
-
-    def _picked(self, wanted: ClientInput, question: Message) -> str:
-        """Ask for one of the options: by its number, or by its value or label."""
-        for number, (label, value) in enumerate(wanted.options, 1):
-            shown = label if label == value else f"{label}: {value}"
-            self._terminal.note(f"  {number}. {shown}")
-        choices = {str(number): value for number, (_, value) in enumerate(wanted.options, 1)}
-        choices |= dict(wanted.options)
-        choices |= {value: value for _, value in wanted.options}
-        values = [value for _, value in wanted.options]
-        default = wanted.default if wanted.default in values else None
-        while True:
-            answer = self._terminal.ask(question, default=default).strip()
-            if answer in choices:
-                return choices[answer]
-            self._terminal.note(say("Enter a number from 1 to {count}.", count=len(values)))
 
 
 def report_missing(terminal: Terminal, missing: Sequence[MissingInput]) -> None:
@@ -289,7 +285,10 @@ class ImportPreview:
         if terminal.json:
             return
         rows = [(row["name"], row["from"], row["command"], _remark(row)) for row in self._rows()]
-        skipped = [(part.name, [part.title], None, self._not_taken(part.why)) for part in self.plan.skipped]
+        skipped = [
+            (part.name, [part.title], None, text(say("not imported: {why}", why=part.why)))
+            for part in self.plan.skipped
+        ]
         if rows or skipped:
             headers = [say("name"), say("from"), say("command"), say("remark")]
             terminal.table(headers, [*rows, *skipped])
@@ -355,9 +354,6 @@ class ImportPreview:
             "narrowing": list(taken.narrowing),
             "inputs": [taken.inputs[id].title for id in input_ids(self.definitions[taken.name])],
         }
-
-    def _not_taken(self, why: Message) -> str:
-        return text(say("not imported: {why}", why=why))
 
 
 def _remark(row: dict[str, Any]) -> str:

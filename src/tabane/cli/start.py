@@ -139,7 +139,10 @@ def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
         os.environ.update(marked_terminal(os.environ))
         raise click.exceptions.Exit(run_foreground(flags))
 
-    running, client = _reach(terminal, settings)
+    servers = str(settings.servers) if "servers" in settings.sources else None
+    with terminal.working(say("Starting the hub")):
+        endpoint = Endpoint(str(settings.home), os.environ)
+        running, client = reach_hub(endpoint, settings.as_flags(), lang(), servers=servers)
     with client:
         report = client.call("hub_status")
         if running:
@@ -163,15 +166,6 @@ def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
     shown = result | {"posts": taken, "models_missing": [row.model for row in missing]}
     if not terminal.show_json(shown):
         _show_archive(terminal, taken, missing)
-
-
-def _reach(terminal: Terminal, settings: Settings) -> tuple[bool, HubClient]:
-    """Return whether a hub ran already, and the connection to it."""
-
-    servers = str(settings.servers) if "servers" in settings.sources else None
-    with terminal.working(say("Starting the hub")):
-        endpoint = Endpoint(str(settings.home), os.environ)
-        return reach_hub(endpoint, settings.as_flags(), lang(), servers=servers)
 
 
 def _check_flags(wanted: Sequence[str], report: dict[str, Any]) -> None:

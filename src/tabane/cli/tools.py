@@ -297,14 +297,11 @@ def _block(block: Any) -> str:
     if kind == "resource_link":
         return _note("resource", block.get("name"), block.get("uri"))
     if kind == "resource" and isinstance(block.get("resource"), dict):
-        return _resource(block["resource"])
+        resource = block["resource"]
+        if isinstance(resource.get("text"), str):
+            return str(resource["text"])
+        return _note("resource", resource.get("uri"), resource.get("mimeType"), _size(resource.get("blob")))
     return _note(kind or "block")
-
-
-def _resource(resource: dict[str, Any]) -> str:
-    if isinstance(resource.get("text"), str):
-        return str(resource["text"])
-    return _note("resource", resource.get("uri"), resource.get("mimeType"), _size(resource.get("blob")))
 
 
 def _note(*parts: object) -> str:

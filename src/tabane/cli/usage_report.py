@@ -109,7 +109,19 @@ def _print(terminal: Terminal, found: Mapping[str, Any]) -> None:
     headers: list[str | Message] = [
         _GROUPS[by], say("calls"), say("errors"), "p50", "p95", "p99", say("tokens saved"), say("size"),
     ]  # fmt: skip
-    rows = [_row(_name(group, by), group) for group in found["results"]]
+    rows = [
+        (
+            _name(group, by),
+            f"{group['calls']:,}",
+            f"{group['errors']:,}",
+            milliseconds(group["p50_ms"]),
+            milliseconds(group["p95_ms"]),
+            milliseconds(group["p99_ms"]),
+            f"{group['saved']:,}",
+            size_of(group["bytes"]),
+        )
+        for group in found["results"]
+    ]
     terminal.table(headers, rows, whole=(1, 2, 3, 4, 5, 7))
     if len(rows) < found["total"]:
         terminal.note(
@@ -123,19 +135,6 @@ def _print(terminal: Terminal, found: Mapping[str, Any]) -> None:
 def _name(group: Mapping[str, Any], by: str) -> str:
     name, label = clean(group[by]), clean(group.get("label") or "")
     return f"{label} ({name})" if label and label != name else name or "-"
-
-
-def _row(name: str, group: Mapping[str, Any]) -> tuple[object, ...]:
-    return (
-        name,
-        f"{group['calls']:,}",
-        f"{group['errors']:,}",
-        milliseconds(group["p50_ms"]),
-        milliseconds(group["p95_ms"]),
-        milliseconds(group["p99_ms"]),
-        f"{group['saved']:,}",
-        size_of(group["bytes"]),
-    )
 
 
 def size_of(count: int) -> str:

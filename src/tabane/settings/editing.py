@@ -43,7 +43,12 @@ def with_value(text: str, path: tuple[str, ...], value: FileValue | Mapping[str,
     """
     before = tomllib.loads(text)
     value = dict(value) if isinstance(value, Mapping) else value
-    return _edited(text, path, value, _set(before, path, value))
+    *tables, last = path
+    table = before
+    for name in tables:
+        table = table.setdefault(name, {})
+    table[last] = value
+    return _edited(text, path, value, before)
 
 
 def without_value(text: str, path: tuple[str, ...]) -> str:
@@ -55,15 +60,6 @@ def without_value(text: str, path: tuple[str, ...]) -> str:
         table = table[name]
     del table[last]
     return _edited(text, path, None, before)
-
-
-def _set(root: Table, path: tuple[str, ...], value: Any) -> Table:
-    *tables, last = path
-    table = root
-    for name in tables:
-        table = table.setdefault(name, {})
-    table[last] = value
-    return root
 
 
 def _edited(text: str, path: tuple[str, ...], value: Any, wanted: Table) -> str:

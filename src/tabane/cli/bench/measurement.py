@@ -25,7 +25,7 @@ from tabane.cli.bench.disclosure import (
 from tabane.cli.bench.model_agent import ChatService, ConversationLimits
 from tabane.cli.bench.scripted_agent import model_sums, scripted_sums
 from tabane.cli.bench.task_file import BUILT_IN
-from tabane.cli.bench.tokens import PromptTokens, token_counter
+from tabane.cli.bench.tokens import token_counter
 from tabane.cli.output import FAILED, INTERRUPTED, Terminal
 from tabane.errors import CallerError
 from tabane.messages import Message, say
@@ -43,11 +43,24 @@ def run_disclosure(terminal: Terminal, sets: Sequence[Path], given: dict[str, An
         if sets:
             figures = recall_of(sets, given["model"], count, terminal.note)
         if model is not None or given["tasks"] or given["only"] or not sets:
-            run = TaskRun(_tasks(given), given["model"], count, terminal.note)
+            limits = ConversationLimits(given["turns"], given["token_limit"])
+            tasks = TaskOptions(given["tasks"] or BUILT_IN, given["only"], given["mode"], limits)
+            run = TaskRun(tasks, given["model"], count, terminal.note)
             report = run.scripted() if model is None else run.modelled(model)
     setting = {"model": given["model"], "tokens": count.unit}
     if not terminal.show_json(summary(figures, report, setting)):
-        _print(terminal, figures, report, count)
+        if figures:
+            cuts = ("@1", "@5", "@10")
+            headers = (say("set"), say("tools"), say("queries"), *cuts, say("tokens per search"), "p50")
+            terminal.table(headers, (_recall_row(each) for each in figures))
+        if report is not None and report.scripted:
+            _print_scripted(terminal, report)
+            _print_costs(terminal, report)
+        if report is not None and report.modelled:
+            _print_modelled(terminal, report)
+        if report is not None:
+            _print_remarks(terminal, report)
+        terminal.note(say("Tokens: {unit}.", unit=count.unit))
     if report is not None and report.error is not None:
         terminal.warn(report.error)
     if report is not None and (report.error or report.differences or report.unsolved or not report.ran):
@@ -74,28 +87,6 @@ def _model(given: dict[str, Any]) -> ModelOptions | None:
         raise CallerError(say("The environment variable {name} is not set.", name=variable))
     service = ChatService(endpoint, name, key, timeout=given["timeout"])
     return ModelOptions(service=service, record=given["record"])
-
-
-def _tasks(given: dict[str, Any]) -> TaskOptions:
-    limits = ConversationLimits(given["turns"], given["token_limit"])
-    return TaskOptions(given["tasks"] or BUILT_IN, given["only"], given["mode"], limits)
-
-
-def _print(
-    terminal: Terminal, figures: Sequence[RecallFigures], report: TaskReport | None, count: PromptTokens
-) -> None:
-    if figures:
-        cuts = ("@1", "@5", "@10")
-        headers = (say("set"), say("tools"), say("queries"), *cuts, say("tokens per search"), "p50")
-        terminal.table(headers, (_recall_row(each) for each in figures))
-    if report is not None and report.scripted:
-        _print_scripted(terminal, report)
-        _print_costs(terminal, report)
-    if report is not None and report.modelled:
-        _print_modelled(terminal, report)
-    if report is not None:
-        _print_remarks(terminal, report)
-    terminal.note(say("Tokens: {unit}.", unit=count.unit))
 
 
 def _recall_row(each: RecallFigures) -> tuple[object, ...]:

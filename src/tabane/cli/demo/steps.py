@@ -457,7 +457,20 @@ class ToolsChapter:
         self._page.chapter(say("It reads the schema of the tool it found"))
         name = next((name for _, name in SEARCHES if self._has(name)), "")
         if name:
-            self._step("describe_tools", self._describe(name))
+
+            def run() -> tuple[Message, float]:
+                # Asked by its other name, because the page of a tool does not repeat the name that was asked.
+                answer = self._assistant.ask("describe_tools", {"names": [name.replace("__", ".", 1)]})
+                if name not in answer.text:
+                    raise lacking(name, answer)
+                self._page.aside(answer.text)
+                return say(
+                    "{tool}, ~{tokens} {tokens:token|tokens}",
+                    tool=name,
+                    tokens=len(answer.text.encode()) // 4,
+                ), answer.seconds
+
+            self._step("describe_tools", run)
 
     def calls(self) -> None:
         """Call one or two tools of each server, and check the results."""
@@ -507,19 +520,6 @@ class ToolsChapter:
             if found is None:
                 raise lacking(expected, answer)
             return found[found.index(expected) :], answer.seconds
-
-        return run
-
-    def _describe(self, name: str) -> Callable[[], tuple[Message, float]]:
-        def run() -> tuple[Message, float]:
-            # Asked by its other name, because the page of a tool does not repeat the name that was asked.
-            answer = self._assistant.ask("describe_tools", {"names": [name.replace("__", ".", 1)]})
-            if name not in answer.text:
-                raise lacking(name, answer)
-            self._page.aside(answer.text)
-            return say(
-                "{tool}, ~{tokens} {tokens:token|tokens}", tool=name, tokens=len(answer.text.encode()) // 4
-            ), answer.seconds
 
         return run
 
