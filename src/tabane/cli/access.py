@@ -75,14 +75,10 @@ def explain_(terminal: Terminal, names: tuple[str, ...], client: str | None, cwd
         if not found["allowed"]:
             raise click.exceptions.Exit(FAILED)
     else:
-        _explain_flow(terminal, names[0], client, cwd)
-
-
-def _explain_flow(terminal: Terminal, tool: str, client: str | None, cwd: str | None) -> None:
-    found = terminal.hub().call("explain_flow", _flow_params(tool, client, cwd))
-    _show(terminal, found, _flow_messages(found))
-    if found["outcome"] in ("ask", "refuse"):
-        raise click.exceptions.Exit(FAILED)
+        found = terminal.hub().call("explain_flow", _flow_params(names[0], client, cwd))
+        _show(terminal, found, _flow_messages(found))
+        if found["outcome"] in ("ask", "refuse"):
+            raise click.exceptions.Exit(FAILED)
 
 
 def _flow_params(tool: str, client: str | None, cwd: str | None) -> dict[str, Any]:
@@ -232,11 +228,9 @@ def profiles() -> None: ...
 @click.pass_obj
 def list_profiles(terminal: Terminal) -> None:
     found = terminal.hub().call("profiles_list")
-    if not terminal.show_json(found):
-        _print_profiles(terminal, found["results"])
-
-
-def _print_profiles(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
+    if terminal.show_json(found):
+        return
+    rows = found["results"]
     if not rows:
         terminal.note(say("There are no profiles. Add a table such as [profiles.work] to tabane.toml."))
     headers = [

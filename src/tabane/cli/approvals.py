@@ -193,8 +193,17 @@ def questions(ctx: click.Context) -> None:
 @click.pass_obj
 def list_(terminal: Terminal) -> None:
     found = terminal.hub(start=False).call("list_questions")
-    if not terminal.show_json(found):
-        _print_questions(terminal, found["results"])
+    if terminal.show_json(found):
+        return
+    rows = found["results"]
+    if not rows:
+        terminal.note(say("No server is waiting for an answer."))
+    headers = [say("id"), say("tool"), say("kind"), say("asked"), say("question"), say("client")]
+    cells = (
+        (row["id"], row["tool"], row["kind"], _when(row["asked"]), _question(row), row["client"])
+        for row in rows
+    )
+    terminal.table(headers, cells)
 
 
 @questions.command(
@@ -264,17 +273,6 @@ def _value(given: str) -> Any:
         return json.loads(given)
     except ValueError:
         return given
-
-
-def _print_questions(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
-    if not rows:
-        terminal.note(say("No server is waiting for an answer."))
-    headers = [say("id"), say("tool"), say("kind"), say("asked"), say("question"), say("client")]
-    found = (
-        (row["id"], row["tool"], row["kind"], _when(row["asked"]), _question(row), row["client"])
-        for row in rows
-    )
-    terminal.table(headers, found)
 
 
 def _question(row: dict[str, Any]) -> str:

@@ -321,8 +321,23 @@ def search(
         answer = asked(terminal, "search_documents", {**wanted, "include_documents": False})
     if answer.get("warning"):
         terminal.note(answer["warning"])
-    if not terminal.show_json(answer):
-        _print_found(terminal, answer["results"])
+    if terminal.show_json(answer):
+        return
+    results = answer["results"]
+    if not sys.stdout.isatty():
+        terminal.table(
+            [""] * 4,
+            ([row["score"], row["filepath"], _place(row), row["passages"][0]["text"]] for row in results),
+        )
+        return
+    terminal.say(say("🔍 Documents found: {count}", count=len(results)))
+    for rank, row in enumerate(results, 1):
+        best = row["passages"][0]
+        emit(f"\n{rank}. [{row['score']:.3f}] {row['filepath']}")
+        if place := _place(row):
+            emit(StyledText(f"   {place}", "dim"))
+        for line in filter(str.strip, best["text"].splitlines()[:6]):
+            emit(f"   {line}")
 
 
 @docs.command(
@@ -487,23 +502,6 @@ def _text(file: str, encoding: str | None) -> str:
             "FILE",
         )
     return found.text
-
-
-def _print_found(terminal: Terminal, results: Sequence[dict[str, Any]]) -> None:
-    if not sys.stdout.isatty():
-        terminal.table(
-            [""] * 4,
-            ([row["score"], row["filepath"], _place(row), row["passages"][0]["text"]] for row in results),
-        )
-        return
-    terminal.say(say("🔍 Documents found: {count}", count=len(results)))
-    for rank, row in enumerate(results, 1):
-        best = row["passages"][0]
-        emit(f"\n{rank}. [{row['score']:.3f}] {row['filepath']}")
-        if place := _place(row):
-            emit(StyledText(f"   {place}", "dim"))
-        for line in filter(str.strip, best["text"].splitlines()[:6]):
-            emit(f"   {line}")
 
 
 def _place(row: dict[str, Any]) -> str:

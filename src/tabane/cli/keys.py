@@ -91,8 +91,45 @@ def create(terminal: Terminal, /, name: str, **values: Any) -> None:
 @click.pass_obj
 def list_(terminal: Terminal, /, **values: Any) -> None:
     found = terminal.hub().call("keys_list", values)
-    if not terminal.show_json(found):
-        _print_keys(terminal, found)
+    if terminal.show_json(found):
+        return
+    rows = found["results"]
+    if not rows:
+        terminal.note(say("There are no keys. Create one with: tabane keys create NAME --allow '*'"))
+    headers = [
+        say("name"),
+        say("key"),
+        say("state"),
+        say("may use"),
+        say("tier"),
+        say("expires"),
+        say("last use"),
+    ]
+    terminal.table(
+        headers,
+        (
+            (
+                row["name"],
+                row["prefix"],
+                TableState(row["state"]),
+                _uses(row),
+                row["tier"],
+                _shown(row["expires"]) or say("never"),
+                _shown(row["last_used"]) or say("not used yet"),
+            )
+            for row in rows
+        ),
+        whole=(0, 1, 2, 4, 5, 6),
+    )
+    if found["next"]:
+        terminal.note(
+            say(
+                "{count} of {total} {total:key|keys}. Continue with: --after {next}",
+                count=len(rows),
+                total=found["total"],
+                next=found["next"],
+            )
+        )
 
 
 @keys.command(
@@ -163,46 +200,6 @@ def update(terminal: Terminal, /, key: str, no_deny: bool, no_profile: bool, **v
 
 
 # -- printing ------------------------------------------------------------------------------------
-
-
-def _print_keys(terminal: Terminal, found: dict[str, Any]) -> None:
-    rows = found["results"]
-    if not rows:
-        terminal.note(say("There are no keys. Create one with: tabane keys create NAME --allow '*'"))
-    headers = [
-        say("name"),
-        say("key"),
-        say("state"),
-        say("may use"),
-        say("tier"),
-        say("expires"),
-        say("last use"),
-    ]
-    terminal.table(
-        headers,
-        (
-            (
-                row["name"],
-                row["prefix"],
-                TableState(row["state"]),
-                _uses(row),
-                row["tier"],
-                _shown(row["expires"]) or say("never"),
-                _shown(row["last_used"]) or say("not used yet"),
-            )
-            for row in rows
-        ),
-        whole=(0, 1, 2, 4, 5, 6),
-    )
-    if found["next"]:
-        terminal.note(
-            say(
-                "{count} of {total} {total:key|keys}. Continue with: --after {next}",
-                count=len(rows),
-                total=found["total"],
-                next=found["next"],
-            )
-        )
 
 
 _LABELS = {
@@ -278,11 +275,8 @@ def _minute(time: str | None) -> str | None:
 @click.pass_obj
 def limits(terminal: Terminal, holder: str, limit: int) -> None:
     found = terminal.hub(start=False).call("get_rate_limit_stats", {"holder": holder, "limit": limit})
-    if not terminal.show_json(found):
-        _print_limits(terminal, found, holder)
-
-
-def _print_limits(terminal: Terminal, found: dict[str, Any], holder: str) -> None:
+    if terminal.show_json(found):
+        return
     rows = found["results"]
     if not rows and not found["shared"]:
         terminal.note(

@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from tabane.cli.drawing import Bar
 from tabane.cli.output import Terminal, lang, text
@@ -14,9 +13,6 @@ from tabane.hub.sources.embedded_collections import OWN, SHAPES
 from tabane.hub.stores.migration import Migration, place_of
 from tabane.messages import Message, say
 from tabane.settings import load_settings
-
-if TYPE_CHECKING:
-    from tabane.hub.stores.migration import MigratedCollection
 
 _EVERY = 10.0  # seconds between two lines of progress where no terminal is
 
@@ -31,13 +27,8 @@ def run_migration(terminal: Terminal, source: str, target: str) -> None:
     with _MigrationProgress(terminal) as lines:
         done = asyncio.run(Migration(places[0], places[1], shapes, lines.tell).run())
     result = {"status": "migrated", "from": places[0].name, "to": places[1].name}
-    if not terminal.show_json({**result, "collections": [asdict(each) for each in done]}):
-        _print_migrated(terminal, done, target, database="://" in target)
-
-
-def _print_migrated(
-    terminal: Terminal, done: list[MigratedCollection], target: str, *, database: bool
-) -> None:
+    if terminal.show_json({**result, "collections": [asdict(each) for each in done]}):
+        return
     terminal.table(
         [say("collection"), say("records"), say("vectors"), say("records a second"), say("compared")],
         [
@@ -57,7 +48,7 @@ def _print_migrated(
             "agree."
         )
     )
-    if database:
+    if "://" in target:
         terminal.say(say("To use the database, write this into tabane.toml:"))
         terminal.say(f'  engine = "{target}"')
     else:

@@ -135,8 +135,22 @@ def list_models(terminal: Terminal) -> None:
 @click.pass_obj
 def use(terminal: Terminal, model: str) -> None:
     found = read_result(follow(terminal, "use_model", {"model": model}), UsedModel)
-    if not terminal.show_json(found):
-        _print_use(terminal, found)
+    if terminal.show_json(found):
+        return
+    if found.problem:
+        terminal.note(say("The setting is written, but not in force: {reason}", reason=found.problem))
+    elif found.fingerprint is None:
+        terminal.say(say("Search matches keywords only from now on."))
+    else:
+        model = found.fingerprint.partition("#")[0]
+        terminal.say(say("Semantic search uses the model {model}.", model=model))
+        terminal.say(
+            say(
+                "Texts that have no embeddings of this model are embedded in the background. Searches use "
+                "the earlier embeddings until that is done. Watch it with: tabane jobs follow {job}",
+                job=found.job,
+            )
+        )
 
 
 @models.command(
@@ -201,8 +215,15 @@ def test(terminal: Terminal, /, words: str | None, other: str | None) -> None:
 def reembed(terminal: Terminal, collection: str | None, model: str | None) -> None:
     wanted = given({"collection": collection or None, "model": model or None})
     found = read_result(follow(terminal, "reembed", wanted), Reembedded)
-    if not terminal.show_json(found):
-        _print_embedded(terminal, found)
+    if terminal.show_json(found):
+        return
+    model = found.model.partition("#")[0]
+    for row in found.results:
+        terminal.say(
+            say("{collection}: embedded again with {model}", collection=row.collection, model=model)
+            if row.spaces
+            else say("{collection}: nothing to embed again", collection=row.collection)
+        )
 
 
 _STATES = {
@@ -245,30 +266,3 @@ def _process(process: dict[str, Any]) -> Message:
     return say(
         "{pid}: {model}, {memory} MB", pid=process["pid"], model=process["model"], memory=process["memory_mb"]
     )
-
-
-def _print_use(terminal: Terminal, found: UsedModel) -> None:
-    if found.problem:
-        terminal.note(say("The setting is written, but not in force: {reason}", reason=found.problem))
-    elif found.fingerprint is None:
-        terminal.say(say("Search matches keywords only from now on."))
-    else:
-        model = found.fingerprint.partition("#")[0]
-        terminal.say(say("Semantic search uses the model {model}.", model=model))
-        terminal.say(
-            say(
-                "Texts that have no embeddings of this model are embedded in the background. Searches use "
-                "the earlier embeddings until that is done. Watch it with: tabane jobs follow {job}",
-                job=found.job,
-            )
-        )
-
-
-def _print_embedded(terminal: Terminal, found: Reembedded) -> None:
-    model = found.model.partition("#")[0]
-    for row in found.results:
-        terminal.say(
-            say("{collection}: embedded again with {model}", collection=row.collection, model=model)
-            if row.spaces
-            else say("{collection}: nothing to embed again", collection=row.collection)
-        )

@@ -450,16 +450,13 @@ def _find(
         rows = hub.call(operation, wanted)
     if hub.warning:
         terminal.note(hub.warning)
-    if not terminal.show_json(rows):
-        _print_found(terminal, rows, head(f"{len(rows):,}"), view)
-
-
-def _print_found(terminal: Terminal, rows: list[dict[str, Any]], head: Message, view: View) -> None:
+    if terminal.show_json(rows):
+        return
     if not rows:
         terminal.note(say("No results were found."))
         return
     if view != "list" or sys.stdout.isatty():
-        terminal.say(StyledText(text(head), "bold"))
+        terminal.say(StyledText(text(head(f"{len(rows):,}")), "bold"))
         terminal.say("")
     show_posts(terminal, entries(rows), view)
 

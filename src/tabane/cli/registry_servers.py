@@ -332,11 +332,8 @@ def find(terminal: Terminal, words: tuple[str, ...], limit: int, cursor: str | N
         terminal.note(note)
     result = {"query": query} | found.row(host, lang())
     exact = next((server for server in found.servers if server.name.lower() == query.lower()), None)
-    if not terminal.show_json(result):
-        _print(terminal, found, exact, query)
-
-
-def _print(terminal: Terminal, found: FoundServers, exact: RegistryServer | None, query: str) -> None:
+    if terminal.show_json(result):
+        return
     if exact:
         _print_whole(terminal, exact)
         return

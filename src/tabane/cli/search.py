@@ -78,11 +78,8 @@ def search(terminal: Terminal, /, query: Sequence[str], places: list[str] | None
         hit["open"] = command(hit["open"])
         for other in hit.get("also", ()):
             other["open"] = command(other["open"])
-    if not terminal.show_json(found):
-        _print(terminal, found)
-
-
-def _print(terminal: Terminal, found: dict[str, Any]) -> None:
+    if terminal.show_json(found):
+        return
     if "warning" in found:
         terminal.note(found["warning"])
     hits = found["results"]

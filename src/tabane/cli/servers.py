@@ -101,7 +101,17 @@ def sandbox(
         found = terminal.hub().call("show_server", {"name": name})
         result = {"name": name, "sandbox": found["sandbox"]}
         if not terminal.show_json(result):
-            _print_cage(terminal, name, found["sandbox"])
+            cage = found["sandbox"]
+            if cage is None:
+                none = say(
+                    "{name!n} runs without a sandbox. Add one with: tabane servers sandbox {name!c} --learn",
+                    name=name,
+                )
+                terminal.say(none)
+                return
+            terminal.pairs((label, value) for label, value in _rows(cage) if value not in (None, "", []))
+            for note in [*cage["uncovered"], *([cage["problem"]] if cage["problem"] else [])]:
+                terminal.note(note)
 
 
 def _accept_links(terminal: Terminal, name: str, file: str | None) -> None:
@@ -163,20 +173,6 @@ def _written(name: str, preset: str) -> Message:
     if preset == "none":
         return say("{name!n} now runs without a sandbox.", name=name)
     return say("{name!n} now runs in a sandbox ({preset}).", name=name, preset=preset)
-
-
-def _print_cage(terminal: Terminal, name: str, found: dict[str, Any] | None) -> None:
-    if found is None:
-        terminal.say(
-            say(
-                "{name!n} runs without a sandbox. Add one with: tabane servers sandbox {name!c} --learn",
-                name=name,
-            )
-        )
-        return
-    terminal.pairs((label, value) for label, value in _rows(found) if value not in (None, "", []))
-    for note in [*found["uncovered"], *([found["problem"]] if found["problem"] else [])]:
-        terminal.note(note)
 
 
 def _rows(found: dict[str, Any]) -> list[tuple[Message, Any]]:

@@ -95,8 +95,16 @@ _definitions = click.argument("definitions", metavar="[TOOL]...", nargs=-1, shel
 @click.pass_obj
 def changes(terminal: Terminal, name: str | None) -> None:
     found = terminal.hub().call("list_definition_changes", {"server": name} if name else {})
-    if not terminal.show_json(found):
-        _print_rows(terminal, found)
+    if terminal.show_json(found):
+        return
+    rows = found["results"]
+    if not rows:
+        terminal.note(say("No definition of a server has to be reviewed."))
+        return
+    headers = [say("server"), say("kind"), say("name"), say("change"), say("state"), say("findings")]
+    terminal.table(headers, (_cells(row) for row in rows))
+    if found["total"] > len(rows):
+        terminal.note(say("{count:,} more", count=found["total"] - len(rows)))
 
 
 @click.command(
@@ -116,8 +124,16 @@ def diff(terminal: Terminal, name: str, definitions: tuple[str, ...]) -> None:
     hub = terminal.hub()
     rows = _chosen(hub, name, definitions)
     found = [_shown(hub, row) for row in rows]
-    if not terminal.show_json({"results": found}):
-        _print_diffs(terminal, name, found)
+    if terminal.show_json({"results": found}):
+        return
+    if not found:
+        terminal.note(say("No definition of {name!n} has to be reviewed.", name=name))
+        return
+    for row in found:
+        _print_diff(terminal, row)
+    counts = Counter(row["current"] for row in found)
+    if counts[True]:
+        terminal.note(say("Accept with: tabane servers accept {name!c}", name=name))
 
 
 @click.command(
@@ -213,17 +229,6 @@ def _shown(hub: HubClient, row: Mapping[str, Any]) -> dict[str, Any]:
     return dict(hub.call("show_definition_change", given))
 
 
-def _print_rows(terminal: Terminal, found: Mapping[str, Any]) -> None:
-    rows = found["results"]
-    if not rows:
-        terminal.note(say("No definition of a server has to be reviewed."))
-        return
-    headers = [say("server"), say("kind"), say("name"), say("change"), say("state"), say("findings")]
-    terminal.table(headers, (_cells(row) for row in rows))
-    if found["total"] > len(rows):
-        terminal.note(say("{count:,} more", count=found["total"] - len(rows)))
-
-
 def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     rules = ", ".join(dict.fromkeys(finding["rule"] for finding in row["findings"]))
     kind, change = KIND_WORDS.get(row["kind"], row["kind"]), CHANGE_WORDS.get(row["change"], row["change"])
@@ -234,17 +239,6 @@ def _state(row: Mapping[str, Any]) -> Message:
     if row["held"]:
         return say("held back")
     return say("offered") if row["current"] else say("no longer listed")
-
-
-def _print_diffs(terminal: Terminal, name: str, found: Sequence[Mapping[str, Any]]) -> None:
-    if not found:
-        terminal.note(say("No definition of {name!n} has to be reviewed.", name=name))
-        return
-    for row in found:
-        _print_diff(terminal, row)
-    counts = Counter(row["current"] for row in found)
-    if counts[True]:
-        terminal.note(say("Accept with: tabane servers accept {name!c}", name=name))
 
 
 def _print_diff(terminal: Terminal, row: Mapping[str, Any]) -> None:

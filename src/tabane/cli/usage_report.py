@@ -76,30 +76,8 @@ def usage(ctx: click.Context, /, unused: bool, **options: Any) -> None:
         return
     with terminal.working(say("Counting calls")):
         found = terminal.hub().call("get_usage_stats", given(options))
-    if not terminal.show_json(found):
-        _print(terminal, found)
-
-
-def _analyze(ctx: click.Context, terminal: Terminal, options: Mapping[str, Any]) -> None:
-    allowed = {name: options[name] for name in ("start", "end")}
-    if _is_given(ctx, "limit"):
-        allowed["limit"] = options["limit"]
-    for name in options.keys() - {"start", "end", "limit"}:
-        if _is_given(ctx, name):
-            raise BadArguments(say("--unused cannot be combined with --{option}.", option=name))
-    with terminal.working(say("Counting calls")):
-        found = terminal.hub().call("analyze_usage", given(allowed))
-    if not terminal.show_json(found):
-        _print_analysis(terminal, found)
-    if found.get("problem") and not terminal.json:
-        terminal.note(found["problem"])
-
-
-def _is_given(ctx: click.Context, name: str) -> bool:
-    return ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
-
-
-def _print(terminal: Terminal, found: Mapping[str, Any]) -> None:
+    if terminal.show_json(found):
+        return
     if found.get("problem"):
         terminal.note(found["problem"])
     if not found["results"]:
@@ -130,6 +108,25 @@ def _print(terminal: Terminal, found: Mapping[str, Any]) -> None:
         )  # fmt: skip
     if found["next_cursor"]:
         terminal.note(say("Next page: --cursor {cursor}", cursor=found["next_cursor"]))
+
+
+def _analyze(ctx: click.Context, terminal: Terminal, options: Mapping[str, Any]) -> None:
+    allowed = {name: options[name] for name in ("start", "end")}
+    if _is_given(ctx, "limit"):
+        allowed["limit"] = options["limit"]
+    for name in options.keys() - {"start", "end", "limit"}:
+        if _is_given(ctx, name):
+            raise BadArguments(say("--unused cannot be combined with --{option}.", option=name))
+    with terminal.working(say("Counting calls")):
+        found = terminal.hub().call("analyze_usage", given(allowed))
+    if not terminal.show_json(found):
+        _print_analysis(terminal, found)
+    if found.get("problem") and not terminal.json:
+        terminal.note(found["problem"])
+
+
+def _is_given(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
 
 
 def _name(group: Mapping[str, Any], by: str) -> str:

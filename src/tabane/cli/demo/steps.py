@@ -441,7 +441,12 @@ class ToolsChapter:
         if all(counts.values()):
             self._page.aside(say("all lists after {time}", time=duration(time.monotonic() - began)))
         self._page.chapter(say("Size of the assistant's context (tokens are estimated as bytes/4)"))
-        self._savings(len(tools), answer.size)
+        count, size = len(tools), answer.size
+        tools, answer = self._assistant.tools()
+        self._page.done(say("every tool, with its schema").render(self._page.lang), _cost(count, size))
+        self._page.done(say("Tabane's search mode").render(self._page.lang), _cost(len(tools), answer.size))
+        saved = say("{share:.0%} less, in each assistant, at each turn", share=1 - answer.size / size)
+        self._page.aside(saved)
 
     def searches(self) -> None:
         """Ask in Japanese and English; each time the right tool must be among the five answers."""
@@ -505,13 +510,6 @@ class ToolsChapter:
             if all(counts.values()) or time.monotonic() > deadline:
                 return tools, answer, counts
             time.sleep(0.2)
-
-    def _savings(self, count: int, size: int) -> None:
-        tools, answer = self._assistant.tools()
-        self._page.done(say("every tool, with its schema").render(self._page.lang), _cost(count, size))
-        self._page.done(say("Tabane's search mode").render(self._page.lang), _cost(len(tools), answer.size))
-        saved = say("{share:.0%} less, in each assistant, at each turn", share=1 - answer.size / size)
-        self._page.aside(saved)
 
     def _search(self, query: str, expected: str) -> Callable[[], tuple[str, float]]:
         def run() -> tuple[str, float]:
