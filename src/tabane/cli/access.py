@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.options import (
-    absolute_path,
-    completed,
-    given,
-    hub_options,
-    key_names,
-    option,
-)
+from tabane.cli.options import absolute_path, completed, given, hub_options, key_names, option
 from tabane.cli.output import FAILED, Group, Terminal, examples
 from tabane.messages import Message, say
 
@@ -184,10 +177,7 @@ def forget(terminal: Terminal, client: str | None, cwd: str | None, holder: str 
         "Let calls begin that the flow policy would ask about, from now on. PAIR names what was read and "
         "what is called after it, such as web>mail; quote it in a shell."
     ),
-    epilog=examples(
-        "tabane policy allow 'pages>mail'",
-        "tabane policy allow 'pages>mail' --holder key:a1b2",
-    ),
+    epilog=examples("tabane policy allow 'pages>mail'", "tabane policy allow 'pages>mail' --holder key:a1b2"),
 )
 @click.argument("pair", metavar="PAIR")
 @_holder

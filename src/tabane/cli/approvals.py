@@ -213,8 +213,7 @@ def list_(terminal: Terminal) -> None:
         "are read as JSON, everything else as text."
     ),
     epilog=examples(
-        "tabane questions answer 3fa9c1 name=Ada newsletter=false",
-        "tabane questions answer 3fa9c1 --decline",
+        "tabane questions answer 3fa9c1 name=Ada newsletter=false", "tabane questions answer 3fa9c1 --decline"
     ),
 )
 @click.argument("id", metavar="ID", shell_complete=question_ids)

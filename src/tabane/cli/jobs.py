@@ -231,9 +231,7 @@ def follow_(terminal: Terminal, job: str) -> None:
 
 
 @jobs.command(
-    "cancel",
-    help=say("Stop a job. Completed work is kept."),
-    epilog=examples("tabane jobs cancel 3fa9c1"),
+    "cancel", help=say("Stop a job. Completed work is kept."), epilog=examples("tabane jobs cancel 3fa9c1")
 )
 @_job
 @hub_options

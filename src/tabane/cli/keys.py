@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.access.parameters import CreateKey, ListKeys, RateLimitStats, UpdateKey
-from tabane.cli.options import (
-    given,
-    hub_options,
-    key_names,
-    option,
-    parameter_option,
-    profile_names,
-)
+from tabane.cli.options import given, hub_options, key_names, option, parameter_option, profile_names
 from tabane.cli.output import Command, Group, TableState, Terminal, examples, text
 from tabane.messages import Message, say
 

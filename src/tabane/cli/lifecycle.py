@@ -176,13 +176,7 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
 @option("--servers", metavar="FILE", help=say("The servers file, which lists the MCP servers."))
 @option("--config", metavar="FILE", help=say("The settings file."))
 @option("--home", metavar="PATH", help=say("Home folder of the hub (TABANE_HOME)."))
-@option(
-    "--url",
-    "--websocket",
-    envvar="TABANE_URL",
-    metavar="URL",
-    help=URL_HELP,
-)
+@option("--url", "--websocket", envvar="TABANE_URL", metavar="URL", help=URL_HELP)
 def mcp(**_: Any) -> None:
     # Reached through the command line's own parser; what it took is read again by the bridge's.
     from tabane.hub.bridge import mcp_command as bridge

@@ -139,11 +139,7 @@ def tell_of_embedding(terminal: Terminal, report: dict[str, Any]) -> None:
     ),
 )
 @parameter_option(
-    ExportPosts,
-    "format",
-    "--format",
-    "form",
-    help=say("Default: the file name's extension, or jsonl."),
+    ExportPosts, "format", "--format", "form", help=say("Default: the file name's extension, or jsonl.")
 )
 @option(
     "-o",
@@ -324,8 +320,7 @@ def related(
 
 
 @posts.command(
-    help=say("Show one post with all its data."),
-    epilog=examples("tabane posts get 1609704062058496137"),
+    help=say("Show one post with all its data."), epilog=examples("tabane posts get 1609704062058496137")
 )
 @click.argument("post_id", metavar="ID")
 @hub_options
@@ -372,8 +367,7 @@ def stats(terminal: Terminal, /, by: str, limit: int, **chosen: Any) -> None:
 
 
 @posts.command(
-    help=say("List all users of the archive, the most active first."),
-    epilog=examples("tabane posts users"),
+    help=say("List all users of the archive, the most active first."), epilog=examples("tabane posts users")
 )
 @hub_options
 @click.pass_obj

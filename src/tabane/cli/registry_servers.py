@@ -180,9 +180,7 @@ def with_own(run: RegistryRun, given: GivenValues) -> RegistryRun:
     if run.url is None and given.headers:
         raise BadArguments(say("--header applies to a URL, and this server is a command."), "--header")
     return structs.replace(
-        run,
-        env=extended(run.env, given.env, "env"),
-        headers=extended(run.headers, given.headers, "header"),
+        run, env=extended(run.env, given.env, "env"), headers=extended(run.headers, given.headers, "header")
     )
 
 
@@ -345,9 +343,7 @@ def find(terminal: Terminal, words: tuple[str, ...], limit: int, cursor: str | N
     if found.next:
         terminal.note(say("There are more. Next page: --cursor {cursor}", cursor=shlex.quote(found.next)))
     terminal.note(
-        say(
-            "Details of one: tabane servers find NAME. Add one: tabane servers add --from-registry NAME",
-        )
+        say("Details of one: tabane servers find NAME. Add one: tabane servers add --from-registry NAME")
     )
 
 

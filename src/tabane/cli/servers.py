@@ -66,9 +66,7 @@ _LOOK = 0.2
     help=say("Stop recording after this time."),
 )
 @option(
-    "--accept-links",
-    is_flag=True,
-    help=say("Accept where the links in the paths of its sandbox lead now."),
+    "--accept-links", is_flag=True, help=say("Accept where the links in the paths of its sandbox lead now.")
 )
 @option("--write", is_flag=True, help=say("Write the proposed sandbox to the servers file."))
 @file_option
@@ -625,8 +623,7 @@ def start(terminal: Terminal, name: str) -> None:
 
 
 @servers.command(
-    help=say("Stop a server until you start it again."),
-    epilog=examples("tabane servers stop time"),
+    help=say("Stop a server until you start it again."), epilog=examples("tabane servers stop time")
 )
 @_name
 @hub_options

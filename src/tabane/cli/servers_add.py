@@ -33,10 +33,7 @@ FIRST_ANSWER = 4.0
 
 
 def tried(
-    place: ServersFile,
-    name: str,
-    wanted: dict[str, Any],
-    secrets: Mapping[str, str],
+    place: ServersFile, name: str, wanted: dict[str, Any], secrets: Mapping[str, str]
 ) -> dict[str, Any]:
     """Try a definition with the secrets that are not kept yet, and return what the server lists.
 

@@ -332,10 +332,7 @@ def install(terminal: Terminal, only_print: bool, dry_run: bool, force: bool) ->
         terminal.note(say("To keep it running when you are not logged in: loginctl enable-linger"))
 
 
-@service.command(
-    help=say("Stop the service and remove its file."),
-    epilog=examples("tabane service remove"),
-)
+@service.command(help=say("Stop the service and remove its file."), epilog=examples("tabane service remove"))
 @option("--dry-run", is_flag=True, help=say("Show what would be done, without changing anything."))
 @json_option
 @click.pass_obj

@@ -165,10 +165,7 @@ def hide(terminal: Terminal, name: str) -> None:
     _set_visibility(terminal, name, say("{name} is hidden now.", name=name), hidden=True)
 
 
-@tools.command(
-    help=say("Offer a hidden tool again."),
-    epilog=examples("tabane tools unhide git__git_reset"),
-)
+@tools.command(help=say("Offer a hidden tool again."), epilog=examples("tabane tools unhide git__git_reset"))
 @_name
 @hub_options
 @click.pass_obj

@@ -162,9 +162,7 @@ def _print_analysis(terminal: Terminal, found: Mapping[str, Any]) -> None:
         terminal.note(say("Disable a server with: tabane servers disable NAME"))
 
 
-def _tables(
-    found: Mapping[str, Any],
-) -> list[tuple[Message, list[str | Message], list[tuple[object, ...]]]]:
+def _tables(found: Mapping[str, Any]) -> list[tuple[Message, list[str | Message], list[tuple[object, ...]]]]:
     calls, tokens = say("calls"), say("tokens")
     return [
         (
@@ -197,12 +195,7 @@ def _tables(
             say("Clients:"),
             [say("client"), calls, say("tokens of results"), say("tokens saved")],
             [
-                (
-                    clean(row["client"]) or "-",
-                    f"{row['calls']:,}",
-                    f"{row['tokens']:,}",
-                    f"{row['saved']:,}",
-                )
+                (clean(row["client"]) or "-", f"{row['calls']:,}", f"{row['tokens']:,}", f"{row['saved']:,}")
                 for row in found["clients"]
             ],
         ),

@@ -93,8 +93,7 @@ def _network(entry: str) -> IPv4Network | IPv6Network:
         raise ConfigurationError(why) from None
     if found.prefixlen == 0:
         why = say(
-            "trusted_proxies: {given} trusts every machine. Name the addresses of your proxies.",
-            given=entry,
+            "trusted_proxies: {given} trusts every machine. Name the addresses of your proxies.", given=entry
         )
         raise ConfigurationError(why)
     return found
@@ -212,10 +211,7 @@ def _unusable_index() -> ConfigurationError:
     )
 
 
-ASYMMETRIC = (
-    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
-    *("ES256", "ES384", "ES512", "EdDSA"),
-)
+ASYMMETRIC = (*("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), *("ES256", "ES384", "ES512", "EdDSA"))
 """Algorithms of signatures that only the authorization server can make.
 
 ``none`` and HMAC are not among them: with HMAC, a public key could be used as the secret (RFC 8725, 2.1).

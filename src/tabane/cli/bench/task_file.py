@@ -23,11 +23,7 @@ Kind = TypeVar("Kind")
 MOST_BYTES = 64 << 20
 """Limit of a file."""
 
-_KINDS: Mapping[type, Message] = {
-    str: say("a string"),
-    list: say("an array"),
-    dict: say("an object"),
-}
+_KINDS: Mapping[type, Message] = {str: say("a string"), list: say("an array"), dict: say("an object")}
 
 
 class DataFileError(CallerError):
