@@ -27,7 +27,7 @@ def print_models(terminal: Terminal, found: dict[str, Any]) -> None:
         say(
             "Speed is that of this machine, when the model was last used. Japanese: nDCG@10 on JaQuAD. "
             "paraphrases, tool search: share of right ones first / among five, by meaning alone; "
-            "see docs/performance.md."
+            "see: tabane manual models.md"
         )
     )
     terminal.note(say("Change the model with: tabane models use NAME"))
