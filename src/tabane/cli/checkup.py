@@ -81,6 +81,7 @@ class CheckupPrinter:
         self._mending = type(more)(self._mending.done + more.done, self._mending.failed + more.failed)
 
     def count(self, level: str) -> int:
+        """Return the number of findings of a level: ok, note, warning or fault."""
         return sum(finding.level == level for _, finding in self._found)
 
     def take(self, name: str, title: Any, findings: list[DoctorFinding]) -> None:

@@ -136,6 +136,7 @@ class Bar:
             _write(_CLEAR)
 
     def show(self, state: dict[str, Any]) -> None:
+        """Draw the state of a job, if a terminal is there and the job takes long enough."""
         if self.wanted and time.monotonic() - self._began >= FIRST:
             _write(_CLEAR + bar_line(state, _columns() - 1, self._lang, self._glyphs, self._shown))
             self._shown += 1

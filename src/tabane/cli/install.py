@@ -116,6 +116,7 @@ def setups(project: Path | None = None, *, found_only: bool = True) -> Iterator[
 
 
 def machine() -> UserMachine:
+    """Return the platform, home and environment of this user."""
     return UserMachine(sys.platform, Path(home_folder(os.environ)), os.environ)
 
 

@@ -218,9 +218,11 @@ class Main(Group):
     """A group that imports a command on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import a command by its name; None if there is none."""
         entry = COMMANDS.get(name)
         if entry is None:
             return None

@@ -392,6 +392,7 @@ class PostsShell:
         self._line = InputLine(Path(terminal.endpoint().home) / HISTORY, self._complete)
 
     def run(self) -> None:
+        """Read lines and obey them until the user leaves."""
         self._guarded(self._greet)
         while not self._over:
             try:

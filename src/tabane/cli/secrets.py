@@ -42,6 +42,7 @@ plain_option = option(
 
 
 def store_of(settings: Settings) -> SecretStore:
+    """Return the store of secrets of these settings."""
     return SecretStore(settings.home, keyring=settings.keyring)
 
 

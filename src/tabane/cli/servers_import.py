@@ -69,6 +69,7 @@ class InputAnswers:
 
     @property
     def missing(self) -> tuple[MissingInput, ...]:
+        """The inputs that have no answer."""
         return tuple(self._missing.values())
 
     def answered(
@@ -311,6 +312,7 @@ class ImportPreview:
             )
 
     def result(self, status: str) -> dict[str, Any]:
+        """Return the result for ``--json``."""
         return {
             "path": str(self.place.path),
             "status": status,

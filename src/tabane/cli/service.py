@@ -177,6 +177,7 @@ class ServiceManager(ABC):
             ) from None
 
     def must(self, *arguments: str) -> None:
+        """Run the program of the service manager. Raises ConfigurationError if it fails."""
         done = self.run(*arguments)
         if done.returncode:
             raise ConfigurationError(

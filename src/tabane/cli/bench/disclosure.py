@@ -54,6 +54,7 @@ class ModeBasis:
 
     @property
     def tokens(self) -> float:
+        """The list and the instructions together."""
         return self.listed + self.instructions
 
 
@@ -89,6 +90,7 @@ class ExpectedPath:
         self._hub, self._expected, self._count, self._canonical = hub, expected, count, canonical
 
     def run(self, task: BenchTask) -> ExpectedWay:
+        """Do a task with its expected tools, and return the answers, the tokens of each call and the problem."""
         sums = {"search_tools": 0.0, "describe_tools": 0.0, "call_tool": 0.0}
         answers, problem = [], ""
         for step in task.steps:
@@ -160,6 +162,7 @@ class RecallFigures:
     missed: Sequence[str] = field(default_factory=tuple)
 
     def as_object(self) -> dict[str, Any]:
+        """Return the figures for ``--json``."""
         recall = {str(cut): round(value, 4) for cut, value in self.recall.items()}
         return {
             "set": self.name,
@@ -281,6 +284,7 @@ class TaskReport:
         return mode_costs([way for way in self.ways if not way.problem], self.bases)
 
     def as_object(self) -> dict[str, Any]:
+        """Return the report for ``--json``."""
         run = self.total - len(self.skipped)
         found: dict[str, Any] = {
             "total": self.total,

@@ -78,9 +78,11 @@ class TranscriptWriter:
         self._write({"format": FORMAT, **about})
 
     def exchange(self, task: str, sent: Sequence[Message], answer: ModelAnswer) -> None:
+        """Write what was sent to the model, and its answer."""
         self._write({"task": task, "sent": list(sent), "answer": answer.message, "tokens": answer.tokens})
 
     def close(self) -> None:
+        """Close the file."""
         self._lines.close()
 
     def _write(self, value: Mapping[str, Any]) -> None:
@@ -409,6 +411,7 @@ class ReplayDifference:
     now: str
 
     def as_object(self) -> dict[str, Any]:
+        """Return the difference for ``--json``."""
         return {
             "task": self.task,
             "turn": self.turn,

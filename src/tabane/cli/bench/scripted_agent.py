@@ -115,6 +115,7 @@ class ScriptedOutcome:
         return all(step.right and step.valid for step in self.steps)
 
     def as_object(self) -> dict[str, Any]:
+        """Return the outcome for ``--json``."""
         return {"task": self.task.id, "passed": self.passed, "steps": [asdict(step) for step in self.steps]}
 
 
@@ -135,6 +136,7 @@ class ModelOutcome:
         return self.ended == "answered" and not self.failed
 
     def as_object(self) -> dict[str, Any]:
+        """Return the outcome for ``--json``."""
         fields = {key: value for key, value in asdict(self).items() if key != "task"}
         return {"task": self.task.id, "success": self.success, **fields}
 

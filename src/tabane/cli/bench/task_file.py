@@ -89,6 +89,7 @@ class Entry:
         return found
 
     def error(self, reason: Message) -> DataFileError:
+        """Return the error that the file is wrong, with the reason."""
         return wrong(self.file, reason)
 
 

@@ -119,6 +119,7 @@ class AssistantReply:
 
     @property
     def failed(self) -> bool:
+        """Whether the tool reported an error."""
         return bool(self.result.get("isError"))
 
 

@@ -39,6 +39,7 @@ class PostsChapter:
         self._page, self._assistant, self._run, self._patience = page, assistant, run, patience
 
     def tell(self) -> None:
+        """Run the steps of the chapter."""
         self._page.chapter(say("An archive of posts, searched by keywords and by meaning"))
         step(self._page, "posts import", self._import)
         step(self._page, f"「{POST_WORDS[0]}」", self._by_words)
@@ -117,6 +118,7 @@ class DocumentsChapter:
         self._folder = folder / "shelf"
 
     def tell(self) -> None:
+        """Run the steps of the chapter."""
         self._page.chapter(say("Documents: saved by the assistant, and found again"))
         step(self._page, "put_document", self._put, HOUSE, MOVING)
         step(self._page, "put_document", self._put, GARDEN, DIARY)
@@ -292,6 +294,7 @@ class PagesChapter:
         self._page, self._assistant, self._site = page, assistant, site
 
     def tell(self) -> None:
+        """Run the steps of the chapter."""
         self._page.chapter(say("Pages as Markdown: complete, clean, and nothing from a private network"))
         step(self._page, "read_url_content", self._whole)
         step(self._page, "read_url_content", self._encoding)
@@ -430,6 +433,7 @@ class DemoSite:
         return f"http://{HOST}:{self._door.port}/"
 
     def url(self, path: str) -> str:
+        """Return the URL of a page of the site."""
         return f"http://{self.allowed}{path}"
 
     def answer(self, path: str) -> tuple[int, dict[str, str], bytes]:

@@ -49,15 +49,19 @@ class DemoPage:
 
     @property
     def failures(self) -> int:
+        """The number of steps that failed."""
         return sum(step["outcome"] == "failed" for step in self.steps)
 
     def say(self, message: Message) -> None:
+        """Print a line."""
         self._print(message.render(self.lang))
 
     def blank(self) -> None:
+        """Print an empty line."""
         self._print("")
 
     def chapter(self, title: Message) -> None:
+        """Print the title of the next chapter."""
         self._chapter += 1
         self._print("")
         self._print(StyledText(f"{self._chapter}. {title.render(self.lang)}", "bold"))
@@ -67,9 +71,11 @@ class DemoPage:
         self._step("done", name, self._rendered(text), seconds)
 
     def failed(self, name: str, reason: str | Message) -> None:
+        """Print a step that failed, with the reason."""
         self._step("failed", name, self._rendered(reason), None)
 
     def skipped(self, name: str, reason: Message) -> None:
+        """Print a step that was not run, with the reason."""
         self._step("skipped", name, self._rendered(reason), None)
 
     def aside(self, text: str | Message) -> None:
@@ -199,6 +205,7 @@ class SampleServer:
 
     @property
     def version(self) -> str:
+        """The version of the package."""
         return self.package.replace("==", "@").rpartition("@")[2]
 
 
