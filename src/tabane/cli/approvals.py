@@ -5,6 +5,7 @@ A command whose call has to be approved asks the person at the terminal.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Mapping
@@ -229,25 +230,21 @@ def answer(
     hub = terminal.hub(start=False)
     given: dict[str, Any] = {"id": id, "action": action or "accept"}
     if action is None:
-        given["content"] = _parsed(content) if content is not None else _form(values, _schema(hub, id))
+        if content is None:
+            questions = hub.call("list_questions")["results"]
+            # a question of another kind has no schema
+            schema = next((row.get("schema") for row in questions if row["id"] == id), None)
+            given["content"] = _form(values, schema or {})
+        else:
+            try:
+                given["content"] = json.loads(content)
+            except ValueError as error:
+                raise click.BadParameter(
+                    text(say("--content: not JSON ({reason})", reason=str(error)))
+                ) from None
     done = hub.call("answer_question", given)
     said = say("The answer was given to {server!n}.", server=done["server"])
     terminal.show(done, said)
-
-
-def _schema(hub: HubClient, id: str) -> dict[str, Any]:
-    """Return the schema of a form; {} for another question, or none."""
-    for row in hub.call("list_questions")["results"]:
-        if row["id"] == id:
-            return row.get("schema") or {}
-    return {}
-
-
-def _parsed(content: str) -> Any:
-    try:
-        return json.loads(content)
-    except ValueError as error:
-        raise click.BadParameter(text(say("--content: not JSON ({reason})", reason=str(error)))) from None
 
 
 def _form(values: tuple[str, ...], schema: dict[str, Any]) -> dict[str, Any] | None:
@@ -259,19 +256,15 @@ def _form(values: tuple[str, ...], schema: dict[str, Any]) -> dict[str, Any] | N
         if not equals:
             raise click.UsageError(text(say("{value}: write FIELD=VALUE", value=each)))
         kind = (properties.get(name) or {}).get("type")
-        item = value if kind == "string" else _value(value)
+        item: Any = value
+        if kind != "string":
+            with contextlib.suppress(ValueError):
+                item = json.loads(value)
         if kind == "array" and not isinstance(item, list):
             found.setdefault(name, []).append(item)
         else:
             found[name] = item
     return found or None
-
-
-def _value(given: str) -> Any:
-    try:
-        return json.loads(given)
-    except ValueError:
-        return given
 
 
 def _question(row: dict[str, Any]) -> str:

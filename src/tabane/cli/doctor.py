@@ -12,7 +12,7 @@ from tabane.cli.output import FAILED, Command, ServerState, Terminal, examples
 from tabane.messages import say
 
 if TYPE_CHECKING:
-    from tabane.hub.local.client import HubClient
+    pass
 
 
 @click.command(
@@ -59,29 +59,36 @@ def doctor(terminal: Terminal, quick: bool, online: bool, fix: bool) -> None:
 def health(terminal: Terminal, start: bool) -> None:
     hub = terminal.hub()
     if start:
-        _try_all(terminal, hub)
+        with terminal.working(say("Starting and checking the servers")):
+            found = hub.call("check_servers")
+        headers = [say("name"), say("answers"), say("done"), say("time"), say("remark")]
+        checks = (
+            (row["name"], row["healthy"], _DONE[row["done"]], _time(row["ms"]), row["error"])
+            for row in found["results"]
+        )
+        if not terminal.show_json(found):
+            terminal.table(headers, checks)
+        if any(row["healthy"] is False for row in found["results"]):
+            raise click.exceptions.Exit(FAILED)
         return
     with terminal.working(say("Checking the servers")):
         found = hub.call("health_check")
     details: Mapping[str, Any] = found.get("details", {})
     healthy = {name: found[name] for name in details if isinstance(found.get(name), bool)}
     if not terminal.show_json(found):
-        _print_health(terminal, details, healthy)
+        headers = [say("name"), say("answers"), say("state"), say("tools"), say("remark")]
+        states = (
+            (
+                name,
+                healthy.get(name),
+                ServerState(row["state"]),
+                row["tools"],
+                row["error"] or row.get("remark"),
+            )
+            for name, row in details.items()
+        )
+        terminal.table(headers, states)
     if not all(healthy.values()):
-        raise click.exceptions.Exit(FAILED)
-
-
-def _try_all(terminal: Terminal, hub: HubClient) -> None:
-    with terminal.working(say("Starting and checking the servers")):
-        found = hub.call("check_servers")
-    headers = [say("name"), say("answers"), say("done"), say("time"), say("remark")]
-    rows = (
-        (row["name"], row["healthy"], _DONE[row["done"]], _time(row["ms"]), row["error"])
-        for row in found["results"]
-    )
-    if not terminal.show_json(found):
-        terminal.table(headers, rows)
-    if any(row["healthy"] is False for row in found["results"]):
         raise click.exceptions.Exit(FAILED)
 
 
@@ -96,12 +103,3 @@ _DONE = {
 
 def _time(ms: float | None) -> str:
     return "" if ms is None else f"{ms / 1000:.2f} s"
-
-
-def _print_health(terminal: Terminal, details: Mapping[str, Any], healthy: Mapping[str, bool]) -> None:
-    headers = [say("name"), say("answers"), say("state"), say("tools"), say("remark")]
-    rows = (
-        (name, healthy.get(name), ServerState(row["state"]), row["tools"], row["error"] or row.get("remark"))
-        for name, row in details.items()
-    )
-    terminal.table(headers, rows)

@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import click
@@ -434,7 +434,8 @@ def show_server_log(terminal: Terminal, name: str, lines: int, *, follow: bool) 
         except FileNotFoundError:
             found["lines"], end = [], 0
     if not terminal.show_json(found):
-        _print(found["lines"])
+        for line in found["lines"]:
+            emit(line)
     if not found["lines"]:
         terminal.note(say("{name!n} has written nothing.", name=name))
     if follow:
@@ -450,11 +451,6 @@ def follow_lines(terminal: Terminal, path: str, end: int) -> None:
                 terminal.print_json_line(json.dumps({"line": line}))
             else:
                 emit(line)
-
-
-def _print(lines: Iterable[str]) -> None:
-    for line in lines:
-        emit(line)
 
 
 def follow_file(path: str, end: int) -> Iterator[str]:

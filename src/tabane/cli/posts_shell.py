@@ -76,22 +76,12 @@ class InputLine:
 
     def read(self, prompt: str) -> str:
         """Return the next line. Raises EOFError at the end, KeyboardInterrupt at Ctrl+C."""
-        if self._edited:
-            return self._remembered(input(prompt))
-        line = sys.stdin.readline()
-        if not line:
-            raise EOFError
-        return line.rstrip("\n")
-
-    def _candidate(self, word: str, number: int) -> str | None:
-        readline = self._readline
-        if not number and readline:
-            before = readline.get_line_buffer()[: readline.get_begidx()]
-            found = list(self._complete(before, word))
-            self._candidates = [f"{found[0]} "] if len(found) == 1 else found
-        return self._candidates[number] if number < len(self._candidates) else None
-
-    def _remembered(self, line: str) -> str:
+        if not self._edited:
+            line = sys.stdin.readline()
+            if not line:
+                raise EOFError
+            return line.rstrip("\n")
+        line = input(prompt)
         if self._readline and line.strip() and line != self._last and len(line) <= LONGEST:
             self._readline.add_history(line)
             self._last = line
@@ -100,6 +90,14 @@ class InputLine:
             with contextlib.suppress(OSError), open(os.open(self._history, flags, 0o600), "ab") as file:
                 file.write(line.encode("utf-8", "replace") + b"\n")
         return line
+
+    def _candidate(self, word: str, number: int) -> str | None:
+        readline = self._readline
+        if not number and readline:
+            before = readline.get_line_buffer()[: readline.get_begidx()]
+            found = list(self._complete(before, word))
+            self._candidates = [f"{found[0]} "] if len(found) == 1 else found
+        return self._candidates[number] if number < len(self._candidates) else None
 
     def _kept(self) -> list[str]:
         """Return the lines of the history. A long history file is cut to its last lines."""
@@ -485,16 +483,12 @@ class PostsShell:
             return
         changed = setting.apply(self._wanted, words)
         if name == "/user":
-            self._check_users([*changed.includes, *changed.excludes])
+            users = [*changed.includes, *changed.excludes]
+            unknown = self._terminal.hub().call("suggest_users", {"user_list": users}) if users else {}
+            if unknown:
+                raise UnknownName(Message(" ".join(text(no_user(*similar)) for similar in unknown.items())))
         self._wanted = changed
         self._remark(self._wanted.summary() or say("All posts."))
-
-    def _check_users(self, names: list[str]) -> None:
-        """Raise UnknownName with similar names if a user does not exist."""
-        unknown = self._terminal.hub().call("suggest_users", {"user_list": names}) if names else {}
-        said = [text(no_user(name, near)) for name, near in unknown.items()]
-        if said:
-            raise UnknownName(Message(" ".join(said)))
 
     def _help(self, words: list[str]) -> None:
         self._terminal.say(

@@ -133,7 +133,10 @@ def _learn(terminal: Terminal, name: str, seconds: int | None, file: str | None,
             seconds=begun["seconds"],
         )
     )
-    _wait(begun["seconds"])
+    until = time.monotonic() + begun["seconds"]
+    with contextlib.suppress(KeyboardInterrupt):
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _LOOK))
     with terminal.working(say("Reading what {name!n} used", name=name)):
         found = hub.call("finish_learning_sandbox", {"name": name})
     if write:
@@ -144,16 +147,6 @@ def _learn(terminal: Terminal, name: str, seconds: int | None, file: str | None,
             terminal.say(say("Written to the servers file. {name!n} is restarted in it.", name=found["name"]))
     for note in found["notes"]:
         terminal.note(note)
-
-
-def _wait(seconds: float) -> None:
-    """Wait so long, or until Ctrl+C."""
-    until = time.monotonic() + seconds
-    try:
-        while (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, _LOOK))
-    except KeyboardInterrupt:
-        return
 
 
 def _write(terminal: Terminal, name: str, file: str | None, value: object) -> None:
@@ -408,12 +401,7 @@ def _waited(terminal: Terminal, hub: HubClient, begun: dict[str, Any]) -> dict[s
                 return dict(found)
             line = next(pasted, None)
             if line:
-                return _finished(hub, begun, line)
-
-
-def _finished(hub: HubClient, begun: dict[str, Any], line: str) -> dict[str, Any]:
-    found = hub.call("finish_login", {"id": begun["id"], "redirected_url": line})
-    return dict(found)
+                return dict(hub.call("finish_login", {"id": begun["id"], "redirected_url": line}))
 
 
 def _pasted_lines() -> Iterator[str]:

@@ -104,7 +104,10 @@ def search(terminal: Terminal, /, query: Sequence[str], **options: Any) -> None:
 @click.pass_obj
 def list_(terminal: Terminal, server: str | None, hidden: bool) -> None:
     if hidden:
-        _list_hidden(terminal, server)
+        found = terminal.hub().call("list_hidden_tools", given({"server": server, "limit": MOST_HIDDEN}))
+        if not terminal.show_json(found):
+            purposes = ([row["name"], first_sentence(row["description"])] for row in found["results"])
+            terminal.table([say("tool"), say("purpose")], purposes)
         return
     found = terminal.hub().call("list_tools", {"server": server} if server else {})
     rows = (
@@ -118,13 +121,6 @@ def list_(terminal: Terminal, server: str | None, hidden: bool) -> None:
         terminal.note(say("Still starting, tools not listed yet: {names}", names=names))
     for why in found["failed"].values():
         terminal.note(why)
-
-
-def _list_hidden(terminal: Terminal, server: str | None) -> None:
-    found = terminal.hub().call("list_hidden_tools", given({"server": server, "limit": MOST_HIDDEN}))
-    rows = ([row["name"], first_sentence(row["description"])] for row in found["results"])
-    if not terminal.show_json(found):
-        terminal.table([say("tool"), say("purpose")], rows)
 
 
 @tools.command(

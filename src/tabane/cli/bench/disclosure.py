@@ -90,7 +90,7 @@ class ExpectedPath:
         self._hub, self._expected, self._count, self._canonical = hub, expected, count, canonical
 
     def run(self, task: BenchTask) -> ExpectedWay:
-        """Do a task with its expected tools, and return the answers, the tokens of each call and the problem."""
+        """Do a task with its expected tools, and return answers, the tokens of each tool and the problem."""
         sums = {"search_tools": 0.0, "describe_tools": 0.0, "call_tool": 0.0}
         answers, problem = [], ""
         for step in task.steps:
