@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from tabane.cli.options import config_option, file_option, json_option, option
 from tabane.cli.output import Command, Terminal, examples
 from tabane.messages import say
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command(

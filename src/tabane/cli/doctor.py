@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tabane.cli.options import hub_options, json_option, option
 from tabane.cli.output import FAILED, Command, ServerState, Terminal, examples
 from tabane.messages import say
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command(
@@ -63,7 +60,11 @@ def health(terminal: Terminal, start: bool) -> None:
             found = hub.call("check_servers")
         headers = [say("name"), say("answers"), say("done"), say("time"), say("remark")]
         checks = (
-            (row["name"], row["healthy"], _DONE[row["done"]], _time(row["ms"]), row["error"])
+            (
+                *(row["name"], row["healthy"], _DONE[row["done"]]),
+                "" if (ms := row["ms"]) is None else f"{ms / 1000:.2f} s",
+                row["error"],
+            )
             for row in found["results"]
         )
         if not terminal.show_json(found):
@@ -99,7 +100,3 @@ _DONE = {
     "disabled": say("disabled"),
     "left out": say("left out: it needs the folder of a client"),
 }
-
-
-def _time(ms: float | None) -> str:
-    return "" if ms is None else f"{ms / 1000:.2f} s"

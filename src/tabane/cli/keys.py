@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,9 +11,6 @@ from tabane.access.parameters import CreateKey, ListKeys, RateLimitStats, Update
 from tabane.cli.options import given, hub_options, key_names, option, parameter_option, profile_names
 from tabane.cli.output import Command, Group, TableState, Terminal, examples, text
 from tabane.messages import Message, say
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.group("keys", cls=Group, help=say("Create, list, change and revoke API keys."))
@@ -301,9 +298,14 @@ def limits(terminal: Terminal, holder: str, limit: int) -> None:
         terminal.note(say("{count} {count:caller is|callers are} not shown. Use --limit.", count=count))
     if found["shared"]:
         headers = [say("shared limit"), say("calls left"), say("calls running"), say("calls waiting")]
-        terminal.table(headers, (_shared(row) for row in found["shared"]))
-
-
-def _shared(row: dict[str, Any]) -> list[str]:
-    shown = ("–" if row[key] is None else str(row[key]) for key in ("tokens", "in_flight", "waiting"))
-    return [f"{row['kind']} {row['pattern']}", *shown]
+        counts = ("tokens", "in_flight", "waiting")
+        terminal.table(
+            headers,
+            (
+                [
+                    f"{row['kind']} {row['pattern']}",
+                    *("–" if row[key] is None else row[key] for key in counts),
+                ]
+                for row in found["shared"]
+            ),
+        )

@@ -498,9 +498,11 @@ class PostsShell:
             )
         )
         table: dict[str, SettingCommand | ShellCommand] = {**SETTINGS, **self._actions}
-        self._terminal.table(
-            ["", "", ""], ([_named(name), command.usage, command.about] for name, command in table.items())
-        )
+        rows = []
+        for name, command in table.items():
+            names = (name, *(short for short, long in ALIASES.items() if long == name))
+            rows.append((", ".join(names), command.usage, command.about))
+        self._terminal.table(["", "", ""], rows)
 
     def _exit(self, words: list[str]) -> None:
         self._over = True
@@ -553,11 +555,6 @@ _CHOICES: dict[str, Sequence[str]] = {
     "/type": tuple(KINDS),
     "/date": OFF[:1],
 }
-
-
-def _named(command: str) -> str:
-    """Return a command with its shorter names."""
-    return ", ".join((command, *(alias for alias, name in ALIASES.items() if name == command)))
 
 
 def _shown(value: object) -> str:

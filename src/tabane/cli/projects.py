@@ -97,7 +97,11 @@ def trust(terminal: Terminal, folder: str | None, agreed: bool) -> None:
     place = _project(folder)
     files = list(_usable(terminal, place))
     known = {each.key: each for each in store.files()}
-    new = [file for file in files if not _is_trusted(file, known)]
+    new = []
+    for file in files:
+        trusted = known.get((file.folder, file.name))
+        if trusted is None or trusted.digest != file.digest:
+            new.append(file)
     if not files:
         raise ConfigurationError(
             say(
@@ -212,11 +216,6 @@ def _usable(terminal: Terminal, folder: str) -> Iterator[ProjectFile]:
                 yield file
         except ConfigurationError as error:
             terminal.warn(error)
-
-
-def _is_trusted(file: ProjectFile, known: dict[tuple[str, str], TrustedFile]) -> bool:
-    trusted = known.get((file.folder, file.name))
-    return trusted is not None and trusted.digest == file.digest
 
 
 def _show(terminal: Terminal, file: ProjectFile, before: TrustedFile | None) -> None:

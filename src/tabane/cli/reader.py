@@ -82,7 +82,12 @@ def cookies(terminal: Terminal, host: str | None, file: str | None, remove: bool
         if file is not None:
             raise click.UsageError(say("Give either FILE or --remove.").render())
         check_passphrase(terminal, home)
-        _remove(terminal, folder, _host(host))
+        at = _host(host)
+        if not folder.remove(at.host, at.port):
+            raise _unknown(at, folder.jars())
+        name = authority(at.host, at.port)
+        done = say("The cookies of {host} were removed.", host=name)
+        terminal.show({"host": name, "status": "removed"}, done)
     elif file is None:
         _list(terminal, [_imported(folder, _host(host))])
     else:
@@ -172,13 +177,6 @@ def _imported(folder: CookieFolder, at: Target) -> CookieJar:
     if found is None:
         raise _unknown(at, jars)
     return found
-
-
-def _remove(terminal: Terminal, folder: CookieFolder, at: Target) -> None:
-    if not folder.remove(at.host, at.port):
-        raise _unknown(at, folder.jars())
-    name = authority(at.host, at.port)
-    terminal.show({"host": name, "status": "removed"}, say("The cookies of {host} were removed.", host=name))
 
 
 def _unknown(at: Target, jars: list[CookieJar]) -> UnknownName:

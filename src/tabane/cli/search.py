@@ -86,14 +86,11 @@ def search(terminal: Terminal, /, query: Sequence[str], places: list[str] | None
     if not hits:
         terminal.note(say("Nothing was found."))
     for hit in hits:
-        emit(StyledText(hit["title"], "bold"), StyledText(f"  {_ways(hit)}", "dim"))
+        # a page that is a document too can be opened in two ways
+        commands = [hit["open"], *(other["open"] for other in hit.get("also", ()))]
+        emit(StyledText(hit["title"], "bold"), StyledText("  " + "  ".join(commands), "dim"))
         if hit["text"].strip():
             emit("  ", *_marked(hit["text"], hit["marks"]))
-
-
-def _ways(hit: Mapping[str, Any]) -> str:
-    """Return the commands that open a hit: two for a page that is a document too."""
-    return "  ".join([hit["open"], *(other["open"] for other in hit.get("also", ()))])
 
 
 def _marked(shown: str, marks: list[list[int]]) -> Line:

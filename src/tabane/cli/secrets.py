@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -141,7 +141,8 @@ def adopt(terminal: Terminal, servers: Sequence[str], dry_run: bool, agreed: boo
     }
     moves = moves_of(chosen, naming_of(place, {}))
     if not terminal.json:
-        _show(terminal, moves)
+        rows = [(move.server, move.secret.key, move.name) for move in moves.moves]
+        terminal.table([say("server"), say("value"), say("secret")], rows)
     done = bool(moves.moves) and not dry_run
     if done and not agreed and terminal.asks:  # without a terminal nobody is asked: the move loses nothing
         done = terminal.agreed(say("Move them?"))
@@ -170,13 +171,6 @@ def adopt(terminal: Terminal, servers: Sequence[str], dry_run: bool, agreed: boo
                 path=f"{place.path}.bak",
             )
         )
-
-
-def _show(terminal: Terminal, moves: SecretMoves) -> None:
-    terminal.table(
-        [say("server"), say("value"), say("secret")],
-        [(move.server, move.secret.key, move.name) for move in moves.moves],
-    )
 
 
 def _unknown(name: str, known: Sequence[str]) -> UnknownName:
@@ -251,7 +245,15 @@ def set_(terminal: Terminal, name: str, piped: bool) -> None:
 @click.pass_obj
 def list_(terminal: Terminal, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
-    rows = list(_rows(store_of(place.settings), _users(place)))
+    kept, users = store_of(place.settings).places(), _users(place)
+    rows: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "place": kept.get(name) or ("environment" if os.environ.get(name) else None),
+            "used_by": users.get(name, []),
+        }
+        for name in sorted({*kept, *(user for user in users if user not in PLAIN)})
+    ]
     if not terminal.show_json({"results": rows}):
         terminal.table(
             [say("name"), say("kept in"), say("used by")],
@@ -305,10 +307,3 @@ def _users(place: ServersFile) -> dict[str, list[str]]:
         for name in names_in(values.get(key, "")):
             found.setdefault(name, []).append(f"tabane.toml ({key})")
     return found
-
-
-def _rows(store: SecretStore, users: Mapping[str, list[str]]) -> Iterator[dict[str, Any]]:
-    kept = store.places()
-    for name in sorted({*kept, *(user for user in users if user not in PLAIN)}):
-        place = kept.get(name) or ("environment" if os.environ.get(name) else None)
-        yield {"name": name, "place": place, "used_by": users.get(name, [])}

@@ -94,7 +94,12 @@ def sandbox(
         _accept_links(terminal, name, file)
         _write(terminal, name, file, preset)
         done = {"name": name, "sandbox": preset}
-        terminal.show(done, _written(name, preset))
+        terminal.show(
+            done,
+            say("{name!n} now runs without a sandbox.", name=name)
+            if preset == "none"
+            else say("{name!n} now runs in a sandbox ({preset}).", name=name, preset=preset),
+        )
     else:
         found = terminal.hub().call("show_server", {"name": name})
         result = {"name": name, "sandbox": found["sandbox"]}
@@ -160,30 +165,21 @@ def _write(terminal: Terminal, name: str, file: str | None, value: object) -> No
         change_server(place.path, name, edit, {"sandbox": value})
 
 
-def _written(name: str, preset: str) -> Message:
-    if preset == "none":
-        return say("{name!n} now runs without a sandbox.", name=name)
-    return say("{name!n} now runs in a sandbox ({preset}).", name=name, preset=preset)
-
-
 def _rows(found: dict[str, Any]) -> list[tuple[Message, Any]]:
+    network = found["network"]
+    if not isinstance(network, list):
+        network = say("yes") if network else say("no")
     return [
         (say("image"), found["image"]),
         (say("preset"), found["preset"]),
         (say("enforced by"), ", ".join(found["mechanism"])),
         (say("may change"), found["write"]),
         (say("may read"), found["read"]),
-        (say("network"), _network(found["network"])),
+        (say("network"), network),
         (say("memory"), found["memory"]),
         (say("CPU seconds"), found["cpu"]),
         (say("processes"), found["processes"]),
     ]
-
-
-def _network(network: bool | list[str]) -> Message | str:
-    if isinstance(network, list):
-        return ", ".join(network)
-    return say("yes") if network else say("no")
 
 
 def sandbox_words(found: dict[str, Any] | None) -> str | Message | None:
@@ -280,11 +276,6 @@ def override(
     _show_overrides(terminal, place, server, tool)
 
 
-def _texts(pairs: Sequence[str]) -> dict[str, str]:
-    read_pairs(pairs, {})  # refuses what is no pair
-    return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
-
-
 def _schema(place: ServersFile, server: str, tool: str) -> dict[str, Any]:
     """Return the schema of a tool from the running hub, to read values by their types; empty if unknown."""
     if place.hub is None:
@@ -297,6 +288,11 @@ def _schema(place: ServersFile, server: str, tool: str) -> dict[str, Any]:
     return schema if isinstance(schema, dict) else {}
 
 
+def _texts(pairs: Sequence[str]) -> dict[str, str]:
+    read_pairs(pairs, {})  # refuses what is no pair
+    return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
+
+
 def _show_overrides(terminal: Terminal, place: ServersFile, server: str, tool: str) -> None:
     content = place.read()
     definition = content.definition(server, reveal=False)
@@ -304,17 +300,13 @@ def _show_overrides(terminal: Terminal, place: ServersFile, server: str, tool: s
     found = overrides.get(tool) if isinstance(overrides, dict) else None
     result = {"name": server, "tool": tool, "path": str(place.path), "override": found}
     if not terminal.show_json(result):
-        _say(terminal, server, tool, found)
+        if found is None:
+            terminal.say(say("The tool {tool} of {server!n} has no override.", tool=tool, server=server))
+        else:
+            terminal.say(say("The override of the tool {tool} of {server!n}:", tool=tool, server=server))
+            terminal.say(json.dumps(found, indent=2, ensure_ascii=False))
     for warning in content.warnings(server):
         terminal.note(warning)
-
-
-def _say(terminal: Terminal, server: str, tool: str, found: Any) -> None:
-    if found is None:
-        terminal.say(say("The tool {tool} of {server!n} has no override.", tool=tool, server=server))
-        return
-    terminal.say(say("The override of the tool {tool} of {server!n}:", tool=tool, server=server))
-    terminal.say(json.dumps(found, indent=2, ensure_ascii=False))
 
 
 LOOK = 1.0

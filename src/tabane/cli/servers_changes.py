@@ -123,7 +123,8 @@ def changes(terminal: Terminal, name: str | None) -> None:
 def diff(terminal: Terminal, name: str, definitions: tuple[str, ...]) -> None:
     hub = terminal.hub()
     rows = _chosen(hub, name, definitions)
-    found = [_shown(hub, row) for row in rows]
+    keys = ("server", "kind", "name", "digest")
+    found = [dict(hub.call("show_definition_change", {key: row[key] for key in keys})) for row in rows]
     if terminal.show_json({"results": found}):
         return
     if not found:
@@ -224,11 +225,6 @@ def _decide(hub: HubClient, name: str, rows: Iterable[dict[str, Any]], operation
     return dict(hub.call(operation, {"server": name, "definitions": given}))
 
 
-def _shown(hub: HubClient, row: Mapping[str, Any]) -> dict[str, Any]:
-    given = {key: row[key] for key in ("server", "kind", "name", "digest")}
-    return dict(hub.call("show_definition_change", given))
-
-
 def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     rules = ", ".join(dict.fromkeys(finding["rule"] for finding in row["findings"]))
     kind, change = KIND_WORDS.get(row["kind"], row["kind"]), CHANGE_WORDS.get(row["change"], row["change"])
@@ -293,18 +289,16 @@ def _print_diff(terminal: Terminal, row: Mapping[str, Any]) -> None:
 def scan(terminal: Terminal, names: tuple[str, ...], path: str | None) -> None:
     if path and names:
         raise BadArguments(say("Give either names or --file."), "names")
-    found = _of_file(Path(path)) if path else _of_hub(terminal, names)
+    if path:
+        found = _of_file(Path(path))
+    else:
+        hub = terminal.hub()
+        with terminal.working(say("Scanning")):
+            found = hub.call("scan_servers", {"names": list(names)} if names else {})
     if not terminal.show_json(found):
         _print(terminal, found)
     if found["highest"] == "high":
         raise click.exceptions.Exit(FAILED)
-
-
-def _of_hub(terminal: Terminal, names: tuple[str, ...]) -> dict[str, Any]:
-    hub = terminal.hub()
-    with terminal.working(say("Scanning")):
-        found: dict[str, Any] = hub.call("scan_servers", {"names": list(names)} if names else {})
-    return found
 
 
 def _of_file(path: Path) -> dict[str, Any]:

@@ -182,9 +182,10 @@ class ServersFileContent:
         else:
             args = given.get("args")
             parts = [given.get("image"), given.get("command"), *(args if isinstance(args, list) else (args,))]
+        state = "disabled" if server.disabled else "enabled" if self.live is None else "not loaded"
         row = {
             "name": server.name,
-            "state": self._state(server),
+            "state": state,
             "tools": None,
             "transport": server.transport,
             "command": " ".join(
@@ -195,11 +196,6 @@ class ServersFileContent:
         }
         live = (self.live or {}).get(server.name)
         return row | dict(live) if live else row
-
-    def _state(self, server: Server) -> str:
-        if server.disabled:
-            return "disabled"
-        return "enabled" if self.live is None else "not loaded"
 
     def _unknown(self, name: str) -> CallerError:
         known = [server.name for server in self.configuration.servers]

@@ -212,7 +212,11 @@ def import_(
     place = ServersFile.found(terminal, file)
     store = store_of(place.settings)
     with terminal.working(say("Looking for servers")):
-        found_sources = _sources(clients, given)
+        if given:
+            found_sources = [source_of(Path(os.path.abspath(given)))]
+        else:
+            known = [client for client in CLIENTS if not clients or client.name in clients]
+            found_sources = list(sources(known, machine(), Path.cwd()))
         found = [server for source in found_sources for server in source.servers]
         ours = written_definitions(place.path)
         resolved = partial(with_values, values=kept_values(store))
@@ -248,13 +252,6 @@ def import_(
     started = start_added(terminal, place, on) if on else AddedServers()
     terminal.show_json(preview.result("imported") | structs.asdict(started))
     started.tell(terminal)
-
-
-def _sources(clients: Sequence[str], given: Path | None) -> list[ImportSource]:
-    if given:
-        return [source_of(Path(os.path.abspath(given)))]
-    wanted = [client for client in CLIENTS if not clients or client.name in clients]
-    return list(sources(wanted, machine(), Path.cwd()))
 
 
 def _may(terminal: Terminal, preview: ImportPreview, agreed: bool) -> bool:

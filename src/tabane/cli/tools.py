@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -19,9 +19,6 @@ from tabane.errors import TabaneError
 from tabane.messages import Message, say
 from tabane.search.snippets import first_sentence
 from tabane.wire.json import decode
-
-if TYPE_CHECKING:
-    from tabane.hub.local.client import HubClient
 
 
 def tool_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -206,7 +203,13 @@ def _set_visibility(terminal: Terminal, name: str, done: Message, **wanted: bool
 def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
     wanted = {"names": list(names), "detail": "full" if full else "compact"}
     found = terminal.hub().call("describe_tools", wanted)
-    terminal.show(found, _whole_definitions(found) if full else found["text"])
+    if terminal.show_json(found):
+        return
+    if full:
+        pages = (result.get("error") or indented(result["tool"]) for result in found["results"])
+        terminal.say("\n".join(pages))
+    else:
+        terminal.say(found["text"])
 
 
 @tools.command(
@@ -231,7 +234,14 @@ def call(terminal: Terminal, name: str, pairs: Sequence[str], whole: str | None)
     if len(named) < len(pairs):
         whole = "-"
     hub = terminal.hub()
-    arguments = _whole(whole) | (read_pairs(named, _schema(hub, name)) if named else {})
+    arguments: dict[str, Any] = {}
+    if whole == "-":
+        arguments = read_object(sys.stdin.buffer.read(), text(say("standard input")))
+    elif whole is not None:
+        arguments = read_object(whole, "--args")
+    if named:
+        schema = hub.call("get_tool", {"name": name})["tool"].get("inputSchema")
+        arguments |= read_pairs(named, schema if isinstance(schema, dict) else {})
     raw = approved_call(terminal, "call_tool", {"name": name, "arguments": arguments})
     result = decode(raw)
     failed = isinstance(result, dict) and result.get("isError") is True
@@ -241,25 +251,6 @@ def call(terminal: Terminal, name: str, pairs: Sequence[str], whole: str | None)
         emit(shown(result), err=failed)
     if failed:
         raise click.exceptions.Exit(FAILED)
-
-
-def _schema(hub: HubClient, name: str) -> dict[str, Any]:
-    definition = hub.call("get_tool", {"name": name})["tool"]
-    schema = definition.get("inputSchema")
-    return schema if isinstance(schema, dict) else {}
-
-
-def _whole(given: str | None) -> dict[str, Any]:
-    if given is None:
-        return {}
-    if given == "-":
-        return read_object(sys.stdin.buffer.read(), text(say("standard input")))
-    return read_object(given, "--args")
-
-
-def _whole_definitions(found: dict[str, Any]) -> str:
-    parts = (result.get("error") or indented(result["tool"]) for result in found["results"])
-    return "\n".join(parts)
 
 
 def shown(result: Any) -> str:

@@ -101,7 +101,10 @@ def _change(document: Any, path: tuple[str, ...], value: Any) -> None:
     elif isinstance(value, dict) and last in table:
         _update(table[last], value)
     elif isinstance(value, dict):
-        table[last] = _new_table(value)
+        new = tomlkit.table()
+        for key, part in value.items():
+            new[key] = part
+        table[last] = new
     else:
         table[last] = value
 
@@ -112,15 +115,6 @@ def _update(table: Any, value: Mapping[str, Any]) -> None:
     for key, part in value.items():
         if key not in table or table[key] != part:
             table[key] = part
-
-
-def _new_table(value: Mapping[str, Any]) -> Any:
-    import tomlkit
-
-    table = tomlkit.table()
-    for key, part in value.items():
-        table[key] = part
-    return table
 
 
 def _with_line_ends(changed: str, text: str) -> str:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Group, Terminal, examples
 from tabane.messages import say
-
-if TYPE_CHECKING:
-    pass
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 

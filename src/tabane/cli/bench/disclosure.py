@@ -32,7 +32,7 @@ from tabane.cli.bench.scripted_agent import (
     parameters_in,
     scripted_sums,
 )
-from tabane.cli.bench.task_file import BUILT_IN, BenchTask, SetQuery, ToolSet, read_set, read_tasks
+from tabane.cli.bench.task_file import BUILT_IN, BenchTask, ToolSet, read_set, read_tasks
 from tabane.cli.bench.task_hub import OpenedTasks, TaskHub, ToolSite, failed_checks
 from tabane.cli.bench.temporary_hub import BenchModel, MethodRefused, TemporaryFolder, TemporaryHub
 from tabane.cli.bench.tokens import PromptTokens, compact
@@ -195,7 +195,8 @@ def _measured(
     missed: list[str] = []
     for query in given.queries:
         began = time.perf_counter()
-        found = [ids.get(name, "") for name in _search(hub, query)]
+        answer = hub.call("search_tools", {"query": query.text, "limit": max(CUTS)})
+        found = [ids.get(row["name"], "") for row in answer["results"]]
         times.append((time.perf_counter() - began) * 1e3)
         scores.append([query.recall(found, cut) for cut in CUTS])
         if not scores[-1][-1] and len(missed) < MOST_MISSES:
@@ -210,11 +211,6 @@ def _measured(
         ms=statistics.median(times),
         missed=missed,
     )
-
-
-def _search(hub: TemporaryHub, query: SetQuery) -> list[str]:
-    found = hub.call("search_tools", {"query": query.text, "limit": max(CUTS)})
-    return [row["name"] for row in found["results"]]
 
 
 def _tokens(given: ToolSet, hub: TemporaryHub, count: PromptTokens) -> float:

@@ -52,7 +52,15 @@ def run_disclosure(terminal: Terminal, sets: Sequence[Path], given: dict[str, An
         if figures:
             cuts = ("@1", "@5", "@10")
             headers = (say("set"), say("tools"), say("queries"), *cuts, say("tokens per search"), "p50")
-            terminal.table(headers, (_recall_row(each) for each in figures))
+            rows = (
+                (
+                    *(each.name, each.tools, each.queries),
+                    *(f"{each.recall[cut]:.3f}" for cut in (1, 5, 10)),
+                    *(f"{each.tokens:.0f}", f"{each.ms:.1f} ms"),
+                )
+                for each in figures
+            )
+            terminal.table(headers, rows)
         if report is not None and report.scripted:
             _print_scripted(terminal, report)
             _print_costs(terminal, report)
@@ -87,11 +95,6 @@ def _model(given: dict[str, Any]) -> ModelOptions | None:
         raise CallerError(say("The environment variable {name} is not set.", name=variable))
     service = ChatService(endpoint, name, key, timeout=given["timeout"])
     return ModelOptions(service=service, record=given["record"])
-
-
-def _recall_row(each: RecallFigures) -> tuple[object, ...]:
-    recall = (f"{each.recall[cut]:.3f}" for cut in (1, 5, 10))
-    return each.name, each.tools, each.queries, *recall, f"{each.tokens:.0f}", f"{each.ms:.1f} ms"
 
 
 def _print_scripted(terminal: Terminal, report: TaskReport) -> None:

@@ -335,7 +335,8 @@ class ModelAgent:
             counted = round(self._count([talk.messages, self.tools, answer.message]))
         talk.tokens += counted
         message = answer.message
-        calls = [_plain_call(call, n) for n, call in enumerate(_list(message.get("tool_calls")))]
+        given = message.get("tool_calls")
+        calls = [_plain_call(call, n) for n, call in enumerate(given if isinstance(given, list) else ())]
         content = message.get("content")
         talk.messages.append(
             {"role": "assistant", "content": content} | ({"tool_calls": calls} if calls else {})
@@ -384,10 +385,6 @@ def _plain_call(call: Any, number: int) -> dict[str, Any]:
         "type": "function",
         "function": {"name": str(function.get("name") or ""), "arguments": text},
     }
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 _VARYING = re.compile(
