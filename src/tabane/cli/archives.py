@@ -69,9 +69,13 @@ def make_archive(
             raise _exists(path)
     _complete_restore(terminal)
     place = ServersFile.found(terminal, file)
+    # the settings file is that of the running hub if it was started with one
+    holder = lock.read_holder(terminal.endpoint().lock) if place.hub else None
+    flags = holder.flags if holder else ()
+    given = next((flag.partition("=")[2] for flag in flags if flag.startswith("--config=")), None)
     source = BackupSource(
         home=place.settings.home,
-        settings_file=_settings_file(terminal, place),
+        settings_file=Path(given) if given and not terminal.config else place.settings.config,
         servers_file=place.path,
         keyring=place.settings.keyring,
         build=this_build().name,
@@ -241,15 +245,6 @@ def _file_output(path: Path, *, forced: bool) -> Callable[[], contextlib.Abstrac
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
-
-
-def _settings_file(terminal: Terminal, place: ServersFile) -> Path:
-    """Return the settings file: that of the running hub if it was started with one."""
-
-    holder = lock.read_holder(terminal.endpoint().lock) if place.hub else None
-    flags = holder.flags if holder else ()
-    given = next((flag.partition("=")[2] for flag in flags if flag.startswith("--config=")), None)
-    return Path(given) if given and not terminal.config else place.settings.config
 
 
 def _complete_restore(terminal: Terminal) -> None:

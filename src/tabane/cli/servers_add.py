@@ -26,7 +26,7 @@ from tabane.servers.secret_store import SecretNaming, keeping, moves_of
 from tabane.servers.variables import each_text
 
 if TYPE_CHECKING:
-    from tabane.messages import Message
+    pass
 
 FIRST_ANSWER = 4.0
 """Seconds after which a program gets what is known of servers that were just added."""
@@ -297,7 +297,13 @@ def add(
     with files_changed(terminal), keeping(store_of(place.settings), kept):
         add_server(place.path, name, wanted)
     result["secrets"] = list(kept)
-    terminal.show(result, _added(place, result))
+    if "works" in result:
+        terminal.show(result, say("Added {name!n} to {path}.", name=name, path=place.path))
+    else:
+        added = say(
+            "Added {name!n} to {path}. Test it with: tabane servers test {name!c}", name=name, path=place.path
+        )
+        terminal.show(result, added)
     report_kept(terminal, place.settings, kept)
     for problem in place.problems(name):
         terminal.note(problem)
@@ -405,16 +411,6 @@ def _show_tools(terminal: Terminal, result: dict[str, Any]) -> None:
     if len(tools) > NAMED_TOOLS:
         terminal.say(say("  … and {count} more", count=len(tools) - NAMED_TOOLS))
     warn_of_findings(terminal, result["name"], result.get("suspicious") or ())
-
-
-def _added(place: ServersFile, result: dict[str, Any]) -> Message:
-    if "works" in result:
-        return say("Added {name!n} to {path}.", name=result["name"], path=place.path)
-    return say(
-        "Added {name!n} to {path}. Test it with: tabane servers test {name!c}",
-        name=result["name"],
-        path=place.path,
-    )
 
 
 def of_command(command: Sequence[str], env: Sequence[str], cwd: str | None, folder: str) -> dict[str, Any]:

@@ -98,23 +98,17 @@ def _change(document: Any, path: tuple[str, ...], value: Any) -> None:
         del table[last]
         if tables and not table:
             del document[tables[0]]
-    elif isinstance(value, dict) and last in table:
-        _update(table[last], value)
     elif isinstance(value, dict):
-        new = tomlkit.table()
+        members = table[last] if last in table else tomlkit.table()
+        for key in [key for key in members if key not in value]:
+            del members[key]
         for key, part in value.items():
-            new[key] = part
-        table[last] = new
+            if key not in members or members[key] != part:
+                members[key] = part
+        if last not in table:
+            table[last] = members
     else:
         table[last] = value
-
-
-def _update(table: Any, value: Mapping[str, Any]) -> None:
-    for key in [key for key in table if key not in value]:
-        del table[key]
-    for key, part in value.items():
-        if key not in table or table[key] != part:
-            table[key] = part
 
 
 def _with_line_ends(changed: str, text: str) -> str:

@@ -63,7 +63,6 @@ def run_disclosure(terminal: Terminal, sets: Sequence[Path], given: dict[str, An
             terminal.table(headers, rows)
         if report is not None and report.scripted:
             _print_scripted(terminal, report)
-            _print_costs(terminal, report)
         if report is not None and report.modelled:
             _print_modelled(terminal, report)
         if report is not None:
@@ -117,14 +116,11 @@ def _print_scripted(terminal: Terminal, report: TaskReport) -> None:
         for name, sums in scripted_sums(report.scripted).items()
     )
     terminal.table(headers, rows)
-
-
-def _print_costs(terminal: Terminal, report: TaskReport) -> None:
     _title(terminal, say("Tokens of a task that is done with its expected tools"))
     headers = (say("mode"), say("list"), say("task"), say("with one tool"), say("with several tools"))
     keys = ("list", "task", "task_with_one_tool", "task_with_several_tools")
-    rows = ((mode, *(f"{costs[key]:,}" for key in keys)) for mode, costs in report.costs.items())
-    terminal.table(headers, rows)
+    costs = ((mode, *(f"{sums[key]:,}" for key in keys)) for mode, sums in report.costs.items())
+    terminal.table(headers, costs)
 
 
 def _print_modelled(terminal: Terminal, report: TaskReport) -> None:

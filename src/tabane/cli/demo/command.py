@@ -150,7 +150,9 @@ class Demo:
                 PagesChapter(self._page, assistant, site).tell()
         except NoAnswer as error:
             self._page.failed("tabane mcp", error.message)
-            self._page.aside(self._last_words())
+            log = self._folder / "bridge.log"
+            lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
+            self._page.aside("\n".join(lines[-5:]))
 
     def _fetched(self) -> list[SampleServer]:
         self._page.chapter(say("Real servers from PyPI and npm (the first run downloads them)"))
@@ -237,11 +239,6 @@ class Demo:
             return asked.stderr.strip()
         rows = json.loads(asked.stdout)["results"]
         return next((str(row["error"] or row["state"]) for row in rows if row["name"] == server), "")
-
-    def _last_words(self) -> str:
-        log = self._folder / "bridge.log"
-        lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
-        return "\n".join(lines[-5:])
 
     def _end(self, seconds: float) -> None:
         self._page.blank()

@@ -350,9 +350,10 @@ class Download:
             return SampleDownload(
                 self.sample, seconds, say("not downloaded within {limit:.0f} s", limit=LIMIT)
             )
-        return SampleDownload(
-            self.sample, seconds, say("the download failed: {reason}", reason=self._reason())
-        )
+        lines = self._log.read_text("utf-8", "replace").strip().splitlines() or ["no word why"]
+        errors = [line for line in lines if "error" in line.lower()]
+        reason = (errors or lines)[-1].strip()[:200]
+        return SampleDownload(self.sample, seconds, say("the download failed: {reason}", reason=reason))
 
     def stop(self) -> None:
         """Kill the download and its children, if it still runs."""
@@ -362,11 +363,6 @@ class Download:
             return
         finally:
             self._process.wait()
-
-    def _reason(self) -> str:
-        lines = self._log.read_text("utf-8", "replace").strip().splitlines() or ["no word why"]
-        errors = [line for line in lines if "error" in line.lower()]
-        return (errors or lines)[-1].strip()[:200]
 
 
 def fetch(
