@@ -54,9 +54,16 @@ class InstalledCopy(Struct, frozen=True):
             case "uvx":
                 return _line("uvx", "--from", self._spec(extras), _NAME)
             case "pipx":
-                return _line("pipx", "install", "--force", *self.options, self._pipx_spec(extras))
+                spec = self._spec(extras)
+                if os.path.isabs(self.source):  # pipx takes a path with extras, but no file after an @
+                    spec = f"{self.source}[{','.join(extras)}]"
+                return _line("pipx", "install", "--force", *self.options, spec)
             case "checkout":
-                return self._into_checkout(extras)
+                named = list(extras)
+                if Path(self.source, "uv.lock").exists() and self.prefix == str(Path(self.source, ".venv")):
+                    flags = [part for name in named for part in ("--extra", name)]
+                    return _line("uv", "sync", "--inexact", "--project", self.source, *flags)
+                return _line(*self._pip_install(), "-e", f"{self.source}[{','.join(named)}]")
             case _:
                 return _line(*self._pip_install(), self._spec(extras))
 
@@ -99,17 +106,6 @@ class InstalledCopy(Struct, frozen=True):
             return f"{name} @ {source}"
         return name + self.version
 
-    def _pipx_spec(self, extras: Iterable[str]) -> str:
-        # pipx takes a path with extras, but not the form with @ for a file.
-        return f"{self.source}[{','.join(extras)}]" if os.path.isabs(self.source) else self._spec(extras)
-
-    def _into_checkout(self, extras: Iterable[str]) -> str:
-        named = list(extras)
-        if Path(self.source, "uv.lock").exists() and self.prefix == str(Path(self.source, ".venv")):
-            flags = [part for name in named for part in ("--extra", name)]
-            return _line("uv", "sync", "--inexact", "--project", self.source, *flags)
-        return _line(*self._pip_install(), "-e", f"{self.source}[{','.join(named)}]")
-
     def _pip_install(self) -> tuple[str, ...]:
         if self.installer == "system":
             return self.python, "-m", "pip", "install", "--user"
@@ -132,7 +128,12 @@ def extra_command(*names: str) -> str:
 def copy_at(prefix: str, python: str, direct: dict[str, Any], *, in_venv: bool) -> InstalledCopy:
     """Return the copy in the environment at ``prefix``. ``direct`` is its `direct_url.json`, {} if none."""
     folder = Path(prefix)
-    source = _source(direct)
+    url = str(direct.get("url", ""))
+    if url.startswith("file:"):
+        source = _path_of(url)
+    else:
+        vcs = direct.get("vcs_info")
+        source = f"{vcs.get('vcs', 'git')}+{url}" if isinstance(vcs, dict) else url
     from importlib.util import find_spec  # needed for hints alone, as urllib below
 
     pip = find_spec("pip") is not None
@@ -203,14 +204,6 @@ def _requirement(entry: dict[str, Any]) -> str:
     if source:
         return f"{name} @ {Path(source).as_uri() if os.path.isabs(source) else source}"
     return name + str(entry.get("specifier", ""))
-
-
-def _source(direct: dict[str, Any]) -> str:
-    url = str(direct.get("url", ""))
-    if url.startswith("file:"):
-        return _path_of(url)
-    vcs = direct.get("vcs_info")
-    return f"{vcs.get('vcs', 'git')}+{url}" if isinstance(vcs, dict) else url
 
 
 def _direct_url() -> dict[str, Any]:

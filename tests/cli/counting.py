@@ -18,7 +18,7 @@ from tabane.cli.output import Command, Terminal
 @click.pass_obj
 def counting(terminal: Terminal, gate: str, to: int, operation: str) -> None:
     found = follow(terminal, operation, {"gate": gate, "to": to})
-    terminal.show(found, lambda: terminal.say(f"counted to {found['counted']}"))
+    terminal.show(found, f"counted to {found['counted']}")
 
 
 if __name__ == "__main__":

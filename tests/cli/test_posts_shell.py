@@ -265,7 +265,7 @@ def test_lists_of_numbers() -> None:
 
 
 def test_words_are_completed_where_they_stand() -> None:
-    commands, choices = ["/user", "/top"], {"/user": lambda: ["alice", "Albert", "bob"]}
+    commands, choices = ["/user", "/top"], {"/user": ["alice", "Albert", "bob"]}
     assert candidates("", "/", commands, choices) == commands
     assert candidates("", "", commands, choices) == []
     assert candidates("/user ", "AL", commands, choices) == ["alice", "Albert"]

@@ -5,6 +5,7 @@ A command whose call has to be approved asks the person at the terminal.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Mapping
@@ -17,7 +18,6 @@ from tabane.cli.options import completed, hub_options, option
 from tabane.cli.output import Command, Group, Terminal, emit, examples, text
 from tabane.errors import CallerError, TabaneError
 from tabane.messages import say
-from tabane.wire.json import decode, encode
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
@@ -54,7 +54,8 @@ def approve(terminal: Terminal, id: str | None, refuse: bool, remember: bool) ->
         if refuse or remember:
             raise click.UsageError(text(say("Name the approval: tabane approve lists all.")))
         found = terminal.hub(start=False).call("list_approvals")
-        terminal.show(found, lambda: _print(terminal, found["results"]))
+        if not terminal.show_json(found):
+            _print(terminal, found["results"])
         return
     if refuse and remember:
         raise click.UsageError(text(say("--refuse and --remember exclude each other.")))
@@ -65,7 +66,7 @@ def approve(terminal: Terminal, id: str | None, refuse: bool, remember: bool) ->
     else:
         done = hub.call("approve_call", {"id": id, "remember": remember})
         said = say("The call of {tool} is approved, once.", tool=done["tool"])
-    terminal.show(done, lambda: terminal.say(said))
+    terminal.show(done, said)
 
 
 def _print(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
@@ -106,29 +107,31 @@ def approved_call(terminal: Terminal, method: str, params: Mapping[str, Any]) ->
     If a person has to approve the call, or a call of a script, whoever sits at the terminal is asked. Without
     a terminal, a note says what the call waits for. An answer elsewhere counts too, whichever comes first.
     """
+    from tabane.wire.json import decode, encode  # the help needs no msgspec
+
     hub = terminal.hub()
-    watch = _watch(terminal, hub)
+    asks = encode({"asks": terminal.asks})
+    watch = hub.begin("next_approval", asks)
     call = hub.begin(method, encode(params))
-    while hub.first_of((call, watch)) == watch and (row := _row(hub, watch)) is not None:
-        watch = _watch(terminal, hub)  # before anybody answers: then a script goes on to its next call
+    while hub.first_of((call, watch)) == watch:
+        try:
+            row: dict[str, Any] = decode(hub.result_of(watch))
+        except TabaneError:  # a hub of an earlier version does not say what waits
+            break
+        # before anybody answers: then a script goes on to its next call
+        watch = hub.begin("next_approval", asks)
         if terminal.asks and row["may_approve"]:
             _ask(terminal, hub, call, row)
         else:
-            _tell(terminal, row)
+            _show(terminal, row)
+            terminal.note(
+                say(
+                    "The call waits. Approve it on the web page (tabane open /approvals) or with: tabane "
+                    "approve {id}. Ctrl+C cancels it.",
+                    id=row["id"],
+                )
+            )
     return hub.result_of(call)
-
-
-def _watch(terminal: Terminal, hub: HubClient) -> bytes:
-    return hub.begin("next_approval", encode({"asks": terminal.asks}))
-
-
-def _row(hub: HubClient, watch: bytes) -> dict[str, Any] | None:
-    """Return what waits for a person; None if this hub does not tell, as an earlier version."""
-    try:
-        row: dict[str, Any] = decode(hub.result_of(watch))
-    except TabaneError:
-        return None
-    return row
 
 
 def _ask(terminal: Terminal, hub: HubClient, call: bytes, row: Mapping[str, Any]) -> None:
@@ -142,12 +145,9 @@ def _ask(terminal: Terminal, hub: HubClient, call: bytes, row: Mapping[str, Any]
     typed = sys.stdin.readline()
     if not typed:
         raise click.Abort
-    _decide(hub, row["id"], approved=typed.strip().lower() in ("y", "yes"))
-
-
-def _decide(hub: HubClient, id: str, *, approved: bool) -> None:
+    approved = typed.strip().lower() in ("y", "yes")
     try:
-        hub.call("approve_call" if approved else "refuse_call", {"id": id})
+        hub.call("approve_call" if approved else "refuse_call", {"id": row["id"]})
     except CallerError:
         return  # it was decided elsewhere meanwhile: the call's own answer says what became of it
 
@@ -161,17 +161,6 @@ def _show(terminal: Terminal, row: Mapping[str, Any]) -> None:
     shown = str(row["arguments"])
     cut = "…" if len(shown) > LONGEST_ARGUMENTS or row["arguments_size"] else ""
     terminal.note(say("Arguments: {arguments}", arguments=shown[:LONGEST_ARGUMENTS] + cut))
-
-
-def _tell(terminal: Terminal, row: Mapping[str, Any]) -> None:
-    _show(terminal, row)
-    terminal.note(
-        say(
-            "The call waits. Approve it on the web page (tabane open /approvals) or with: tabane approve "
-            "{id}. Ctrl+C cancels it.",
-            id=row["id"],
-        )
-    )
 
 
 def question_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -205,7 +194,17 @@ def questions(ctx: click.Context) -> None:
 @click.pass_obj
 def list_(terminal: Terminal) -> None:
     found = terminal.hub(start=False).call("list_questions")
-    terminal.show(found, lambda: _print_questions(terminal, found["results"]))
+    if terminal.show_json(found):
+        return
+    rows = found["results"]
+    if not rows:
+        terminal.note(say("No server is waiting for an answer."))
+    headers = [say("id"), say("tool"), say("kind"), say("asked"), say("question"), say("client")]
+    cells = (
+        (row["id"], row["tool"], row["kind"], _when(row["asked"]), _question(row), row["client"])
+        for row in rows
+    )
+    terminal.table(headers, cells)
 
 
 @questions.command(
@@ -215,8 +214,7 @@ def list_(terminal: Terminal) -> None:
         "are read as JSON, everything else as text."
     ),
     epilog=examples(
-        "tabane questions answer 3fa9c1 name=Ada newsletter=false",
-        "tabane questions answer 3fa9c1 --decline",
+        "tabane questions answer 3fa9c1 name=Ada newsletter=false", "tabane questions answer 3fa9c1 --decline"
     ),
 )
 @click.argument("id", metavar="ID", shell_complete=question_ids)
@@ -232,25 +230,21 @@ def answer(
     hub = terminal.hub(start=False)
     given: dict[str, Any] = {"id": id, "action": action or "accept"}
     if action is None:
-        given["content"] = _parsed(content) if content is not None else _form(values, _schema(hub, id))
+        if content is None:
+            questions = hub.call("list_questions")["results"]
+            # a question of another kind has no schema
+            schema = next((row.get("schema") for row in questions if row["id"] == id), None)
+            given["content"] = _form(values, schema or {})
+        else:
+            try:
+                given["content"] = json.loads(content)
+            except ValueError as error:
+                raise click.BadParameter(
+                    text(say("--content: not JSON ({reason})", reason=str(error)))
+                ) from None
     done = hub.call("answer_question", given)
     said = say("The answer was given to {server!n}.", server=done["server"])
-    terminal.show(done, lambda: terminal.say(said))
-
-
-def _schema(hub: HubClient, id: str) -> dict[str, Any]:
-    """Return the schema of a form; {} for another question, or none."""
-    for row in hub.call("list_questions")["results"]:
-        if row["id"] == id:
-            return row.get("schema") or {}
-    return {}
-
-
-def _parsed(content: str) -> Any:
-    try:
-        return json.loads(content)
-    except ValueError as error:
-        raise click.BadParameter(text(say("--content: not JSON ({reason})", reason=str(error)))) from None
+    terminal.show(done, said)
 
 
 def _form(values: tuple[str, ...], schema: dict[str, Any]) -> dict[str, Any] | None:
@@ -262,30 +256,15 @@ def _form(values: tuple[str, ...], schema: dict[str, Any]) -> dict[str, Any] | N
         if not equals:
             raise click.UsageError(text(say("{value}: write FIELD=VALUE", value=each)))
         kind = (properties.get(name) or {}).get("type")
-        item = value if kind == "string" else _value(value)
+        item: Any = value
+        if kind != "string":
+            with contextlib.suppress(ValueError):
+                item = json.loads(value)
         if kind == "array" and not isinstance(item, list):
             found.setdefault(name, []).append(item)
         else:
             found[name] = item
     return found or None
-
-
-def _value(given: str) -> Any:
-    try:
-        return json.loads(given)
-    except ValueError:
-        return given
-
-
-def _print_questions(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
-    if not rows:
-        terminal.note(say("No server is waiting for an answer."))
-    headers = [say("id"), say("tool"), say("kind"), say("asked"), say("question"), say("client")]
-    found = (
-        (row["id"], row["tool"], row["kind"], _when(row["asked"]), _question(row), row["client"])
-        for row in rows
-    )
-    terminal.table(headers, found)
 
 
 def _question(row: dict[str, Any]) -> str:

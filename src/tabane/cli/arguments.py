@@ -196,15 +196,11 @@ def _resolved(part: object, whole: Schema) -> Schema:
         reference = part.get("$ref")
         if not isinstance(reference, str):
             return part
-        part = _at(reference, whole)
+        if not reference.startswith("#/"):
+            part = {}
+            continue
+        part = whole
+        for step in reference[2:].split("/"):
+            step = step.replace("~1", "/").replace("~0", "~")
+            part = part.get(step) if isinstance(part, dict) else None
     return {}
-
-
-def _at(reference: str, whole: Schema) -> object:
-    if not reference.startswith("#/"):
-        return {}
-    place: object = whole
-    for step in reference[2:].split("/"):
-        step = step.replace("~1", "/").replace("~0", "~")
-        place = place.get(step) if isinstance(place, dict) else None
-    return place

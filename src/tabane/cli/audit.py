@@ -9,22 +9,28 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 
-from tabane.audit.entry import audit_files, decode_entry, entry_object
+from tabane.audit.entry import AuditPaths, audit_files, audit_paths, decode_entry, entry_object
 from tabane.audit.parameters import QueryAuditLogs, filter_of, matches
-from tabane.cli.options import combined, given, hub_options, json_option, key_names, option, parameter_option
+from tabane.audit.rendered_text import milliseconds
+from tabane.cli.options import (
+    combined,
+    given,
+    hub_options,
+    json_option,
+    key_names,
+    option,
+    parameter_option,
+    server_names,
+)
 from tabane.cli.output import Command, Group, TableState, Terminal, emit, examples, lang, state_word
-from tabane.cli.servers_file import server_names
 from tabane.cli.terminal_text import cells, clean, fitted, padded
 from tabane.errors import AuditError
 from tabane.messages import Message, say
-
-if TYPE_CHECKING:
-    from tabane.audit.entry import AuditPaths
 
 _POLL = 0.2
 _CHUNK = 1 << 20
@@ -138,7 +144,21 @@ def entries(terminal: Terminal, /, follow: bool, **options: Any) -> None:
         return
     with terminal.working(say("Reading the audit log")):
         found = _found(terminal, given(options))
-    terminal.show(found, lambda: _print(terminal, found))
+    if not terminal.show_json(found):
+        rows = [_row(entry) for entry in found["results"]]
+        hubs = [(entry["hub"],) if "hub" in entry else () for entry in found["results"]]
+        if sys.stdout.isatty():
+            headers = [say("time"), say("who"), say("client"), say("action"), say("duration"), say("outcome")]
+            shown = [(*_narrow(row), *hub) for row, hub in zip(rows, hubs, strict=True)]
+            terminal.table([*headers, say("hub")] if any(hubs) else headers, shown, whole=(0, 4))
+        else:
+            terminal.table([], [(*row, *hub) for row, hub in zip(rows, hubs, strict=True)])
+        if not found["results"]:
+            terminal.note(say("No entries match."))
+        if found.get("problem"):
+            terminal.note(found["problem"])
+        if found["next_cursor"]:
+            terminal.note(_more(found))
 
 
 def _found(terminal: Terminal, params: dict[str, Any]) -> dict[str, Any]:
@@ -148,23 +168,6 @@ def _found(terminal: Terminal, params: dict[str, Any]) -> dict[str, Any]:
         if found["results"] or not found["next_cursor"]:
             return found
         params = {**params, "cursor": found["next_cursor"]}
-
-
-def _print(terminal: Terminal, found: Mapping[str, Any]) -> None:
-    rows = [_row(entry) for entry in found["results"]]
-    hubs = [(entry["hub"],) if "hub" in entry else () for entry in found["results"]]
-    if sys.stdout.isatty():
-        headers = [say("time"), say("who"), say("client"), say("action"), say("duration"), say("outcome")]
-        shown = [(*_narrow(row), *hub) for row, hub in zip(rows, hubs, strict=True)]
-        terminal.table([*headers, say("hub")] if any(hubs) else headers, shown, whole=(0, 4))
-    else:
-        terminal.table([], [(*row, *hub) for row, hub in zip(rows, hubs, strict=True)])
-    if not found["results"]:
-        terminal.note(say("No entries match."))
-    if found.get("problem"):
-        terminal.note(found["problem"])
-    if found["next_cursor"]:
-        terminal.note(_more(found))
 
 
 def _more(found: Mapping[str, Any]) -> Any:
@@ -197,20 +200,15 @@ def _print_lines(terminal: Terminal, entries: Iterable[Mapping[str, Any]]) -> No
         if terminal.json:
             terminal.print_json_line(json.dumps(entry, ensure_ascii=False))
         else:
-            emit(_line(_row(entry)))
-
-
-def _line(row: Sequence[object]) -> str:
-    widths = _TERMINAL_WIDTHS if sys.stdout.isatty() else _WIDTHS
-    parts = [padded(str(cell), width) for cell, width in zip(row, widths, strict=False)]
-    if cells(action := str(row[_ACTION])) > widths[_ACTION]:
-        parts[_ACTION] = action  # never cut: a user may want to copy it
-    return "  ".join([*parts, str(row[-1])]).rstrip()
+            row = _row(entry)
+            widths = _TERMINAL_WIDTHS if sys.stdout.isatty() else _WIDTHS
+            parts = [padded(str(cell), width) for cell, width in zip(row, widths, strict=False)]
+            if cells(action := str(row[_ACTION])) > widths[_ACTION]:
+                parts[_ACTION] = action  # never cut: a user may want to copy it
+            emit("  ".join([*parts, str(row[-1])]).rstrip())
 
 
 def _row(entry: Mapping[str, Any]) -> tuple[object, ...]:
-    from tabane.audit.rendered_text import milliseconds
-
     action = str(entry.get("name") or entry["type"])
     if entry.get("count"):
         action += f" ×{entry['count']}"
@@ -298,7 +296,8 @@ def verify(
     with terminal.working(say("Verifying the audit log")):
         report = verify_files(_paths(terminal, folder, key, head_file), kept)
     found = report.as_object(lambda message: message.render(lang()))
-    terminal.show(found, lambda: _print_report(terminal, found))
+    if not terminal.show_json(found):
+        _print_report(terminal, found)
     if not report.intact:
         raise click.exceptions.Exit(1)
 
@@ -320,12 +319,11 @@ def head(terminal: Terminal) -> None:
     found = stored_head(paths)
     if found is None:
         raise AuditError(say("There is no audit log in {folder}.", folder=paths.folder))
-    terminal.show({"head": str(found), "entry": found.seq}, lambda: emit(str(found)))
+    if not terminal.show_json({"head": str(found), "entry": found.seq}):
+        emit(str(found))
 
 
 def _paths(terminal: Terminal, folder: str | None, key: str | None, head_file: str | None) -> AuditPaths:
-    from tabane.audit.entry import AuditPaths, audit_paths
-
     if folder is None:
         own = audit_paths(terminal.endpoint().home)
     else:

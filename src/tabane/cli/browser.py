@@ -50,6 +50,6 @@ def open_page(terminal: Terminal, /, path: str, only_print: bool) -> None:
     place = "" if path in ("", "/") else f"?to=/{path.lstrip('/')}"
     link = f"{sign_in}{place}#{code}"
     if only_print or terminal.json or not open_in_browser(link):
-        terminal.show({"url": link}, lambda: terminal.say(link))
+        terminal.show({"url": link}, link)
         return
     terminal.say(say("The page opens in your browser: {url}", url=sign_in.removesuffix("/sign-in") + "/"))

@@ -101,7 +101,8 @@ def _naming_options(params: type[Struct]) -> Callable[[Decorated], Decorated]:
 def add(terminal: Terminal, /, paths: Sequence[str], **options: Any) -> None:
     wanted = {"paths": [absolute_path(path) for path in paths], **_given(options)}
     report = follow(terminal, "add_documents", wanted)
-    terminal.show(report, lambda: show_report(terminal, report))
+    if not terminal.show_json(report):
+        show_report(terminal, report)
 
 
 @click.command(
@@ -132,13 +133,30 @@ def watch(
     if listing or path is None:
         if not listing:
             raise BadArguments(say("Give a folder, or use --list."), "PATH")
-        _list_watched(terminal)
+        found = terminal.hub(start=False).call("list_watched")
+        if not found["results"] and not terminal.json:
+            terminal.note(say("No folder is watched."))
+        headers = [say("folder"), say("state"), say("files"), say("problem")]
+        if not terminal.show_json(found):
+            terminal.table(
+                headers,
+                (
+                    [row["path"], TableState(row["state"]), row["files"], row["problem"]]
+                    for row in found["results"]
+                ),
+            )
     elif remove:
         done = terminal.hub().call("unwatch_documents", {"path": absolute_path(path), "remove": prune})
-        terminal.show(done, lambda: _tell_of_end(terminal, done))
+        if not terminal.show_json(done):
+            terminal.say(say("{path} is no longer watched.", path=done["path"]))
+            if done["removed"]:
+                terminal.say(
+                    say("{count} {count:document was|documents were} removed.", count=f"{done['removed']:,}")
+                )
     else:
         report = follow(terminal, "watch_documents", {"path": absolute_path(path), **_given(options)})
-        terminal.show(report, lambda: show_report(terminal, report))
+        if not terminal.show_json(report):
+            show_report(terminal, report)
 
 
 @click.command(
@@ -163,7 +181,8 @@ def watch(
 @click.pass_obj
 def import_chroma(terminal: Terminal, /, path: str, **options: Any) -> None:
     report = follow(terminal, "import_chroma", {"path": absolute_path(path), **_given(options)})
-    terminal.show(report, lambda: show_report(terminal, report))
+    if not terminal.show_json(report):
+        show_report(terminal, report)
 
 
 def show_report(terminal: Terminal, report: dict[str, Any]) -> None:
@@ -193,31 +212,6 @@ def show_report(terminal: Terminal, report: dict[str, Any]) -> None:
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that were given; an empty text counts as not given."""
     return given({name: value for name, value in options.items() if value != ""})
-
-
-def _list_watched(terminal: Terminal) -> None:
-    found = terminal.hub(start=False).call("list_watched")
-    if not found["results"] and not terminal.json:
-        terminal.note(say("No folder is watched."))
-    headers = [say("folder"), say("state"), say("files"), say("problem")]
-    terminal.show(
-        found,
-        lambda: terminal.table(
-            headers,
-            (
-                [row["path"], TableState(row["state"]), row["files"], row["problem"]]
-                for row in found["results"]
-            ),
-        ),
-    )
-
-
-def _tell_of_end(terminal: Terminal, done: dict[str, Any]) -> None:
-    terminal.say(say("{path} is no longer watched.", path=done["path"]))
-    if done["removed"]:
-        terminal.say(
-            say("{count} {count:document was|documents were} removed.", count=f"{done['removed']:,}")
-        )
 
 
 _PAGE = 1000
@@ -275,7 +269,17 @@ def put(
     wanted: dict[str, Any] = {"text": _text(file, encoding), "filepath": filepath or absolute_path(file)}
     wanted |= given({"file_type": file_type or None, "metadata": read_pairs(metadata, {}) or None})
     answer = asked(terminal, "put_document", wanted)
-    terminal.show(answer, lambda: _tell_of_put(terminal, answer["details"]))
+    if not terminal.show_json(answer):
+        details = answer["details"]
+        kept = {"id": details["filepath"], "count": details["chunks"]}
+        if details["unchanged"]:
+            terminal.say(say("{id}: unchanged, {count} {count:chunk|chunks}", **kept))
+        elif details["updated"]:
+            terminal.say(say("{id}: updated, {count} {count:chunk|chunks}", **kept))
+        else:
+            terminal.say(say("{id}: saved, {count} {count:chunk|chunks}", **kept))
+        if details.get("warning"):
+            terminal.note(details["warning"])
 
 
 docs.add_command(add)
@@ -317,7 +321,23 @@ def search(
         answer = asked(terminal, "search_documents", {**wanted, "include_documents": False})
     if answer.get("warning"):
         terminal.note(answer["warning"])
-    terminal.show(answer, lambda: _print_found(terminal, answer["results"]))
+    if terminal.show_json(answer):
+        return
+    results = answer["results"]
+    if not sys.stdout.isatty():
+        terminal.table(
+            [""] * 4,
+            ([row["score"], row["filepath"], _place(row), row["passages"][0]["text"]] for row in results),
+        )
+        return
+    terminal.say(say("🔍 Documents found: {count}", count=len(results)))
+    for rank, row in enumerate(results, 1):
+        best = row["passages"][0]
+        emit(f"\n{rank}. [{row['score']:.3f}] {row['filepath']}")
+        if place := _place(row):
+            emit(StyledText(f"   {place}", "dim"))
+        for line in filter(str.strip, best["text"].splitlines()[:6]):
+            emit(f"   {line}")
 
 
 @docs.command(
@@ -329,7 +349,9 @@ def search(
 @click.pass_obj
 def get(terminal: Terminal, filepath: str) -> None:
     answer = whole(terminal, filepath)
-    terminal.show(answer, lambda: _print_text(answer["document"]))
+    if not terminal.show_json(answer):
+        document = answer["document"]
+        emit(document, nl=not document.endswith("\n"))
 
 
 @docs.command(
@@ -354,7 +376,8 @@ def list_(terminal: Terminal, prefix: str, file_type: str | None, limit: int, ev
     shown = (
         [row["filepath"], row["file_type"], row["length"], row["updated_at"], row["title"]] for row in rows
     )
-    terminal.show({"documents": rows, "count": len(rows)}, lambda: terminal.table(headers, shown))
+    if not terminal.show_json({"documents": rows, "count": len(rows)}):
+        terminal.table(headers, shown)
 
 
 @docs.command(
@@ -382,8 +405,7 @@ def delete(terminal: Terminal, filepaths: Sequence[str], prefix: str | None, agr
         raise BadArguments(say("Give the id of a document, or use --prefix."), "ID")
     deleted = sum(asked(terminal, "delete_document", {"filepath": name})["deleted_count"] for name in names)
     terminal.show(
-        {"deleted": deleted},
-        lambda: terminal.say(say("{count} {count:document|documents} deleted", count=f"{deleted:,}")),
+        {"deleted": deleted}, say("{count} {count:document|documents} deleted", count=f"{deleted:,}")
     )
 
 
@@ -395,7 +417,17 @@ def delete(terminal: Terminal, filepaths: Sequence[str], prefix: str | None, agr
 @click.pass_obj
 def stats(terminal: Terminal) -> None:
     found = asked(terminal, "get_document_stats", {})
-    terminal.show(found, lambda: _print_stats(terminal, found))
+    if not terminal.show_json(found):
+        span = found["updated"]
+        facts = [
+            (say("documents"), f"{found['documents']:,}"),
+            (say("chunks"), f"{found['chunks']:,}"),
+            (say("embedded"), f"{found['embedded_chunks']:,}"),
+            (say("model"), found["model"]),
+            (say("types"), ", ".join(f"{name} {count:,}" for name, count in found["file_types"].items())),
+            (say("period"), f"{span['earliest']} – {span['latest']}" if span["earliest"] else None),
+        ]
+        terminal.pairs((name, value) for name, value in facts if value)
 
 
 docs.add_command(watch)
@@ -472,52 +504,5 @@ def _text(file: str, encoding: str | None) -> str:
     return found.text
 
 
-def _tell_of_put(terminal: Terminal, details: dict[str, Any]) -> None:
-    kept = {"id": details["filepath"], "count": details["chunks"]}
-    if details["unchanged"]:
-        terminal.say(say("{id}: unchanged, {count} {count:chunk|chunks}", **kept))
-    elif details["updated"]:
-        terminal.say(say("{id}: updated, {count} {count:chunk|chunks}", **kept))
-    else:
-        terminal.say(say("{id}: saved, {count} {count:chunk|chunks}", **kept))
-    if details.get("warning"):
-        terminal.note(details["warning"])
-
-
-def _print_text(document: str) -> None:
-    """Print the text, with a newline at its end. ``--json`` has it unchanged."""
-    emit(document, nl=not document.endswith("\n"))
-
-
-def _print_found(terminal: Terminal, results: Sequence[dict[str, Any]]) -> None:
-    if not sys.stdout.isatty():
-        terminal.table(
-            [""] * 4,
-            ([row["score"], row["filepath"], _place(row), row["passages"][0]["text"]] for row in results),
-        )
-        return
-    terminal.say(say("🔍 Documents found: {count}", count=len(results)))
-    for rank, row in enumerate(results, 1):
-        best = row["passages"][0]
-        emit(f"\n{rank}. [{row['score']:.3f}] {row['filepath']}")
-        if place := _place(row):
-            emit(StyledText(f"   {place}", "dim"))
-        for line in filter(str.strip, best["text"].splitlines()[:6]):
-            emit(f"   {line}")
-
-
 def _place(row: dict[str, Any]) -> str:
     return " › ".join(row["passages"][0].get("heading") or ())
-
-
-def _print_stats(terminal: Terminal, found: dict[str, Any]) -> None:
-    span = found["updated"]
-    facts = [
-        (say("documents"), f"{found['documents']:,}"),
-        (say("chunks"), f"{found['chunks']:,}"),
-        (say("embedded"), f"{found['embedded_chunks']:,}"),
-        (say("model"), found["model"]),
-        (say("types"), ", ".join(f"{name} {count:,}" for name, count in found["file_types"].items())),
-        (say("period"), f"{span['earliest']} – {span['latest']}" if span["earliest"] else None),
-    ]
-    terminal.pairs((name, value) for name, value in facts if value)

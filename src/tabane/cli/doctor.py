@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from tabane.cli.options import hub_options, json_option, option
-from tabane.cli.output import FAILED, Command, ServerState, Terminal, can_print, emit, examples, lang, text
-from tabane.cli.terminal_text import StyledText
-from tabane.errors import HubError
+from tabane.cli.output import FAILED, Command, ServerState, Terminal, examples
 from tabane.messages import say
-
-if TYPE_CHECKING:
-    from tabane.hub.doctor.checkup import DoctorRepairs
-    from tabane.hub.doctor.installation import DoctorFinding, Installation
-    from tabane.hub.local.client import HubClient
-
-_MARKS = {"ok": "✓", "note": "·", "warning": "!", "fault": "✗"}
-_PLAIN_MARKS = {"ok": "+", "note": "-", "warning": "!", "fault": "x"}
-_COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "fault": "red"}
 
 
 @click.command(
@@ -49,159 +35,9 @@ _COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "fault": "red"}
 @json_option
 @click.pass_obj
 def doctor(terminal: Terminal, quick: bool, online: bool, fix: bool) -> None:
-    from tabane.hub.doctor import checkup
+    from tabane.cli.checkup import run_checkup  # the help needs no hub
 
-    mending = checkup.DoctorRepairs()
-    with terminal.working(say("Checking")):
-        if fix:
-            patient, mending = checkup.repair(lambda: _patient(terminal))
-        else:
-            patient = _patient(terminal)
-        _record_environment(patient)
-    report = CheckupPrinter(terminal, mending)
-    for section in checkup.SECTIONS:
-        report.take(section.name, section.title, checkup.findings(section, patient))
-    if not quick or online:
-        with terminal.working(say("Looking for the network")):
-            patient = checkup.with_network(patient, sites=online)
-        report.take(checkup.NETWORK.name, checkup.NETWORK.title, checkup.findings(checkup.NETWORK, patient))
-    if not quick:
-        with terminal.working(say("Asking the authorization server")):
-            found = checkup.findings(checkup.AUTHORIZATION, patient)
-        report.take(checkup.AUTHORIZATION.name, checkup.AUTHORIZATION.title, found)
-        with terminal.working(say("Starting the servers")):
-            found = checkup.findings(checkup.SERVERS, patient)
-            if fix:
-                more = checkup.repaired(found)
-                report.also(more)
-                if more.done:
-                    found = checkup.findings(checkup.SERVERS, patient)
-        report.take(checkup.SERVERS.name, checkup.SERVERS.title, found)
-    if online:
-        with terminal.working(say("Reading a page of each site")):
-            found = checkup.findings(checkup.SITES, patient)
-        report.take(checkup.SITES.name, checkup.SITES.title, found)
-    report.close()
-    if report.count("fault"):
-        raise click.exceptions.Exit(FAILED)
-
-
-class CheckupPrinter:
-    """Prints findings section by section, or collects them for one JSON document."""
-
-    def __init__(self, terminal: Terminal, mending: DoctorRepairs) -> None:
-        self._terminal, self._mending = terminal, mending
-        self._found: list[tuple[str, DoctorFinding]] = []
-
-    def also(self, more: DoctorRepairs) -> None:
-        """Add repairs that were made after others."""
-        self._mending = type(more)(self._mending.done + more.done, self._mending.failed + more.failed)
-
-    def count(self, level: str) -> int:
-        return sum(finding.level == level for _, finding in self._found)
-
-    def take(self, name: str, title: Any, findings: list[DoctorFinding]) -> None:
-        """Add a section. A section without findings is not printed."""
-        self._found += [(name, finding) for finding in findings]
-        if findings and not self._terminal.json:
-            self._terminal.say(StyledText(text(title), "bold"))
-            _print(findings)
-            self._terminal.say("")
-
-    def close(self) -> None:
-        self._terminal.show(self._document(), self._sum_up)
-
-    def _document(self) -> dict[str, Any]:
-        return {
-            "status": "fault" if self.count("fault") else "ok",
-            "findings": [{"check": name, **_row(finding)} for name, finding in self._found],
-            "mended": [finding.title.render(lang()) for finding in self._mending.done],
-            "not_mended": [
-                {"title": finding.title.render(lang()), "reason": reason}
-                for finding, reason in self._mending.failed
-            ],
-        }
-
-    def _sum_up(self) -> None:
-        for finding in self._mending.done:
-            self._terminal.say(say("Fixed: {title}", title=finding.title))
-        for finding, reason in self._mending.failed:
-            self._terminal.note(
-                say("Could not be fixed: {title} ({reason})", title=finding.title, reason=reason)
-            )
-        faults, warnings = self.count("fault"), self.count("warning")
-        if faults or warnings:
-            self._terminal.say(
-                say("Faults: {faults}. Warnings: {warnings}.", faults=faults, warnings=warnings)
-            )
-        else:
-            self._terminal.say(say("Everything is in order."))
-        fixable = sum(finding.fix is not None for _, finding in self._found)
-        if fixable and not self._mending.failed:
-            self._terminal.say(say("To fix {count} of these, run: tabane doctor --fix", count=fixable))
-
-
-def _patient(terminal: Terminal) -> Installation:
-    from tabane.cli.hub_process import approach
-    from tabane.hub.doctor.installation import examine
-    from tabane.hub.local import lock
-    from tabane.hub.local.client import connect
-    from tabane.hub.local.endpoint import Endpoint, home_of
-
-    # the user's own hub even if TABANE_URL names another: its files are checked
-    endpoint = Endpoint(home_of(os.environ), os.environ)
-    if not lock.held(endpoint.lock):
-        return examine(os.environ, None, None)
-    try:
-        with connect(approach(endpoint, None, anyhow=True), lang()) as hub:
-            return examine(os.environ, hub, None)
-    except HubError as error:
-        return examine(os.environ, None, error)
-
-
-def _record_environment(patient: Installation) -> None:
-    from tabane.hub.servers.recorded_environment import record_environment
-
-    if patient.settings.home.is_dir():
-        # if it cannot be written, the check of the home reports the reason
-        with suppress(OSError):
-            record_environment(patient.settings.home, os.environ)
-
-
-def _row(finding: DoctorFinding) -> dict[str, Any]:
-    return {
-        "level": finding.level,
-        "title": finding.title.render(lang()),
-        "mend": finding.mend.render(lang()) if finding.mend else None,
-        "fixable": finding.fix is not None,
-    }
-
-
-def _print(findings: Iterable[DoctorFinding]) -> None:
-    """Print each finding and its fix; on a terminal in color and wrapped to its width."""
-    marks = _MARKS if can_print("".join(_MARKS.values()) + "→") else _PLAIN_MARKS
-    arrow = "→" if marks is _MARKS else "->"
-    if not sys.stdout.isatty():
-        for finding in findings:
-            emit(f"{marks[finding.level]} {_indented(text(finding.title))}")
-            if finding.mend:
-                emit(f"  {arrow} {_indented(text(finding.mend))}")
-        return
-    from tabane.cli.drawing import table_lines
-
-    rows = []
-    for finding in findings:
-        rows.append(
-            (StyledText(marks[finding.level], _COLORS[finding.level]), StyledText(text(finding.title)))
-        )
-        if finding.mend:
-            rows.append((StyledText(""), StyledText(f"{arrow} {text(finding.mend)}", "dim")))
-    for line in table_lines(rows, gap=1, whole=(0,)):
-        emit(*line)
-
-
-def _indented(lines: str) -> str:
-    return lines.replace("\n", "\n  ")
+    run_checkup(terminal, quick=quick, online=online, fix=fix)
 
 
 @click.command(
@@ -220,27 +56,40 @@ def _indented(lines: str) -> str:
 def health(terminal: Terminal, start: bool) -> None:
     hub = terminal.hub()
     if start:
-        _try_all(terminal, hub)
+        with terminal.working(say("Starting and checking the servers")):
+            found = hub.call("check_servers")
+        headers = [say("name"), say("answers"), say("done"), say("time"), say("remark")]
+        checks = (
+            (
+                *(row["name"], row["healthy"], _DONE[row["done"]]),
+                "" if (ms := row["ms"]) is None else f"{ms / 1000:.2f} s",
+                row["error"],
+            )
+            for row in found["results"]
+        )
+        if not terminal.show_json(found):
+            terminal.table(headers, checks)
+        if any(row["healthy"] is False for row in found["results"]):
+            raise click.exceptions.Exit(FAILED)
         return
     with terminal.working(say("Checking the servers")):
         found = hub.call("health_check")
     details: Mapping[str, Any] = found.get("details", {})
     healthy = {name: found[name] for name in details if isinstance(found.get(name), bool)}
-    terminal.show(found, lambda: _print_health(terminal, details, healthy))
+    if not terminal.show_json(found):
+        headers = [say("name"), say("answers"), say("state"), say("tools"), say("remark")]
+        states = (
+            (
+                name,
+                healthy.get(name),
+                ServerState(row["state"]),
+                row["tools"],
+                row["error"] or row.get("remark"),
+            )
+            for name, row in details.items()
+        )
+        terminal.table(headers, states)
     if not all(healthy.values()):
-        raise click.exceptions.Exit(FAILED)
-
-
-def _try_all(terminal: Terminal, hub: HubClient) -> None:
-    with terminal.working(say("Starting and checking the servers")):
-        found = hub.call("check_servers")
-    headers = [say("name"), say("answers"), say("done"), say("time"), say("remark")]
-    rows = (
-        (row["name"], row["healthy"], _DONE[row["done"]], _time(row["ms"]), row["error"])
-        for row in found["results"]
-    )
-    terminal.show(found, lambda: terminal.table(headers, rows))
-    if any(row["healthy"] is False for row in found["results"]):
         raise click.exceptions.Exit(FAILED)
 
 
@@ -251,16 +100,3 @@ _DONE = {
     "disabled": say("disabled"),
     "left out": say("left out: it needs the folder of a client"),
 }
-
-
-def _time(ms: float | None) -> str:
-    return "" if ms is None else f"{ms / 1000:.2f} s"
-
-
-def _print_health(terminal: Terminal, details: Mapping[str, Any], healthy: Mapping[str, bool]) -> None:
-    headers = [say("name"), say("answers"), say("state"), say("tools"), say("remark")]
-    rows = (
-        (name, healthy.get(name), ServerState(row["state"]), row["tools"], row["error"] or row.get("remark"))
-        for name, row in details.items()
-    )
-    terminal.table(headers, rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -27,6 +26,8 @@ def table_lines(
 
     Columns with the numbers ``whole`` are wrapped only if nothing else is left.
     """
+    import shutil  # completion and help draw no table, and this loads three compressors
+
     parts = [[(clean(cell.text).split("\n"), cell.style) for cell in row] for row in rows]
     natural = [
         max((cells(line) for lines, _ in column for line in lines), default=0)
@@ -135,6 +136,7 @@ class Bar:
             _write(_CLEAR)
 
     def show(self, state: dict[str, Any]) -> None:
+        """Draw the state of a job, if a terminal is there and the job takes long enough."""
         if self.wanted and time.monotonic() - self._began >= FIRST:
             _write(_CLEAR + bar_line(state, _columns() - 1, self._lang, self._glyphs, self._shown))
             self._shown += 1

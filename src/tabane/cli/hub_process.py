@@ -54,7 +54,7 @@ def end_hub(endpoint: Endpoint, lang: Lang, *, restart: bool) -> bool:
 
 def running_report(endpoint: Endpoint, lang: Lang) -> dict[str, Any] | None:
     """Return the status of the running hub; None if none runs, or if it does not respond."""
-    from tabane.hub.local.client import CONNECT_LIMIT, connect
+    from tabane.hub.local.client import CONNECT_LIMIT, connect  # loads msgspec; nobody asks if no hub runs
 
     if not lock.held(endpoint.lock):
         return None
@@ -136,6 +136,7 @@ def approach(
     ``anyhow``: the servers file of the hub does not matter.
     """
     wanted = servers or (None if anyhow else os.environ.get("TABANE_SERVERS"))
+    context = click.get_current_context(silent=True)  # its path is the command without arguments
     hello = Hello(
         version=this_build().name,
         role="rpc",
@@ -143,14 +144,8 @@ def approach(
         pid=os.getpid(),
         cwd=here(),
         lang=spoken(os.environ),
-        client=_command(),
+        client=context.command_path if context else "tabane",
         servers=absolute(wanted, os.environ) if wanted and not named else None,
         code=this_build().code,
     )
     return HubConnector(endpoint, hello, marked_terminal(os.environ), flags, started_by)
-
-
-def _command() -> str:
-    """Return the words of the running command, such as ``tabane posts import``, without arguments."""
-    context = click.get_current_context(silent=True)
-    return context.command_path if context else "tabane"

@@ -16,6 +16,7 @@ from msgspec import Struct
 from tabane.cli.options import combined, json_option, mode_option, option
 from tabane.cli.output import FAILED, Command, Terminal, described, emit, examples
 from tabane.errors import BadArguments, ConfigurationError, TabaneError, UnknownName
+from tabane.hub.local.endpoint import absolute, home_of
 from tabane.messages import Message, say
 from tabane.servers.assistants import installation
 from tabane.servers.assistants.formats import Entry, definition, mode_of
@@ -115,6 +116,7 @@ def setups(project: Path | None = None, *, found_only: bool = True) -> Iterator[
 
 
 def machine() -> UserMachine:
+    """Return the platform, home and environment of this user."""
     return UserMachine(sys.platform, Path(home_folder(os.environ)), os.environ)
 
 
@@ -147,8 +149,6 @@ def arguments(client: Client | None, mode: str | None, environ: Mapping[str, str
     """Return the arguments of ``tabane mcp``: the mode, and the locations that this environment sets, which
     the assistant's environment may lack.
     """
-    from tabane.hub.local.endpoint import absolute
-
     mode = mode or (client.mode if client is not None else None)
     found = ["--mode", mode] if mode else []
     for name in _HANDED_DOWN:
@@ -312,7 +312,7 @@ def install(
         setup = AssistantSetup.of(client, folder)
         if not force and folder is None:
             setup.check_present()
-        terminal.show(*_installation(terminal, setup, name, mode, force=force, dry=dry_run))
+        terminal.show_json(_installation(terminal, setup, name, mode, force=force, dry=dry_run))
         return
     found: Sequence[AssistantSetup] | None = list(setups(folder))
     if not everywhere:
@@ -343,7 +343,7 @@ def uninstall(
     if client is None and not everywhere:
         raise BadArguments(_name_one(), "client")
     if client is not None and not everywhere:
-        terminal.show(*_removal(terminal, AssistantSetup.of(client, folder), name, dry=dry_run))
+        terminal.show_json(_removal(terminal, AssistantSetup.of(client, folder), name, dry=dry_run))
         return
     found = [setup for setup in setups(folder, found_only=False) if _has(setup, name)]
     none = say("Tabane is not set up in any assistant.")
@@ -369,38 +369,43 @@ def _told_apart(client: str | None, project: str | None) -> tuple[str | None, Pa
     return client, folder
 
 
-Done = tuple[dict[str, Any], Callable[[], None]]
-"""The result of an installation, and the message about it."""
-
-
 def _installation(
     terminal: Terminal, setup: AssistantSetup, name: str, mode: str | None, *, force: bool, dry: bool
-) -> Done:
-
+) -> dict[str, Any]:
+    """Add the entry to a file, print the message about it without ``--json``, and return the result."""
     place = setup.file.place
     wanted = entry_of(setup.client, place, name, mode, shared=setup.project is not None)
     change = installation.install(setup.file, name, wanted, force=force, dry=dry)
     if not dry:
-        _record_environment()
+        from tabane.hub.servers.recorded_environment import record_environment
+
+        home = home_of(os.environ)
+        # the entry is written; `tabane doctor` also checks that servers are found
+        with suppress(ConfigurationError, OSError):
+            private_folder(home)
+            record_environment(home, os.environ)
     nested: Any = {name: wanted}
     for key in reversed(place.key):
         nested = {key: nested}
-    lines = installation.snippet(place, name, wanted)
-    return (
-        install_result(setup, change, dry) | {"entry": nested},
-        lambda: tell_installed(terminal, setup, change, dry, lines),
-    )
+    if not terminal.json:
+        tell_installed(terminal, setup, change, dry, installation.snippet(place, name, wanted))
+    return install_result(setup, change, dry) | {"entry": nested}
 
 
-def _removal(terminal: Terminal, setup: AssistantSetup, name: str, *, dry: bool) -> Done:
-
+def _removal(terminal: Terminal, setup: AssistantSetup, name: str, *, dry: bool) -> dict[str, Any]:
+    """Remove the entry from a file, print the message about it without ``--json``, and return the result."""
     stop = setup.project or machine().home
     change = installation.uninstall(setup.file, name, stop=stop, dry=dry)
-    return install_result(setup, change, dry), lambda: tell_uninstalled(terminal, setup, change, dry)
+    if not terminal.json:
+        tell_uninstalled(terminal, setup, change, dry)
+    return install_result(setup, change, dry)
 
 
 def _each(
-    terminal: Terminal, found: Sequence[AssistantSetup], none: Message, work: Callable[[AssistantSetup], Done]
+    terminal: Terminal,
+    found: Sequence[AssistantSetup],
+    none: Message,
+    work: Callable[[AssistantSetup], dict[str, Any]],
 ) -> None:
     """Do the same for several assistants. One that fails does not stop the others. ``none`` is said if there
     are none.
@@ -408,16 +413,12 @@ def _each(
     results, failed = [], False
     for setup in found:
         try:
-            result, tell = work(setup)
+            results.append(work(setup))
         except TabaneError as error:
             failed = True
             results.append({"client": setup.client.name, "status": "failed", **described(error)})
             if not terminal.json:
                 terminal.warn(error)
-            continue
-        results.append(result)
-        if not terminal.json:
-            tell()
     if terminal.json:
         terminal.print_json(results)
     elif not found:
@@ -484,9 +485,8 @@ def _print(terminal: Terminal, client: str | None, folder: Path | None, name: st
 def _list(terminal: Terminal, folder: Path | None, name: str) -> None:
     rows = list(_rows(folder, name))
     headers = [say("name"), say("assistant"), say("found"), say("set up"), say("mode"), say("file")]
-    terminal.show(
-        rows,
-        lambda: terminal.table(
+    if not terminal.show_json(rows):
+        terminal.table(
             headers,
             [
                 (
@@ -500,8 +500,7 @@ def _list(terminal: Terminal, folder: Path | None, name: str) -> None:
                 for row in rows
             ],
             whole=(0,),
-        ),
-    )
+        )
 
 
 def _rows(folder: Path | None, name: str) -> Iterator[dict[str, Any]]:
@@ -547,14 +546,3 @@ def _name_one(found: Sequence[str] = ()) -> Message:
         "--print to its configuration.",
         known=known,
     )
-
-
-def _record_environment() -> None:
-    from tabane.hub.local.endpoint import home_of
-    from tabane.hub.servers.recorded_environment import record_environment
-
-    home = home_of(os.environ)
-    # the entry is written; `tabane doctor` also checks that servers are found
-    with suppress(ConfigurationError, OSError):
-        private_folder(home)
-        record_environment(home, os.environ)

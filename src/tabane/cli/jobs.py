@@ -1,4 +1,4 @@
-"""`tabane jobs` and `tabane tasks`: long work of the hub, and calls in the background.
+"""`tabane jobs`, `tasks` and `rpc`: long work of the hub, calls in the background, and calls of its methods.
 
 Commands that start a job follow it by :func:`follow` or :func:`watched`: progress, Ctrl+C, and
 ``--detach``.
@@ -6,18 +6,31 @@ Commands that start a job follow it by :func:`follow` or :func:`watched`: progre
 
 from __future__ import annotations
 
+import itertools
 import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from tabane.cli.arguments import read_object
 from tabane.cli.drawing import Bar, job_figures
 from tabane.cli.options import COMPLETION_LIMIT, completed, hub_options, option
-from tabane.cli.output import INTERRUPTED, Group, TableState, Terminal, examples, lang, state_word, text
+from tabane.cli.output import (
+    INTERRUPTED,
+    Command,
+    Group,
+    TableState,
+    Terminal,
+    examples,
+    lang,
+    state_word,
+    text,
+)
 from tabane.errors import HubError, TabaneError
 from tabane.messages import say
 
@@ -41,13 +54,31 @@ def follow(terminal: Terminal, operation: str, params: Mapping[str, Any]) -> Any
         with _delayed_interrupt():
             state = client.call(operation, params)
         if terminal.detach:
-            _detach(terminal, client, state)
+            hand_over(client, state["job"])
+            said = say(
+                "{title}: job {job}. Watch it with: tabane jobs follow {job}",
+                title=state["title"],
+                job=state["job"],
+            )
+            terminal.show(state, said)
+            raise click.exceptions.Exit(0)
         return result_of(watched(client, state))
     except KeyboardInterrupt:
         if state is None:
             raise
     try:
-        return _cancelled(terminal, state)
+        # on another connection: an answer may have been half read on this one
+        terminal.close()
+        job = state["job"]
+        with terminal.working(say("Waiting for the job to stop")):
+            state = terminal.hub(start=False).call("cancel_job", {"job": job})
+        if state["status"] in ("done", "failed"):
+            return result_of(state)
+        if state["status"] == "running":
+            terminal.note(say("The job has not stopped yet. Check with: tabane jobs follow {job}", job=job))
+        else:
+            terminal.note(say("Cancelled. Completed work is kept; run the same command to continue."))
+        raise click.exceptions.Exit(INTERRUPTED)
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
@@ -97,32 +128,6 @@ def hand_over(client: HubClient, job: str) -> None:
     """Let a job continue after this connection closes. A hub of an older version does so anyway."""
     with suppress(TabaneError):
         client.call("detach_job", {"job": job})
-
-
-def _detach(terminal: Terminal, client: HubClient, state: dict[str, Any]) -> NoReturn:
-    """Detach the job, and end the command."""
-    hand_over(client, state["job"])
-    said = say(
-        "{title}: job {job}. Watch it with: tabane jobs follow {job}", title=state["title"], job=state["job"]
-    )
-    terminal.show(state, lambda: terminal.say(said))
-    raise click.exceptions.Exit(0)
-
-
-def _cancelled(terminal: Terminal, state: dict[str, Any]) -> Any:
-    """Cancel the job that the user waits for. Return its result if it ended first, else raise Exit."""
-    # on another connection: an answer may have been half read on this one
-    terminal.close()
-    job = state["job"]
-    with terminal.working(say("Waiting for the job to stop")):
-        state = terminal.hub(start=False).call("cancel_job", {"job": job})
-    if state["status"] in ("done", "failed"):
-        return result_of(state)
-    if state["status"] == "running":
-        terminal.note(say("The job has not stopped yet. Check with: tabane jobs follow {job}", job=job))
-    else:
-        terminal.note(say("Cancelled. Completed work is kept; run the same command to continue."))
-    raise click.exceptions.Exit(INTERRUPTED)
 
 
 @contextmanager
@@ -181,7 +186,29 @@ _job = click.argument("job", metavar="ID", shell_complete=job_ids)
 @click.pass_obj
 def list_(terminal: Terminal) -> None:
     found = terminal.hub(start=False).call("list_jobs")
-    terminal.show(found, lambda: _print_jobs(terminal, found))
+    if not terminal.show_json(found):
+        rows = found["results"]
+        if not rows:
+            terminal.note(say("No jobs are running, and none have finished since the hub started."))
+        headers = [say("job"), say("state"), say("progress"), say("started"), say("title"), say("owner")]
+        in_group = any("hub" in row for row in rows)
+        terminal.table(
+            [*headers, say("hub")] if in_group else headers,
+            (
+                [
+                    row["job"],
+                    TableState("waiting" if row.get("waits_for") else row["status"]),
+                    job_figures(row, lang()),
+                    _when(row["started"]),
+                    f"{row['title']} ({row['note']})" if row.get("waits_for") else str(row["title"]),
+                    _job_owner(row.get("owner")),
+                ]
+                + ([row.get("hub", "")] if in_group else [])
+                for row in rows
+            ),
+        )
+        if found.get("problem"):
+            terminal.note(found["problem"])
 
 
 @jobs.command(
@@ -204,9 +231,7 @@ def follow_(terminal: Terminal, job: str) -> None:
 
 
 @jobs.command(
-    "cancel",
-    help=say("Stop a job. Completed work is kept."),
-    epilog=examples("tabane jobs cancel 3fa9c1"),
+    "cancel", help=say("Stop a job. Completed work is kept."), epilog=examples("tabane jobs cancel 3fa9c1")
 )
 @_job
 @hub_options
@@ -216,37 +241,7 @@ def cancel(terminal: Terminal, job: str) -> None:
     with terminal.working(say("Waiting for the job to stop")):
         state = client.call("cancel_job", {"job": job})
     said = say("{title}: {state}", title=state["title"], state=state_word(state["status"]))
-    terminal.show(state, lambda: terminal.say(said))
-
-
-def _print_jobs(terminal: Terminal, found: dict[str, Any]) -> None:
-    rows = found["results"]
-    if not rows:
-        terminal.note(say("No jobs are running, and none have finished since the hub started."))
-    headers = [say("job"), say("state"), say("progress"), say("started"), say("title"), say("owner")]
-    in_group = any("hub" in row for row in rows)
-    terminal.table(
-        [*headers, say("hub")] if in_group else headers,
-        (_job_cells(row) + ([row.get("hub", "")] if in_group else []) for row in rows),
-    )
-    if found.get("problem"):
-        terminal.note(found["problem"])
-
-
-def _job_cells(row: dict[str, Any]) -> list[object]:
-    return [
-        row["job"],
-        TableState("waiting" if row.get("waits_for") else row["status"]),
-        job_figures(row, lang()),
-        _when(row["started"]),
-        _named(row),
-        _job_owner(row.get("owner")),
-    ]
-
-
-def _named(row: dict[str, Any]) -> str:
-    """Return the title, and the job that it waits for."""
-    return f"{row['title']} ({row['note']})" if row.get("waits_for") else str(row["title"])
+    terminal.show(state, said)
 
 
 def _job_owner(owner: dict[str, Any] | None) -> str:
@@ -309,7 +304,17 @@ _task = click.argument("task", metavar="ID", shell_complete=task_ids)
 def list_tasks(terminal: Terminal, state: str = "all", server: str | None = None, limit: int = 100) -> None:
     params = {"state": state, "limit": limit} | ({"server": server} if server else {})
     found = terminal.hub(start=False).call("list_tasks", params)
-    terminal.show(found, lambda: _print_tasks(terminal, found))
+    if not terminal.show_json(found):
+        rows = found["results"]
+        if not rows:
+            terminal.note(say("There are no tasks."))
+        headers = [say("task"), say("state"), say("tool"), say("started"), say("owner"), say("message")]
+        terminal.table(headers, (_task_cells(row) for row in rows))
+        if found["total"] > len(rows):
+            left = found["total"] - len(rows)
+            terminal.note(
+                say("{count} {count:task is|tasks are} not shown. Show more with --limit.", count=left)
+            )
 
 
 @tasks.command(
@@ -335,18 +340,7 @@ def show(terminal: Terminal, task: str) -> None:
 def cancel_task(terminal: Terminal, task: str) -> None:
     row = terminal.hub(start=False).call("cancel_task", {"task": task})
     said = say("{tool}: {state}", tool=row["tool"], state=state_word(row["status"]))
-    terminal.show(row, lambda: terminal.say(said))
-
-
-def _print_tasks(terminal: Terminal, found: dict[str, Any]) -> None:
-    rows = found["results"]
-    if not rows:
-        terminal.note(say("There are no tasks."))
-    headers = [say("task"), say("state"), say("tool"), say("started"), say("owner"), say("message")]
-    terminal.table(headers, (_task_cells(row) for row in rows))
-    if found["total"] > len(rows):
-        left = found["total"] - len(rows)
-        terminal.note(say("{count} {count:task is|tasks are} not shown. Show more with --limit.", count=left))
+    terminal.show(row, said)
 
 
 def _task_cells(row: dict[str, Any]) -> tuple[object, ...]:
@@ -359,3 +353,45 @@ def _task_cells(row: dict[str, Any]) -> tuple[object, ...]:
         (f"{row['holder']} ({row['client']})" if row["client"] else str(row["holder"])),
         row["message"],
     )
+
+
+_NONE = object()
+
+
+@click.command(
+    "rpc",
+    cls=Command,
+    help=say(
+        "Call METHOD of the hub and print its result as JSON. A streamed result is printed "
+        "as one JSON line for each part."
+    ),
+    epilog=examples(
+        "tabane rpc hub_status",
+        'tabane rpc search_tools --params \'{"query": "read a file"}\'',
+        "echo '{}' | tabane rpc list_servers --params -",
+    ),
+)
+@click.argument("method")
+@option(
+    "--params",
+    default="{}",
+    metavar="JSON",
+    help=say("Parameters as a JSON object; - reads them from standard input."),
+)
+@hub_options
+@click.pass_obj
+def call_method(terminal: Terminal, method: str, params: str) -> None:
+    from tabane.wire.json import encode  # the help needs no msgspec
+
+    body = sys.stdin.buffer.read() if params == "-" else params.encode()
+    terminal.json = True
+    client = terminal.hub()
+    parts = client.stream(method, read_object(body, "--params"))
+    first, second = next(parts, None), next(parts, _NONE)
+    if second is _NONE:
+        if isinstance(first, dict) and first.get("operation") == method and first.get("status") == "running":
+            hand_over(client, str(first.get("job")))  # other processes follow it with calls of their own
+        terminal.print_json(first)
+        return
+    for part in itertools.chain([first, second], parts):
+        terminal.print_json_line(encode(part))

@@ -8,22 +8,27 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
 import click
 
 from tabane.cli.hub_process import end_hub, reach_hub, running_report
-from tabane.cli.options import URL_HELP, hub_options, json_option, mode_option, option, profile_names
+from tabane.cli.options import (
+    URL_HELP,
+    hub_options,
+    json_option,
+    mode_option,
+    option,
+    profile_names,
+    server_names,
+)
 from tabane.cli.output import Command, TableState, Terminal, emit, examples, lang, text
-from tabane.cli.servers_file import server_names
 from tabane.errors import HubError
 from tabane.hub.local import lock
 from tabane.messages import Message, say
 from tabane.settings import load_settings
-
-if TYPE_CHECKING:
-    from tabane.hub.local.client import HubClient
+from tabane.upstreams.processes.log_files import last_lines
 
 
 @click.command(
@@ -38,7 +43,7 @@ def stop(terminal: Terminal) -> None:
     with terminal.working(say("Stopping the hub and its servers")):
         stopped = end_hub(terminal.endpoint(), lang(), restart=False)
     message = say("The hub has stopped.") if stopped else say("No hub is running.")
-    tell(terminal, {"status": "stopped", "was_running": stopped}, message)
+    terminal.show({"status": "stopped", "was_running": stopped}, message)
 
 
 @click.command(
@@ -68,7 +73,7 @@ def restart(terminal: Terminal) -> None:
     with client:
         report = client.call("hub_status")
     tell_of_problems(terminal, report)
-    tell(terminal, {"status": "running", "pid": report["pid"]}, started(False, report))
+    terminal.show({"status": "running", "pid": report["pid"]}, started(False, report))
 
 
 @click.command(
@@ -81,14 +86,17 @@ def restart(terminal: Terminal) -> None:
 @hub_options
 @click.pass_obj
 def status(terminal: Terminal, with_settings: bool) -> None:
-    client = _running(terminal)
+    client = terminal.hub(start=False) if terminal.url else terminal.running_hub()
     if client is None:
         report: dict[str, Any] = {"status": "stopped", "home": terminal.endpoint().home}
         if with_settings:
-            report["settings"] = _settings_here()
+            from tabane.hub.process.administration import settings_report
+
+            report["settings"] = settings_report(load_settings({}, os.environ), lang())
     else:
         report = client.call("hub_status", {"settings": with_settings})
-    terminal.show(report, lambda: _show_status(terminal, report))
+    if not terminal.show_json(report):
+        _show_status(terminal, report)
     if client is None:
         raise click.exceptions.Exit(1)
 
@@ -112,8 +120,6 @@ def status(terminal: Terminal, with_settings: bool) -> None:
 @hub_options
 @click.pass_obj
 def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> None:
-    from tabane.upstreams.processes.log_files import last_lines
-
     if server:
         show_server_log(terminal, server, lines, follow=follow)
         return
@@ -122,7 +128,9 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
     if not os.path.exists(path):
         raise HubError(say("There is no log yet at {path}. Start the hub with: tabane start", path=path))
     shown, end = last_lines(path, lines)
-    terminal.show({"log": path, "lines": shown}, lambda: _print_lines(shown))
+    if not terminal.show_json({"log": path, "lines": shown}):
+        for line in shown:
+            emit(line)
     if follow:
         follow_lines(terminal, path, end)
 
@@ -168,13 +176,7 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
 @option("--servers", metavar="FILE", help=say("The servers file, which lists the MCP servers."))
 @option("--config", metavar="FILE", help=say("The settings file."))
 @option("--home", metavar="PATH", help=say("Home folder of the hub (TABANE_HOME)."))
-@option(
-    "--url",
-    "--websocket",
-    envvar="TABANE_URL",
-    metavar="URL",
-    help=URL_HELP,
-)
+@option("--url", "--websocket", envvar="TABANE_URL", metavar="URL", help=URL_HELP)
 def mcp(**_: Any) -> None:
     # Reached through the command line's own parser; what it took is read again by the bridge's.
     from tabane.hub.bridge import mcp_command as bridge
@@ -183,14 +185,6 @@ def mcp(**_: Any) -> None:
     if request is None:
         raise click.UsageError(text(say("Write the options of tabane mcp after it, with their full names.")))
     raise click.exceptions.Exit(bridge.run(request, os.environ))
-
-
-def _running(terminal: Terminal) -> HubClient | None:
-    """Return a connection to the running hub, or None."""
-
-    if not terminal.url and not lock.held(terminal.endpoint().lock):
-        return None
-    return terminal.hub(start=False)
 
 
 def started(running: bool, report: dict[str, Any]) -> Message:
@@ -209,17 +203,6 @@ def tell_of_problems(terminal: Terminal, report: dict[str, Any]) -> None:
     for problem in ("http_problem", "disk_problem"):
         if report.get(problem):
             terminal.note(say("Warning: {text}", text=report[problem]))
-
-
-def tell(terminal: Terminal, result: dict[str, Any], message: Message) -> None:
-    """Print a result as a sentence or as JSON."""
-    terminal.show(result, lambda: terminal.say(message))
-
-
-def _settings_here() -> list[dict[str, Any]]:
-    from tabane.hub.process.administration import settings_report
-
-    return settings_report(load_settings({}, os.environ), lang())
 
 
 _LABELS = {
@@ -290,7 +273,14 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
         terminal.say("")
         terminal.table(
             [say("setting"), say("value"), say("source")],
-            [(s["name"], _with_unit(s), " ".join(filter(None, (s["source"], s["where"])))) for s in settings],
+            [
+                (
+                    s["name"],
+                    " ".join(str(part) for part in (s["value"], s["unit"]) if part is not None),
+                    " ".join(filter(None, (s["source"], s["where"]))),
+                )
+                for s in settings
+            ],
         )
 
 
@@ -423,15 +413,6 @@ def _place(row: tuple[str, Any]) -> int:
     return names.index(row[0]) if row[0] in names else len(names)
 
 
-def _print_lines(lines: Iterable[str]) -> None:
-    for line in lines:
-        emit(line)
-
-
-def _with_unit(setting: dict[str, Any]) -> str:
-    return " ".join(str(part) for part in (setting["value"], setting["unit"]) if part is not None)
-
-
 _CHUNK = 1 << 16
 _POLL = 0.2
 
@@ -448,8 +429,13 @@ def show_server_log(terminal: Terminal, name: str, lines: int, *, follow: bool) 
     found = {key: answer[key] for key in ("name", "lines")}
     if follow:
         # Read here as well, so that no line is lost between what was there and what is added.
-        found["lines"], end = _end_of(path, lines)
-    terminal.show(found, lambda: _print(found["lines"]))
+        try:
+            found["lines"], end = last_lines(path, lines)
+        except FileNotFoundError:
+            found["lines"], end = [], 0
+    if not terminal.show_json(found):
+        for line in found["lines"]:
+            emit(line)
     if not found["lines"]:
         terminal.note(say("{name!n} has written nothing.", name=name))
     if follow:
@@ -465,11 +451,6 @@ def follow_lines(terminal: Terminal, path: str, end: int) -> None:
                 terminal.print_json_line(json.dumps({"line": line}))
             else:
                 emit(line)
-
-
-def _print(lines: Iterable[str]) -> None:
-    for line in lines:
-        emit(line)
 
 
 def follow_file(path: str, end: int) -> Iterator[str]:
@@ -490,15 +471,6 @@ def follow_file(path: str, end: int) -> Iterator[str]:
             yield from (line.decode(errors="replace") for line in lines)
     finally:
         file.close()
-
-
-def _end_of(path: str, lines: int) -> tuple[list[str], int]:
-    from tabane.upstreams.processes.log_files import last_lines
-
-    try:
-        return last_lines(path, lines)
-    except FileNotFoundError:
-        return [], 0
 
 
 def _opened(path: str) -> BinaryIO:

@@ -175,12 +175,12 @@ COMMANDS = {
     "service": CommandEntry("service", "service", say("Start the hub at each login (systemd, launchd).")),
     "skill": CommandEntry("skill", "skill", say("Teach an assistant with a shell to use Tabane's commands.")),
     "settings": CommandEntry("settings", "settings", say("List and change the settings.")),
-    "keys": CommandEntry("access", "keys", say("Create, list, change and revoke API keys.")),
+    "keys": CommandEntry("keys", "keys", say("Create, list, change and revoke API keys.")),
     "profiles": CommandEntry(
         "access", "profiles", say("List the profiles: named sets of servers and tools.")
     ),
     "policy": CommandEntry("access", "policy", say("Explain what keys may do.")),
-    "limits": CommandEntry("access", "limits", say("Show rate limits: what each caller has left.")),
+    "limits": CommandEntry("keys", "limits", say("Show rate limits: what each caller has left.")),
     "usage": CommandEntry(
         "usage_report", "usage", say("Show how tools are used, how fast they are, and which are unused.")
     ),
@@ -208,7 +208,7 @@ COMMANDS = {
     ),
     "doctor": CommandEntry("doctor", "doctor", say("Check for problems, and say how to fix them.")),
     "health": CommandEntry("doctor", "health", say("Check whether each server responds.")),
-    "rpc": CommandEntry("run", "call_method", say("Call a method of the hub.")),
+    "rpc": CommandEntry("jobs", "call_method", say("Call a method of the hub.")),
     "completion": CommandEntry("options", "completion", say("Print the completion script for a shell.")),
 }
 """Every command in the order of the help."""
@@ -218,9 +218,11 @@ class Main(Group):
     """A group that imports a command on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import a command by its name; None if there is none."""
         entry = COMMANDS.get(name)
         if entry is None:
             return None

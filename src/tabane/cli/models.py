@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -12,7 +11,7 @@ from tabane.cli.options import detach_option, given, hub_options, option
 from tabane.cli.output import Group, Terminal, examples, text
 from tabane.hub.local.client import read_result
 from tabane.hub.sources.embedding import Reembedded
-from tabane.hub.sources.models.operations import PulledModel, PulledModels, TestedModel, UsedModel
+from tabane.hub.sources.models.operations import PulledModels, TestedModel, UsedModel
 from tabane.messages import Message, say
 
 _USES = {"documents": say("texts"), "tools": say("tool search")}
@@ -28,7 +27,7 @@ def print_models(terminal: Terminal, found: dict[str, Any]) -> None:
         say(
             "Speed is that of this machine, when the model was last used. Japanese: nDCG@10 on JaQuAD. "
             "paraphrases, tool search: share of right ones first / among five, by meaning alone; "
-            "see docs/performance.md."
+            "see: tabane manual models.md"
         )
     )
     terminal.note(say("Change the model with: tabane models use NAME"))
@@ -94,7 +93,16 @@ def models(ctx: click.Context) -> None:
 @click.pass_obj
 def show(terminal: Terminal) -> None:
     found = terminal.hub().call("model_status")
-    terminal.show(found, lambda: _print_status(terminal, found))
+    if not terminal.show_json(found):
+        shown = found | {"state": _STATES[found["state"]], "source": _SOURCES.get(found.get("source", ""))}
+        rows = [(label, shown.get(name)) for name, label in _LABELS.items()]
+        terminal.pairs([(label, value) for label, value in rows if value not in (None, "", "none")])
+        processes = [*found["open"], *([found["reranker_open"]] if "reranker_open" in found else [])]
+        terminal.pairs((say("process"), _process(each)) for each in processes if each["pid"])
+        cache = found["cache"]
+        if "bytes" in cache:
+            size, limit = cache["bytes"] / 1e6, cache["limit"] / 1e6
+            terminal.pairs([(say("embedding cache"), f"{size:.1f} MB / {limit:.0f} MB")])
 
 
 @models.command(
@@ -109,7 +117,8 @@ def show(terminal: Terminal) -> None:
 @click.pass_obj
 def list_models(terminal: Terminal) -> None:
     found = terminal.hub().call("list_models")
-    terminal.show(found, lambda: print_models(terminal, found))
+    if not terminal.show_json(found):
+        print_models(terminal, found)
 
 
 @models.command(
@@ -126,7 +135,22 @@ def list_models(terminal: Terminal) -> None:
 @click.pass_obj
 def use(terminal: Terminal, model: str) -> None:
     found = read_result(follow(terminal, "use_model", {"model": model}), UsedModel)
-    terminal.show(found, lambda: _print_use(terminal, found))
+    if terminal.show_json(found):
+        return
+    if found.problem:
+        terminal.note(say("The setting is written, but not in force: {reason}", reason=found.problem))
+    elif found.fingerprint is None:
+        terminal.say(say("Search matches keywords only from now on."))
+    else:
+        model = found.fingerprint.partition("#")[0]
+        terminal.say(say("Semantic search uses the model {model}.", model=model))
+        terminal.say(
+            say(
+                "Texts that have no embeddings of this model are embedded in the background. Searches use "
+                "the earlier embeddings until that is done. Watch it with: tabane jobs follow {job}",
+                job=found.job,
+            )
+        )
 
 
 @models.command(
@@ -143,7 +167,11 @@ def use(terminal: Terminal, model: str) -> None:
 @click.pass_obj
 def pull(terminal: Terminal, model: str | None) -> None:
     found = read_result(follow(terminal, "pull_model", given({"model": model or None})), PulledModels)
-    terminal.show(found, lambda: _print_pulled(terminal, found.results))
+    if not terminal.show_json(found):
+        if not found.results:
+            terminal.say(say("There is nothing to download: the settings name no model on huggingface.co."))
+        for row in found.results:
+            terminal.say(say("{model} is in {folder}", model=row.model, folder=row.folder))
 
 
 @models.command(
@@ -160,7 +188,15 @@ def test(terminal: Terminal, /, words: str | None, other: str | None) -> None:
     hub = terminal.hub()
     with terminal.working(say("Embedding")):
         found = read_result(hub.call("test_model", given({"text": words, "other": other})), TestedModel)
-    terminal.show(found, lambda: _print_test(terminal, found))
+    if not terminal.show_json(found):
+        terminal.pairs(
+            [
+                (say("fingerprint"), found.model),
+                (say("dimension"), found.dimension),
+                (say("time of one query, ms"), found.ms),
+                *([(say("similarity (cosine)"), found.cosine)] if found.cosine is not None else []),
+            ]
+        )
 
 
 @models.command(
@@ -179,7 +215,15 @@ def test(terminal: Terminal, /, words: str | None, other: str | None) -> None:
 def reembed(terminal: Terminal, collection: str | None, model: str | None) -> None:
     wanted = given({"collection": collection or None, "model": model or None})
     found = read_result(follow(terminal, "reembed", wanted), Reembedded)
-    terminal.show(found, lambda: _print_embedded(terminal, found))
+    if terminal.show_json(found):
+        return
+    model = found.model.partition("#")[0]
+    for row in found.results:
+        terminal.say(
+            say("{collection}: embedded again with {model}", collection=row.collection, model=model)
+            if row.spaces
+            else say("{collection}: nothing to embed again", collection=row.collection)
+        )
 
 
 _STATES = {
@@ -216,66 +260,9 @@ _LABELS = {
 }
 
 
-def _print_status(terminal: Terminal, found: dict[str, Any]) -> None:
-    shown = found | {"state": _STATES[found["state"]], "source": _SOURCES.get(found.get("source", ""))}
-    rows = [(label, shown.get(name)) for name, label in _LABELS.items()]
-    terminal.pairs([(label, value) for label, value in rows if value not in (None, "", "none")])
-    processes = [*found["open"], *([found["reranker_open"]] if "reranker_open" in found else [])]
-    terminal.pairs((say("process"), _process(each)) for each in processes if each["pid"])
-    cache = found["cache"]
-    if "bytes" in cache:
-        size, limit = cache["bytes"] / 1e6, cache["limit"] / 1e6
-        terminal.pairs([(say("embedding cache"), f"{size:.1f} MB / {limit:.0f} MB")])
-
-
 def _process(process: dict[str, Any]) -> Message:
     if process["memory_mb"] is None:
         return say("{pid}: {model}", pid=process["pid"], model=process["model"])
     return say(
         "{pid}: {model}, {memory} MB", pid=process["pid"], model=process["model"], memory=process["memory_mb"]
     )
-
-
-def _print_use(terminal: Terminal, found: UsedModel) -> None:
-    if found.problem:
-        terminal.note(say("The setting is written, but not in force: {reason}", reason=found.problem))
-    elif found.fingerprint is None:
-        terminal.say(say("Search matches keywords only from now on."))
-    else:
-        model = found.fingerprint.partition("#")[0]
-        terminal.say(say("Semantic search uses the model {model}.", model=model))
-        terminal.say(
-            say(
-                "Texts that have no embeddings of this model are embedded in the background. Searches use "
-                "the earlier embeddings until that is done. Watch it with: tabane jobs follow {job}",
-                job=found.job,
-            )
-        )
-
-
-def _print_pulled(terminal: Terminal, rows: Sequence[PulledModel]) -> None:
-    if not rows:
-        terminal.say(say("There is nothing to download: the settings name no model on huggingface.co."))
-    for row in rows:
-        terminal.say(say("{model} is in {folder}", model=row.model, folder=row.folder))
-
-
-def _print_test(terminal: Terminal, found: TestedModel) -> None:
-    terminal.pairs(
-        [
-            (say("fingerprint"), found.model),
-            (say("dimension"), found.dimension),
-            (say("time of one query, ms"), found.ms),
-            *([(say("similarity (cosine)"), found.cosine)] if found.cosine is not None else []),
-        ]
-    )
-
-
-def _print_embedded(terminal: Terminal, found: Reembedded) -> None:
-    model = found.model.partition("#")[0]
-    for row in found.results:
-        terminal.say(
-            say("{collection}: embedded again with {model}", collection=row.collection, model=model)
-            if row.spaces
-            else say("{collection}: nothing to embed again", collection=row.collection)
-        )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, g
 import click
 
 from tabane.cli.output import Command, Terminal, examples, text
-from tabane.errors import TabaneError
+from tabane.errors import ConfigurationError, TabaneError
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
@@ -107,6 +107,17 @@ def absolute_path(path: str) -> str:
     return os.path.abspath(os.path.expanduser(path))
 
 
+def keep(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Return the callback of an option whose value the Terminal keeps under that name."""
+
+    def kept(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        if value:
+            setattr(ctx.ensure_object(Terminal), name, value)
+        return value
+
+    return kept
+
+
 def json_option(function: Decorated) -> Decorated:
     """Add ``--json``."""
     return click.option(
@@ -117,6 +128,24 @@ def json_option(function: Decorated) -> Decorated:
         callback=keep("json"),
         help=text(say("Print the result as JSON.")),
     )(function)
+
+
+config_option = option(
+    "--config", metavar="FILE", type=click.Path(), expose_value=False, callback=keep("config"),
+    help=say("The settings file."),
+)  # fmt: skip
+"""Adds ``--config FILE``, which the Terminal keeps."""
+
+file_option = combined(
+    (
+        option(
+            "--servers", "file", metavar="FILE", type=click.Path(),
+            help=say("The servers file. Default: the running hub's file, or your own."),
+        ),
+        config_option,
+    )
+)  # fmt: skip
+"""Adds ``--servers FILE`` as the parameter ``file``, and ``--config FILE``, which the Terminal keeps."""
 
 
 def mode_option(**own: Any) -> _Decorator:
@@ -148,17 +177,6 @@ def hub_options(function: Decorated) -> Decorated:
         help=text(URL_HELP),
     )
     return json_option(url(function))
-
-
-def keep(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """Return the callback of an option whose value the Terminal keeps under that name."""
-
-    def kept(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
-        if value:
-            setattr(ctx.ensure_object(Terminal), name, value)
-        return value
-
-    return kept
 
 
 COMPLETION_LIMIT = 3.0
@@ -204,6 +222,18 @@ def profile_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
     return [name for name in names if name.startswith(incomplete)]
 
 
+def server_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a server for the shell."""
+    from tabane.servers.configuration import written_definitions
+    from tabane.settings import load_settings
+
+    try:
+        path = load_settings({"servers": ctx.params.get("file")}, os.environ).servers
+        return [name for name in written_definitions(path) if name.startswith(incomplete)]
+    except ConfigurationError:
+        return []
+
+
 @click.command(
     "completion",
     cls=Command,
@@ -228,4 +258,4 @@ def completion(ctx: click.Context, shell: str) -> None:
     # not its source(): that runs bash to learn its version, and prints a warning about it
     script = found.source_template % found.source_vars()
     terminal = ctx.ensure_object(Terminal)
-    terminal.show({"shell": shell, "script": script}, lambda: terminal.say(script))
+    terminal.show({"shell": shell, "script": script}, script)

@@ -8,12 +8,13 @@ A command module looks like this, and is imported only when its command is used:
     @click.pass_obj
     def health(terminal: Terminal) -> None:
         found = terminal.hub().call("health_check")
-        terminal.show(found, lambda: terminal.table([say("server"), say("state")], rows(found)))
+        if not terminal.show_json(found):
+            terminal.table([say("server"), say("state")], rows(found))
 
 ``cls=Command`` (and ``cls=Group`` for a group) turns every TabaneError into a line on stderr and an exit
 status: 2 if the caller is at fault, else 1. ``terminal.hub()`` starts a hub if none runs;
 ``terminal.hub(start=False)`` fails and says what to do. The connection is closed when the command ends.
-With ``--json``, :meth:`Terminal.show` prints the result unchanged and never calls its second argument.
+With ``--json``, :meth:`Terminal.show_json` prints the result unchanged and returns True.
 Render a Message with :func:`text` if click needs a string; otherwise pass it on unchanged.
 
 Everything is printed by :func:`emit`, which removes what could steer a terminal or deceive its reader,
@@ -26,13 +27,14 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tabane.cli.drawing import progress, table_lines
 from tabane.cli.terminal_text import StyledText
 from tabane.errors import CallerError, TabaneError
 from tabane.messages import Lang, Message, language, say
@@ -147,14 +149,18 @@ class Terminal:
 
     # -- printing --------------------------------------------------------------------------------
 
-    def show(self, result: object, render: Callable[[], object]) -> None:
-        """Print a result: as JSON with ``--json``, else by ``render``."""
+    def show(self, result: object, message: Shown) -> None:
+        """Print a result: as JSON with ``--json``, else as a line."""
+        if not self.show_json(result):
+            self.say(message)
+
+    def show_json(self, result: object) -> bool:
+        """Print a result as JSON if ``--json`` is given, and return whether it is."""
         if self.json:
             from msgspec import to_builtins  # help prints no result
 
             self.print_json(to_builtins(result))
-        else:
-            render()
+        return self.json
 
     def print_json(self, value: object) -> None:
         """Print indented JSON. Non-ASCII characters are escaped only if stdout cannot encode them."""
@@ -193,8 +199,6 @@ class Terminal:
             for row in rows:
                 emit("\t".join(_plain(cell) for cell in row))
             return
-        from tabane.cli.drawing import table_lines
-
         shown = [[StyledText(_on_terminal(cell), _style(cell)) for cell in row] for row in rows]
         if shown and any(headers):
             shown.insert(0, [StyledText(text(header), "bold") for header in headers])
@@ -207,8 +211,6 @@ class Terminal:
 
     def working(self, what: Shown) -> AbstractContextManager[None]:
         """Show a progress line on a terminal while the block runs, if it takes long enough."""
-        from tabane.cli.drawing import progress
-
         return progress(text(what))
 
     def agreed(self, question: Shown, *, default: bool = True) -> bool:
@@ -259,16 +261,22 @@ class Terminal:
             from tabane.cli.hub_process import approach
             from tabane.hub.local.client import connect
 
-            way = approach(
-                self.endpoint(), flags=() if start and not self.url else None, named=bool(self.url)
-            )
+            flags = () if start and not self.url else None
+            route = approach(self.endpoint(), flags, named=bool(self.url))
             with self.working(say("Connecting to the hub")):
-                self._client = connect(way, lang())
+                self._client = connect(route, lang())
         if self.asks:
             self._client.passphrase = lambda: self.ask(say("Passphrase"), hide_input=True)
         return self._client
 
+    def running_hub(self) -> HubClient | None:
+        """Return the connection to this user's running hub, or None. Raises HubError if it refuses them."""
+        from tabane.hub.local import lock
+
+        return self.hub(start=False) if lock.held(self.endpoint().lock) else None
+
     def close(self) -> None:
+        """Close the connection to the hub, if there is one."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -287,7 +295,10 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             if os.geteuid() == 0:
-                _refuse_foreign_home()
+                from tabane.hub.local.endpoint import home_of
+                from tabane.settings.files import refuse_foreign_home
+
+                refuse_foreign_home(home_of(os.environ), os.environ)
             return super().invoke(ctx)
         except TabaneError as error:
             terminal = ctx.find_object(Terminal)
@@ -295,13 +306,6 @@ class Command(click.Command):
                 terminal.print_json({"error": described(error)})
             (terminal or Terminal()).warn(error)
             raise click.exceptions.Exit(status_of(error)) from None
-
-
-def _refuse_foreign_home() -> None:
-    from tabane.hub.local.endpoint import home_of
-    from tabane.settings.files import refuse_foreign_home
-
-    refuse_foreign_home(home_of(os.environ), os.environ)
 
 
 class Group(click.Group):

@@ -6,12 +6,9 @@ from pathlib import Path
 
 import click
 
-from tabane.access.passphrase import matches
 from tabane.cli.options import hub_options
 from tabane.cli.output import Group, Terminal, examples, text
 from tabane.errors import Forbidden, PassphraseRequired
-from tabane.hub.local import lock
-from tabane.hub.people.approvals.passphrase_file import PASSPHRASE, read_passphrase
 from tabane.messages import say
 
 
@@ -21,9 +18,12 @@ def check_passphrase(terminal: Terminal, home: Path) -> None:
     Raises PassphraseRequired if nobody can be asked, and Forbidden if it is not the passphrase. What is shown
     once holds for the whole command.
     """
+    from tabane.access.passphrase import matches  # the help needs no cryptography
+    from tabane.hub.people.approvals.passphrase_file import PASSPHRASE, read_passphrase
+
     if not (home / PASSPHRASE).exists():
         return
-    hub = terminal.hub(start=False) if lock.held(terminal.endpoint().lock) else None
+    hub = terminal.running_hub()
     if hub is not None and hub.call("passphrase_state")["unlocked"]:
         return
     if not terminal.asks:
@@ -63,7 +63,7 @@ def set_(terminal: Terminal) -> None:
     hub.call("passphrase_state")
     given = terminal.ask(say("New passphrase"), hide_input=True, confirmation_prompt=True)
     done = hub.call("set_passphrase", {"passphrase": given})
-    terminal.show(done, lambda: terminal.say(say("The passphrase is set.")))
+    terminal.show(done, say("The passphrase is set."))
 
 
 @passphrase.command("remove", help=say("Remove the passphrase."), epilog=examples("tabane passphrase remove"))
@@ -71,4 +71,4 @@ def set_(terminal: Terminal) -> None:
 @click.pass_obj
 def remove(terminal: Terminal) -> None:
     done = terminal.hub().call("remove_passphrase")
-    terminal.show(done, lambda: terminal.say(say("No passphrase is needed any more.")))
+    terminal.show(done, say("No passphrase is needed any more."))

@@ -229,7 +229,15 @@ def entries(rows: Sequence[dict[str, Any]], first: int = 1) -> list[ListedPost]:
 def show_posts(terminal: Terminal, shown: Sequence[ListedPost], view: View) -> None:
     """Print posts. A pipe gets them without colors, and the view list as columns with tabs."""
     if view == "list" and not sys.stdout.isatty():
-        terminal.table([""] * 6, (_cells_of(entry) for entry in shown))
+        keys = ("user", "timestamp", "post_id_str", "content")
+        scores = ("" if entry.score is None else f"{entry.score:.3f}" for entry in shown)
+        terminal.table(
+            [""] * 6,
+            (
+                [entry.rank, score, *(entry.post[key] for key in keys)]
+                for entry, score in zip(shown, scores, strict=True)
+            ),
+        )
         return
     columns = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else None
     for line in lines_of(shown, view, columns):
@@ -242,7 +250,8 @@ def lines_of(shown: Sequence[ListedPost], view: View, columns: int | None) -> It
         yield from _listed(shown, columns or 200)
         return
     for entry in shown:
-        yield _head(entry)
+        score = "" if entry.score is None else StyledText(f"[{entry.score:.3f}] ", "green")
+        yield StyledText(f"{entry.rank}.", "bold"), " ", score, *_address(entry.post)
         yield from _body_lines(entry.post, columns)
         if view == "detail":
             yield from _known(entry.post, columns)
@@ -269,17 +278,6 @@ def _listed(shown: Sequence[ListedPost], columns: int) -> Iterator[Line]:
         content = fitted(" ".join(clean(entry.post["content"]).split()), room)
         who = StyledText(padded(user, wide), "cyan")
         yield StyledText(head, "bold"), who, " ", StyledText(day, "dim"), " ", content
-
-
-def _cells_of(entry: ListedPost) -> list[object]:
-    post = entry.post
-    score = "" if entry.score is None else f"{entry.score:.3f}"
-    return [entry.rank, score, post["user"], post["timestamp"], post["post_id_str"], post["content"]]
-
-
-def _head(entry: ListedPost) -> Line:
-    score = "" if entry.score is None else StyledText(f"[{entry.score:.3f}] ", "green")
-    return StyledText(f"{entry.rank}.", "bold"), " ", score, *_address(entry.post)
 
 
 def _address(post: dict[str, Any]) -> Line:

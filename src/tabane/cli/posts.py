@@ -78,7 +78,8 @@ def import_(
     wanted |= {"sample": True} if sample else {}
     wanted |= {name: absolute_path(path) for name, path in paths.items() if path}
     report = follow(terminal, "import_posts", wanted)
-    terminal.show(report, lambda: show_report(terminal, report))
+    if not terminal.show_json(report):
+        show_report(terminal, report)
     tell_of_embedding(terminal, report)
 
 
@@ -100,22 +101,6 @@ def show_report(terminal: Terminal, report: dict[str, Any]) -> None:
             seconds=report["seconds"],
         )
     )
-    _show_bad(terminal, report)
-
-
-def tell_of_embedding(terminal: Terminal, report: dict[str, Any]) -> None:
-    """Print whether posts without vectors are being embedded, or why not."""
-    written = report["new"] + report["changed"]
-    if report["vectors"] >= written or terminal.json:
-        return
-    model = terminal.hub().call("model_status")
-    if model["state"] == "none":
-        terminal.note(say("Search finds them by keywords only. {why}", why=model.get("reason") or ""))
-    else:
-        terminal.note(say("Semantic search is still indexing them. See: tabane jobs"))
-
-
-def _show_bad(terminal: Terminal, report: dict[str, Any]) -> None:
     if not report["whole"]:
         terminal.note(say("A source could not be read completely, so nothing was removed."))
     if not report["bad"]:
@@ -131,6 +116,18 @@ def _show_bad(terminal: Terminal, report: dict[str, Any]) -> None:
         terminal.note(say("  and {count} more; --report FILE lists them all", count=f"{more:,}"))
 
 
+def tell_of_embedding(terminal: Terminal, report: dict[str, Any]) -> None:
+    """Print whether posts without vectors are being embedded, or why not."""
+    written = report["new"] + report["changed"]
+    if report["vectors"] >= written or terminal.json:
+        return
+    model = terminal.hub().call("model_status")
+    if model["state"] == "none":
+        terminal.note(say("Search finds them by keywords only. {why}", why=model.get("reason") or ""))
+    else:
+        terminal.note(say("Semantic search is still indexing them. See: tabane jobs"))
+
+
 @click.command(
     "export",
     cls=Command,
@@ -142,11 +139,7 @@ def _show_bad(terminal: Terminal, report: dict[str, Any]) -> None:
     ),
 )
 @parameter_option(
-    ExportPosts,
-    "format",
-    "--format",
-    "form",
-    help=say("Default: the file name's extension, or jsonl."),
+    ExportPosts, "format", "--format", "form", help=say("Default: the file name's extension, or jsonl.")
 )
 @option(
     "-o",
@@ -168,10 +161,7 @@ def export(terminal: Terminal, /, form: str | None, output: str, **chosen: Any) 
         )
     if output != "-":
         result = {"path": os.path.abspath(output), "bytes": count}
-        terminal.show(
-            result,
-            lambda: terminal.say(say("{path}: {count} {count:byte|bytes}", path=output, count=f"{count:,}")),
-        )
+        terminal.show(result, say("{path}: {count} {count:byte|bytes}", path=output, count=f"{count:,}"))
 
 
 class ByteSink(Protocol):
@@ -330,15 +320,15 @@ def related(
 
 
 @posts.command(
-    help=say("Show one post with all its data."),
-    epilog=examples("tabane posts get 1609704062058496137"),
+    help=say("Show one post with all its data."), epilog=examples("tabane posts get 1609704062058496137")
 )
 @click.argument("post_id", metavar="ID")
 @hub_options
 @click.pass_obj
 def get(terminal: Terminal, post_id: str) -> None:
     found = terminal.hub().call("get_post", {"post_id": post_id})
-    terminal.show(found, lambda: show_post(terminal, found))
+    if not terminal.show_json(found):
+        show_post(terminal, found)
 
 
 _former = copy.copy(get)
@@ -362,18 +352,28 @@ def stats(terminal: Terminal, /, by: str, limit: int, **chosen: Any) -> None:
     warn_of_users(terminal, hub, (*chosen["users"], *chosen["not_users"]))
     counted = hub.call("get_post_facets", {"field": _FIELDS[by], "limit": limit, **limits(**chosen)})
     whole = hub.call("get_database_stats")
-    terminal.show({**whole, "results": counted}, lambda: _print_stats(terminal, whole, _HEADERS[by], counted))
+    if not terminal.show_json({**whole, "results": counted}):
+        header = _HEADERS[by]
+        span = whole["date_range"]
+        period = f"{span['earliest']} – {span['latest']}" if span["earliest"] else None
+        facts = [
+            (say("posts"), f"{whole['total_posts']:,}"),
+            (say("users"), f"{whole['total_users']:,}"),
+            (say("period"), period),
+        ]
+        terminal.pairs((name, value) for name, value in facts if value)
+        terminal.say("")
+        _print_counts(terminal, header, counted)
 
 
 @posts.command(
-    help=say("List all users of the archive, the most active first."),
-    epilog=examples("tabane posts users"),
+    help=say("List all users of the archive, the most active first."), epilog=examples("tabane posts users")
 )
 @hub_options
 @click.pass_obj
 def users(terminal: Terminal) -> None:
     names = terminal.hub().call("get_user_list")
-    terminal.show(names, lambda: terminal.say("\n".join(names)))
+    terminal.show(names, "\n".join(names))
 
 
 @posts.command(
@@ -387,7 +387,8 @@ def suggest(terminal: Terminal, names: Sequence[str]) -> None:
     found = terminal.hub().call("suggest_users", {"user_list": list(names)})
     if not found and not terminal.json:
         terminal.note(say("All of these users have posts in the archive."))
-    terminal.show(found, lambda: terminal.table([say("name"), say("perhaps")], found.items()))
+    if not terminal.show_json(found):
+        terminal.table([say("name"), say("perhaps")], found.items())
 
 
 @posts.command(
@@ -402,7 +403,8 @@ def timeline(terminal: Terminal, /, unit: str, **chosen: Any) -> None:
     hub = terminal.hub()
     warn_of_users(terminal, hub, (*chosen["users"], *chosen["not_users"]))
     rows = hub.call("get_timeline", {"unit": unit, **limits(**chosen)})
-    terminal.show(rows, lambda: _print_counts(terminal, say("period"), rows))
+    if not terminal.show_json(rows):
+        _print_counts(terminal, say("period"), rows)
 
 
 posts.add_command(export)
@@ -442,32 +444,15 @@ def _find(
         rows = hub.call(operation, wanted)
     if hub.warning:
         terminal.note(hub.warning)
-    terminal.show(rows, lambda: _print_found(terminal, rows, head(f"{len(rows):,}"), view))
-
-
-def _print_found(terminal: Terminal, rows: list[dict[str, Any]], head: Message, view: View) -> None:
+    if terminal.show_json(rows):
+        return
     if not rows:
         terminal.note(say("No results were found."))
         return
     if view != "list" or sys.stdout.isatty():
-        terminal.say(StyledText(text(head), "bold"))
+        terminal.say(StyledText(text(head(f"{len(rows):,}")), "bold"))
         terminal.say("")
     show_posts(terminal, entries(rows), view)
-
-
-def _print_stats(
-    terminal: Terminal, whole: dict[str, Any], header: Message, counted: list[dict[str, Any]]
-) -> None:
-    span = whole["date_range"]
-    period = f"{span['earliest']} – {span['latest']}" if span["earliest"] else None
-    facts = [
-        (say("posts"), f"{whole['total_posts']:,}"),
-        (say("users"), f"{whole['total_users']:,}"),
-        (say("period"), period),
-    ]
-    terminal.pairs((name, value) for name, value in facts if value)
-    terminal.say("")
-    _print_counts(terminal, header, counted)
 
 
 def _print_counts(terminal: Terminal, header: Message, rows: list[dict[str, Any]]) -> None:

@@ -59,8 +59,15 @@ class InputLine:
         self._last = ""
         self._candidates: list[str] = []
         self._readline = _readline() if self._edited else None
-        if self._readline:
-            self._prepare(self._readline)
+        if readline := self._readline:
+            for line in self._kept():
+                readline.add_history(line)
+                self._last = line
+            readline.set_auto_history(False)
+            readline.set_completer_delims(" \t")
+            readline.set_completer(self._candidate)
+            libedit = "libedit" in (readline.__doc__ or "")
+            readline.parse_and_bind("bind ^I rl_complete" if libedit else "tab: complete")
 
     @property
     def edited(self) -> bool:
@@ -69,22 +76,20 @@ class InputLine:
 
     def read(self, prompt: str) -> str:
         """Return the next line. Raises EOFError at the end, KeyboardInterrupt at Ctrl+C."""
-        if self._edited:
-            return self._remembered(input(prompt))
-        line = sys.stdin.readline()
-        if not line:
-            raise EOFError
-        return line.rstrip("\n")
-
-    def _prepare(self, readline: Any) -> None:
-        for line in self._kept():
-            readline.add_history(line)
+        if not self._edited:
+            line = sys.stdin.readline()
+            if not line:
+                raise EOFError
+            return line.rstrip("\n")
+        line = input(prompt)
+        if self._readline and line.strip() and line != self._last and len(line) <= LONGEST:
+            self._readline.add_history(line)
             self._last = line
-        readline.set_auto_history(False)
-        readline.set_completer_delims(" \t")
-        readline.set_completer(self._candidate)
-        libedit = "libedit" in (readline.__doc__ or "")
-        readline.parse_and_bind("bind ^I rl_complete" if libedit else "tab: complete")
+            # At once: what was typed is there after a crash, too. No history is no reason not to search.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+            with contextlib.suppress(OSError), open(os.open(self._history, flags, 0o600), "ab") as file:
+                file.write(line.encode("utf-8", "replace") + b"\n")
+        return line
 
     def _candidate(self, word: str, number: int) -> str | None:
         readline = self._readline
@@ -93,13 +98,6 @@ class InputLine:
             found = list(self._complete(before, word))
             self._candidates = [f"{found[0]} "] if len(found) == 1 else found
         return self._candidates[number] if number < len(self._candidates) else None
-
-    def _remembered(self, line: str) -> str:
-        if self._readline and line.strip() and line != self._last and len(line) <= LONGEST:
-            self._readline.add_history(line)
-            self._last = line
-            self._keep(line)
-        return line
 
     def _kept(self) -> list[str]:
         """Return the lines of the history. A long history file is cut to its last lines."""
@@ -111,12 +109,6 @@ class InputLine:
             with contextlib.suppress(OSError):
                 write_private(self._history, ("\n".join(lines[-MOST_LINES:]) + "\n").encode())
         return lines[-MOST_LINES:]
-
-    def _keep(self, line: str) -> None:
-        # At once: what was typed is there after a crash, too. No history is no reason not to search.
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-        with contextlib.suppress(OSError), open(os.open(self._history, flags, 0o600), "ab") as file:
-            file.write(line.encode("utf-8", "replace") + b"\n")
 
 
 def _readline() -> Any:
@@ -385,7 +377,7 @@ class PostsShell:
         self._found: list[ListedPost] = []
         self._shown = 0
         self._over = False
-        self._offered: dict[str, list[str]] = {}
+        self._offered: dict[str, Sequence[str]] = {}
         self._actions = {
             "/next": ShellCommand("", say("Show the next page of the results."), self._next),
             "/details": ShellCommand(
@@ -398,10 +390,12 @@ class PostsShell:
         self._line = InputLine(Path(terminal.endpoint().home) / HISTORY, self._complete)
 
     def run(self) -> None:
+        """Read lines and obey them until the user leaves."""
         self._guarded(self._greet)
         while not self._over:
             try:
-                line = self._line.read(self._prompt()).strip()
+                summary = self._wanted.summary()
+                line = self._line.read(f"posts ({clean(summary)})> " if summary else "posts> ").strip()
             except KeyboardInterrupt:
                 emit("")  # the line is given up, the prompt stays
                 continue
@@ -429,7 +423,16 @@ class PostsShell:
         name, *words = line.split()
         name = name if words and not name.startswith("/") else ALIASES.get(name, name)
         if not name.startswith("/"):
-            self._search(line)
+            hub = self._terminal.hub()
+            with self._terminal.working(say("Searching")):
+                rows = hub.call("search_similar", self._wanted.params(line))
+            if hub.warning:
+                self._terminal.note(hub.warning)
+            self._found, self._shown = entries(rows), 0
+            if rows:
+                self._next([])
+            else:
+                self._terminal.note(say("No results were found."))
         elif name in SETTINGS:
             self._set(name, SETTINGS[name], words)
         elif name in self._actions:
@@ -446,18 +449,6 @@ class PostsShell:
         )
 
     # -- queries ---------------------------------------------------------------------------------
-
-    def _search(self, query: str) -> None:
-        hub = self._terminal.hub()
-        with self._terminal.working(say("Searching")):
-            rows = hub.call("search_similar", self._wanted.params(query))
-        if hub.warning:
-            self._terminal.note(hub.warning)
-        self._found, self._shown = entries(rows), 0
-        if rows:
-            self._next([])
-        else:
-            self._terminal.note(say("No results were found."))
 
     def _next(self, words: list[str]) -> None:
         page = self._found[self._shown : self._shown + self._wanted.top]
@@ -480,32 +471,24 @@ class PostsShell:
 
     def _set(self, name: str, setting: SettingCommand, words: list[str]) -> None:
         if not words:
-            self._tell(name, setting)
+            self._terminal.say(f"{name} {setting.usage}")
+            if name == "/weights":
+                for number, preset in enumerate(PRESETS, 1):
+                    self._terminal.say(f"  {number}  {preset}")
+            plain = QuerySettings()
+            now = {field: getattr(self._wanted, field) for field in setting.fields}
+            said = ", ".join(_shown(value) for field, value in now.items() if value != getattr(plain, field))
+            if said:
+                self._remark(say("now: {value}", value=said))
             return
         changed = setting.apply(self._wanted, words)
         if name == "/user":
-            self._check_users([*changed.includes, *changed.excludes])
+            users = [*changed.includes, *changed.excludes]
+            unknown = self._terminal.hub().call("suggest_users", {"user_list": users}) if users else {}
+            if unknown:
+                raise UnknownName(Message(" ".join(text(no_user(*similar)) for similar in unknown.items())))
         self._wanted = changed
         self._remark(self._wanted.summary() or say("All posts."))
-
-    def _check_users(self, names: list[str]) -> None:
-        """Raise UnknownName with similar names if a user does not exist."""
-        unknown = self._terminal.hub().call("suggest_users", {"user_list": names}) if names else {}
-        said = [text(no_user(name, near)) for name, near in unknown.items()]
-        if said:
-            raise UnknownName(Message(" ".join(said)))
-
-    def _tell(self, name: str, setting: SettingCommand) -> None:
-        """Print the usage of a command and its current setting."""
-        self._terminal.say(f"{name} {setting.usage}")
-        if name == "/weights":
-            for number, preset in enumerate(PRESETS, 1):
-                self._terminal.say(f"  {number}  {preset}")
-        plain = QuerySettings()
-        now = {field: getattr(self._wanted, field) for field in setting.fields}
-        said = ", ".join(_shown(value) for field, value in now.items() if value != getattr(plain, field))
-        if said:
-            self._remark(say("now: {value}", value=said))
 
     def _help(self, words: list[str]) -> None:
         self._terminal.say(
@@ -515,9 +498,11 @@ class PostsShell:
             )
         )
         table: dict[str, SettingCommand | ShellCommand] = {**SETTINGS, **self._actions}
-        self._terminal.table(
-            ["", "", ""], ([_named(name), command.usage, command.about] for name, command in table.items())
-        )
+        rows = []
+        for name, command in table.items():
+            names = (name, *(short for short, long in ALIASES.items() if long == name))
+            rows.append((", ".join(names), command.usage, command.about))
+        self._terminal.table(["", "", ""], rows)
 
     def _exit(self, words: list[str]) -> None:
         self._over = True
@@ -539,10 +524,6 @@ class PostsShell:
             )
         )
 
-    def _prompt(self) -> str:
-        summary = self._wanted.summary()
-        return f"posts ({clean(summary)})> " if summary else "posts> "
-
     def _remark(self, said: str | Message) -> None:
         if self._line.edited:
             emit(StyledText(text(said), "dim"))
@@ -550,54 +531,37 @@ class PostsShell:
     def _complete(self, before: str, word: str) -> list[str]:
         """Return completions while a line is typed; none if the hub cannot be reached."""
         try:
-            return candidates(
-                before, word, self._commands, _CHOICES | {"/user": self._users, "/tag": self._tags}
-            )
+            return candidates(before, word, self._commands, _CHOICES | self._hub_choices(before))
         except TabaneError:
             self._terminal.close()
             return []
 
-    def _users(self) -> list[str]:
-        return self._once("/user", lambda: self._terminal.hub().call("get_user_list", limit=COMPLETION_LIMIT))
-
-    def _tags(self) -> list[str]:
-        def asked() -> list[str]:
+    def _hub_choices(self, before: str) -> dict[str, Sequence[str]]:
+        """Return the users and tags that can follow a command. The hub is asked once per session for each."""
+        command = before.split()[:1]
+        if command == ["/user"] and "/user" not in self._offered:
+            self._offered["/user"] = self._terminal.hub().call("get_user_list", limit=COMPLETION_LIMIT)
+        if command == ["/tag"] and "/tag" not in self._offered:
             wanted = {"field": "tags", "limit": _MOST_TAGS}
             rows = self._terminal.hub().call("get_post_facets", wanted, COMPLETION_LIMIT)
-            return [row["value"] for row in rows]
-
-        return self._once("/tag", asked)
-
-    def _once(self, name: str, ask: Callable[[], list[str]]) -> list[str]:
-        """Return completions from the hub, which is asked once per session."""
-        if name not in self._offered:
-            self._offered[name] = ask()
-        return self._offered[name]
+            self._offered["/tag"] = [row["value"] for row in rows]
+        return self._offered
 
 
-def _offers(names: Any) -> Callable[[], list[str]]:
-    return lambda: list(names)
-
-
-_CHOICES = {
-    "/mode": _offers(MODES),
-    "/weights": _offers([*PRESETS, *OFF[:1]]),
-    "/view": _offers(VIEWS),
-    "/type": _offers(KINDS),
-    "/date": _offers(OFF[:1]),
+_CHOICES: dict[str, Sequence[str]] = {
+    "/mode": tuple(MODES),
+    "/weights": (*PRESETS, *OFF[:1]),
+    "/view": tuple(VIEWS),
+    "/type": tuple(KINDS),
+    "/date": OFF[:1],
 }
-
-
-def _named(command: str) -> str:
-    """Return a command with its shorter names."""
-    return ", ".join((command, *(alias for alias, name in ALIASES.items() if name == command)))
 
 
 def _shown(value: object) -> str:
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-Choices = Mapping[str, Callable[[], Sequence[str]]]
+Choices = Mapping[str, Sequence[str]]
 """By command, what can follow it."""
 
 _MARKS = "-@#"
@@ -613,4 +577,4 @@ def candidates(before: str, word: str, commands: Sequence[str], choices: Choices
         return []
     bare = word.lstrip(_MARKS)
     marks = word[: len(word) - len(bare)]
-    return [marks + one for one in offered() if one.casefold().startswith(bare.casefold())]
+    return [marks + one for one in offered if one.casefold().startswith(bare.casefold())]

@@ -12,7 +12,7 @@ import click
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Group, TableState, Terminal, examples
 from tabane.cli.passphrase import check_passphrase
-from tabane.cli.servers_file import files_changed, running_hub
+from tabane.cli.servers_file import files_changed
 from tabane.cli.terminal_text import clean
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
 from tabane.messages import Message, say
@@ -51,25 +51,33 @@ def projects() -> None: ...
 @click.pass_obj
 def list_(terminal: Terminal) -> None:
     rows = [_row(each) for each in _trust(terminal).files()]
-    hub = running_hub(terminal)
+    hub = terminal.running_hub()
     offered = hub.call("hub_status").get("projects_offered", []) if hub else []
     known = {row["folder"] for row in rows}
-    rows += [_offer_row(offer) for offer in offered if offer["folder"] not in known]
-
-    def show() -> None:
-        if not rows:
-            terminal.note(
-                say("No project is trusted. Trust the one in the current folder: tabane projects trust")
-            )
-        terminal.table(
-            [say("folder"), say("file"), say("state"), say("servers"), say("problem")],
-            [
-                (visible(row["folder"]), row["file"], _STATES[row["state"]], row["servers"], row["problem"])
-                for row in rows
-            ],
+    rows += [
+        {
+            "folder": offer["folder"],
+            "file": None,
+            "servers": offer["servers"],
+            "problem": offer["problem"],
+            "state": "offered",
+        }
+        for offer in offered
+        if offer["folder"] not in known
+    ]
+    if terminal.show_json({"results": rows}):
+        return
+    if not rows:
+        terminal.note(
+            say("No project is trusted. Trust the one in the current folder: tabane projects trust")
         )
-
-    terminal.show({"results": rows}, show)
+    terminal.table(
+        [say("folder"), say("file"), say("state"), say("servers"), say("problem")],
+        [
+            (visible(row["folder"]), row["file"], _STATES[row["state"]], row["servers"], row["problem"])
+            for row in rows
+        ],
+    )
 
 
 @projects.command(
@@ -89,7 +97,11 @@ def trust(terminal: Terminal, folder: str | None, agreed: bool) -> None:
     place = _project(folder)
     files = list(_usable(terminal, place))
     known = {each.key: each for each in store.files()}
-    new = [file for file in files if not _is_trusted(file, known)]
+    new = []
+    for file in files:
+        trusted = known.get((file.folder, file.name))
+        if trusted is None or trusted.digest != file.digest:
+            new.append(file)
     if not files:
         raise ConfigurationError(
             say(
@@ -119,7 +131,7 @@ def trust(terminal: Terminal, folder: str | None, agreed: bool) -> None:
         folder=visible(place),
         count=servers,
     )
-    terminal.show(result, lambda: terminal.say(done))
+    terminal.show(result, done)
 
 
 def _trusted_folders(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -155,9 +167,7 @@ def forget(terminal: Terminal, folder: str | None) -> None:
             )
     terminal.show(
         {"folder": gone[0].folder, "status": "forgotten", "files": [each.name for each in gone]},
-        lambda: terminal.say(
-            say("{folder} is not trusted any more. Its servers stop.", folder=visible(gone[0].folder))
-        ),
+        say("{folder} is not trusted any more. Its servers stop.", folder=visible(gone[0].folder)),
     )
 
 
@@ -206,11 +216,6 @@ def _usable(terminal: Terminal, folder: str) -> Iterator[ProjectFile]:
                 yield file
         except ConfigurationError as error:
             terminal.warn(error)
-
-
-def _is_trusted(file: ProjectFile, known: dict[tuple[str, str], TrustedFile]) -> bool:
-    trusted = known.get((file.folder, file.name))
-    return trusted is not None and trusted.digest == file.digest
 
 
 def _show(terminal: Terminal, file: ProjectFile, before: TrustedFile | None) -> None:
@@ -263,16 +268,6 @@ def _row(trusted: TrustedFile) -> dict[str, Any]:
     except ConfigurationError as error:
         return row | {"state": "unusable", "problem": str(error)}
     return row | {"state": "trusted" if file.digest == trusted.digest else "changed"}
-
-
-def _offer_row(offer: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "folder": offer["folder"],
-        "file": None,
-        "servers": offer["servers"],
-        "problem": offer["problem"],
-        "state": "offered",
-    }
 
 
 _STATES: dict[str, Message | TableState] = {

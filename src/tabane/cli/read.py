@@ -11,6 +11,7 @@ from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang
 from tabane.errors import TabaneError
 from tabane.messages import say
 from tabane.reader.parameters import MOST_TOKENS, ReadUrl
+from tabane.reader.result_text import head
 
 
 @click.command(
@@ -64,7 +65,14 @@ def read(terminal: Terminal, /, page: str, remember: bool, **options: Any) -> No
             failure = _remember(terminal, address, found) if remember else None
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
-    terminal.show(found, lambda: _print(terminal, found))
+    if not terminal.show_json(found):
+        if found["format"] != "raw":
+            terminal.say(head(found, lang()))
+        terminal.say(found["content"].rstrip("\n"))
+        for picture in found.get("pictures", ()):
+            terminal.note(say("An image of type {kind}. Get it with --json.", kind=picture["media_type"]))
+        if "next_cursor" in found:
+            terminal.note(say("More results: --cursor {cursor}", cursor=found["next_cursor"]))
     if failure:
         raise failure
 
@@ -76,15 +84,3 @@ def _remember(terminal: Terminal, address: str, found: dict[str, Any]) -> Tabane
     except TabaneError as error:
         return error
     return None
-
-
-def _print(terminal: Terminal, found: dict[str, Any]) -> None:
-    from tabane.reader.result_text import head
-
-    if found["format"] != "raw":
-        terminal.say(head(found, lang()))
-    terminal.say(found["content"].rstrip("\n"))
-    for picture in found.get("pictures", ()):
-        terminal.note(say("An image of type {kind}. Get it with --json.", kind=picture["media_type"]))
-    if "next_cursor" in found:
-        terminal.note(say("More results: --cursor {cursor}", cursor=found["next_cursor"]))

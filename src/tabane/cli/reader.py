@@ -82,14 +82,33 @@ def cookies(terminal: Terminal, host: str | None, file: str | None, remove: bool
         if file is not None:
             raise click.UsageError(say("Give either FILE or --remove.").render())
         check_passphrase(terminal, home)
-        _remove(terminal, folder, _host(host))
+        at = _host(host)
+        if not folder.remove(at.host, at.port):
+            raise _unknown(at, folder.jars())
+        name = authority(at.host, at.port)
+        done = say("The cookies of {host} were removed.", host=name)
+        terminal.show({"host": name, "status": "removed"}, done)
     elif file is None:
         _list(terminal, [_imported(folder, _host(host))])
     else:
         at = _host(host)
         choice, unusable = _chosen(file, at, time.time())
         check_passphrase(terminal, home)
-        _import(terminal, folder, at, choice, unusable)
+        now = time.time()
+        jar = CookieJar(at.host, at.port, choice.taken, now)
+        folder.keep(jar)
+        expires = jar.first_expiry(now)
+        result = {
+            "host": jar.authority,
+            "cookies": len(choice.taken),
+            "ignored": choice.ignored,
+            "expired": choice.expired,
+            "unusable": unusable,
+            "first_expiry": _iso(expires),
+        }
+        if not terminal.show_json(result):
+            for message in _report(jar, choice, unusable, expires):
+                terminal.say(message)
 
 
 def _host(text: str) -> Target:
@@ -102,24 +121,6 @@ def _host(text: str) -> Target:
                 host=text[:200]),
             "host",
         ) from None  # fmt: skip
-
-
-def _import(
-    terminal: Terminal, folder: CookieFolder, at: Target, choice: CookieChoice, unusable: int
-) -> None:
-    now = time.time()
-    jar = CookieJar(at.host, at.port, choice.taken, now)
-    folder.keep(jar)
-    expires = jar.first_expiry(now)
-    result = {
-        "host": jar.authority,
-        "cookies": len(choice.taken),
-        "ignored": choice.ignored,
-        "expired": choice.expired,
-        "unusable": unusable,
-        "first_expiry": _iso(expires),
-    }
-    terminal.show(result, lambda: _say_all(terminal, _report(jar, choice, unusable, expires)))
 
 
 def _report(jar: CookieJar, choice: CookieChoice, unusable: int, expires: float | None) -> Iterable[Message]:
@@ -139,31 +140,24 @@ def _report(jar: CookieJar, choice: CookieChoice, unusable: int, expires: float 
     yield say("To remove them: tabane reader cookies {host} --remove", host=jar.authority)
 
 
-def _say_all(terminal: Terminal, messages: Iterable[Message]) -> None:
-    for message in messages:
-        terminal.say(message)
-
-
 def _list(terminal: Terminal, jars: list[CookieJar]) -> None:
     now = time.time()
     rows = [_row(jar, now) for jar in jars]
-
-    def print_it() -> None:
-        if not rows:
-            terminal.note(say("No cookies are imported. Import some with: tabane reader cookies HOST FILE"))
-        headers = [say("host"), say("cookies"), say("expired"), say("first expiry"), say("imported")]
-        terminal.table(
-            headers,
-            [
-                (
-                    jar.authority, row["cookies"], row["expired"], _local(jar.first_expiry(now)),
-                    _local(jar.imported),
-                )
-                for jar, row in zip(jars, rows, strict=True)
-            ],
-        )  # fmt: skip
-
-    terminal.show({"results": rows}, print_it)
+    if terminal.show_json({"results": rows}):
+        return
+    if not rows:
+        terminal.note(say("No cookies are imported. Import some with: tabane reader cookies HOST FILE"))
+    headers = [say("host"), say("cookies"), say("expired"), say("first expiry"), say("imported")]
+    terminal.table(
+        headers,
+        [
+            (
+                jar.authority, row["cookies"], row["expired"], _local(jar.first_expiry(now)),
+                _local(jar.imported),
+            )
+            for jar, row in zip(jars, rows, strict=True)
+        ],
+    )  # fmt: skip
 
 
 def _row(jar: CookieJar, now: float) -> dict[str, Any]:
@@ -183,16 +177,6 @@ def _imported(folder: CookieFolder, at: Target) -> CookieJar:
     if found is None:
         raise _unknown(at, jars)
     return found
-
-
-def _remove(terminal: Terminal, folder: CookieFolder, at: Target) -> None:
-    if not folder.remove(at.host, at.port):
-        raise _unknown(at, folder.jars())
-    name = authority(at.host, at.port)
-    terminal.show(
-        {"host": name, "status": "removed"},
-        lambda: terminal.say(say("The cookies of {host} were removed.", host=name)),
-    )
 
 
 def _unknown(at: Target, jars: list[CookieJar]) -> UnknownName:

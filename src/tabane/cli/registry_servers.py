@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -93,7 +94,15 @@ def choose(
     answers = dict(_answers(run, given))
     answers |= dict(_kept(terminal, run, answers, own, keep_secret))
     if not terminal.json:
-        _introduce(terminal, server, run)
+        about = [server.title, server.description, server.repository]
+        terminal.note(f"{server.name} {server.version}")
+        for line in (line for line in about if line):
+            terminal.note(f"  {line}")
+        others = list(dict.fromkeys(each.kind for each in server.usable_runs if each.kind != run.kind))
+        if others:
+            terminal.note(say("  Other ways to run it: {kinds} (--using)", kinds=", ".join(others)))
+        for line in needs_of(run):
+            terminal.note(f"  {line}")
     answers |= _missing(terminal, run, answers, own, keep_secret)
     definition = run.definition({key: _absolute(run, key, value) for key, value in answers.items()})
     if server.description:
@@ -102,18 +111,6 @@ def choose(
         shown = without_secrets(own, definition)
         terminal.note(say("It runs: {command}", command=command_of(shown)))
     return RegistryChoice(server, own, definition)
-
-
-def _introduce(terminal: Terminal, server: RegistryServer, run: RegistryRun) -> None:
-    about = [server.title, server.description, server.repository]
-    terminal.note(f"{server.name} {server.version}")
-    for line in (line for line in about if line):
-        terminal.note(f"  {line}")
-    others = list(dict.fromkeys(each.kind for each in server.usable_runs if each.kind != run.kind))
-    if others:
-        terminal.note(say("  Other ways to run it: {kinds} (--using)", kinds=", ".join(others)))
-    for line in needs_of(run):
-        terminal.note(f"  {line}")
 
 
 def needs_of(run: RegistryRun) -> Iterator[str]:
@@ -183,9 +180,7 @@ def with_own(run: RegistryRun, given: GivenValues) -> RegistryRun:
     if run.url is None and given.headers:
         raise BadArguments(say("--header applies to a URL, and this server is a command."), "--header")
     return structs.replace(
-        run,
-        env=extended(run.env, given.env, "env"),
-        headers=extended(run.headers, given.headers, "header"),
+        run, env=extended(run.env, given.env, "env"), headers=extended(run.headers, given.headers, "header")
     )
 
 
@@ -268,7 +263,8 @@ def _asked(
                           question=question, variable=variable))  # fmt: skip
         return f"${{{variable}}}"
     while True:
-        answer = _prompted(terminal, question, wanted)
+        kind: Any = click.Choice(wanted.choices) if wanted.choices else str
+        answer = terminal.ask(question, default=wanted.default, hide_input=wanted.secret, type=kind).strip()
         if answer == wanted.default:
             return None  # the publisher's text, which reads no variables
         try:
@@ -279,11 +275,6 @@ def _asked(
         if not wanted.secret or keep_secret is None or checked.startswith("${"):
             return checked
         return f"${{{keep_secret(variable_for(wanted, name), checked)}}}"
-
-
-def _prompted(terminal: Terminal, question: str, wanted: DeclaredInput) -> str:
-    kind: Any = click.Choice(wanted.choices) if wanted.choices else str
-    return terminal.ask(question, default=wanted.default, hide_input=wanted.secret, type=kind).strip()
 
 
 def _absolute(run: RegistryRun, key: str, value: str) -> str:
@@ -339,10 +330,8 @@ def find(terminal: Terminal, words: tuple[str, ...], limit: int, cursor: str | N
         terminal.note(note)
     result = {"query": query} | found.row(host, lang())
     exact = next((server for server in found.servers if server.name.lower() == query.lower()), None)
-    terminal.show(result, lambda: _print(terminal, found, exact, query))
-
-
-def _print(terminal: Terminal, found: FoundServers, exact: RegistryServer | None, query: str) -> None:
+    if terminal.show_json(result):
+        return
     if exact:
         _print_whole(terminal, exact)
         return
@@ -352,11 +341,9 @@ def _print(terminal: Terminal, found: FoundServers, exact: RegistryServer | None
         terminal.note(say("The registry has no server for “{query}”.", query=query))
         return
     if found.next:
-        terminal.note(say("There are more. Next page: --cursor {cursor}", cursor=_quoted(found.next)))
+        terminal.note(say("There are more. Next page: --cursor {cursor}", cursor=shlex.quote(found.next)))
     terminal.note(
-        say(
-            "Details of one: tabane servers find NAME. Add one: tabane servers add --from-registry NAME",
-        )
+        say("Details of one: tabane servers find NAME. Add one: tabane servers add --from-registry NAME")
     )
 
 
@@ -393,9 +380,3 @@ def _print_whole(terminal: Terminal, server: RegistryServer) -> None:
     if server.usable_runs:
         terminal.say("")
         terminal.say(say("Add it with: tabane servers add --from-registry {name!c}", name=server.name))
-
-
-def _quoted(text: str) -> str:
-    import shlex
-
-    return shlex.quote(text)

@@ -1,8 +1,7 @@
-"""`tabane run` and `tabane rpc`: a Python script that calls tools, and one call of a method of the hub."""
+"""`tabane run`: a Python script that calls tools."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
 from pathlib import Path
@@ -11,14 +10,11 @@ from typing import Any
 import click
 
 from tabane.cli.approvals import approved_call
-from tabane.cli.arguments import read_object
-from tabane.cli.jobs import hand_over
 from tabane.cli.options import hub_options, option, parameter_option
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples
 from tabane.code.parameters import RunScript
 from tabane.errors import CallerError, TabaneError
 from tabane.messages import say
-from tabane.wire.json import encode
 
 
 @click.command(
@@ -56,7 +52,8 @@ def run(terminal: Terminal, script: str, inputs: tuple[str, ...], timeout: float
         report = json.loads(approved_call(terminal, "run_script", wanted))
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
-    terminal.show(report, lambda: _print(terminal, report))
+    if not terminal.show_json(report):
+        _print(terminal, report)
     if report.get("error"):
         raise click.exceptions.Exit(1)
 
@@ -93,43 +90,3 @@ def _print(terminal: Terminal, report: dict[str, Any]) -> None:
         terminal.say(value)
     elif value is not None:
         terminal.print_json(value)
-
-
-_NONE = object()
-
-
-@click.command(
-    "rpc",
-    cls=Command,
-    help=say(
-        "Call METHOD of the hub and print its result as JSON. A streamed result is printed "
-        "as one JSON line for each part."
-    ),
-    epilog=examples(
-        "tabane rpc hub_status",
-        'tabane rpc search_tools --params \'{"query": "read a file"}\'',
-        "echo '{}' | tabane rpc list_servers --params -",
-    ),
-)
-@click.argument("method")
-@option(
-    "--params",
-    default="{}",
-    metavar="JSON",
-    help=say("Parameters as a JSON object; - reads them from standard input."),
-)
-@hub_options
-@click.pass_obj
-def call_method(terminal: Terminal, method: str, params: str) -> None:
-    body = sys.stdin.buffer.read() if params == "-" else params.encode()
-    terminal.json = True
-    client = terminal.hub()
-    parts = client.stream(method, read_object(body, "--params"))
-    first, second = next(parts, None), next(parts, _NONE)
-    if second is _NONE:
-        if isinstance(first, dict) and first.get("operation") == method and first.get("status") == "running":
-            hand_over(client, str(first.get("job")))  # other processes follow it with calls of their own
-        terminal.print_json(first)
-        return
-    for part in itertools.chain([first, second], parts):
-        terminal.print_json_line(encode(part))

@@ -78,24 +78,19 @@ def search(terminal: Terminal, /, query: Sequence[str], places: list[str] | None
         hit["open"] = command(hit["open"])
         for other in hit.get("also", ()):
             other["open"] = command(other["open"])
-    terminal.show(found, lambda: _print(terminal, found))
-
-
-def _print(terminal: Terminal, found: dict[str, Any]) -> None:
+    if terminal.show_json(found):
+        return
     if "warning" in found:
         terminal.note(found["warning"])
     hits = found["results"]
     if not hits:
         terminal.note(say("Nothing was found."))
     for hit in hits:
-        emit(StyledText(hit["title"], "bold"), StyledText(f"  {_ways(hit)}", "dim"))
+        # a page that is a document too can be opened in two ways
+        commands = [hit["open"], *(other["open"] for other in hit.get("also", ()))]
+        emit(StyledText(hit["title"], "bold"), StyledText("  " + "  ".join(commands), "dim"))
         if hit["text"].strip():
             emit("  ", *_marked(hit["text"], hit["marks"]))
-
-
-def _ways(hit: Mapping[str, Any]) -> str:
-    """Return the commands that open a hit: two for a page that is a document too."""
-    return "  ".join([hit["open"], *(other["open"] for other in hit.get("also", ()))])
 
 
 def _marked(shown: str, marks: list[list[int]]) -> Line:
@@ -148,11 +143,8 @@ def command(reference: Mapping[str, Any]) -> str:
 @click.pass_obj
 def manual(terminal: Terminal, section: str | None) -> None:
     found = terminal.hub().call("get_documentation", {"section": section} if section else {})
-    terminal.show(found, lambda: _print_section(found))
-
-
-def _print_section(found: dict[str, Any]) -> None:
-    if "pages" in found:
-        emit("\n".join(found["pages"]))
-    else:
-        emit(StyledText(found["title"], "bold"), f"\n\n{found['text']}")
+    if not terminal.show_json(found):
+        if "pages" in found:
+            emit("\n".join(found["pages"]))
+        else:
+            emit(StyledText(found["title"], "bold"), f"\n\n{found['text']}")

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from tabane.cli.options import json_option, option
+from tabane.cli.options import file_option, json_option, option, server_names
 from tabane.cli.output import Command, Group, Terminal, examples
 from tabane.cli.passphrase import check_passphrase
-from tabane.cli.servers_file import ServersFile, file_option, files_changed, server_names
+from tabane.cli.servers_file import ServersFile, files_changed
 from tabane.errors import BadArguments, UnknownName
 from tabane.messages import Message, say
 from tabane.servers.configuration import written_definitions
@@ -42,6 +42,7 @@ plain_option = option(
 
 
 def store_of(settings: Settings) -> SecretStore:
+    """Return the store of secrets of these settings."""
     return SecretStore(settings.home, keyring=settings.keyring)
 
 
@@ -140,8 +141,11 @@ def adopt(terminal: Terminal, servers: Sequence[str], dry_run: bool, agreed: boo
     }
     moves = moves_of(chosen, naming_of(place, {}))
     if not terminal.json:
-        _show(terminal, moves)
-    done = bool(moves.moves) and not dry_run and _may(terminal, agreed)
+        rows = [(move.server, move.secret.key, move.name) for move in moves.moves]
+        terminal.table([say("server"), say("value"), say("secret")], rows)
+    done = bool(moves.moves) and not dry_run
+    if done and not agreed and terminal.asks:  # without a terminal nobody is asked: the move loses nothing
+        done = terminal.agreed(say("Move them?"))
     if done:
         check_passphrase(terminal, place.settings.home)
         changed = {name: moves.definitions[name] for name in dict.fromkeys(m.server for m in moves.moves)}
@@ -154,7 +158,11 @@ def adopt(terminal: Terminal, servers: Sequence[str], dry_run: bool, agreed: boo
             {"server": move.server, "key": move.secret.key, "name": move.name} for move in moves.moves
         ],
     }
-    terminal.show(result, lambda: _tell(terminal, moves, done))
+    if not terminal.show_json(result):
+        if not moves.moves:
+            terminal.say(say("There are no keys in plain text."))
+        elif not done:
+            terminal.say(say("Nothing was changed."))
     if done:
         report_kept(terminal, place.settings, moves.names, plain=False)
         terminal.note(
@@ -163,25 +171,6 @@ def adopt(terminal: Terminal, servers: Sequence[str], dry_run: bool, agreed: boo
                 path=f"{place.path}.bak",
             )
         )
-
-
-def _show(terminal: Terminal, moves: SecretMoves) -> None:
-    terminal.table(
-        [say("server"), say("value"), say("secret")],
-        [(move.server, move.secret.key, move.name) for move in moves.moves],
-    )
-
-
-def _may(terminal: Terminal, agreed: bool) -> bool:
-    # Without a terminal the command itself is the answer: nothing is lost by the move.
-    return agreed or not terminal.asks or terminal.agreed(say("Move them?"))
-
-
-def _tell(terminal: Terminal, moves: SecretMoves, done: bool) -> None:
-    if not moves.moves:
-        terminal.say(say("There are no keys in plain text."))
-    elif not done:
-        terminal.say(say("Nothing was changed."))
 
 
 def _unknown(name: str, known: Sequence[str]) -> UnknownName:
@@ -227,12 +216,22 @@ def set_(terminal: Terminal, name: str, piped: bool) -> None:
     settings = load_settings({"config": terminal.config}, os.environ)
     check_passphrase(terminal, settings.home)
     store = store_of(settings)
-    value = _value(terminal, name, piped)
+    if not piped and sys.stdin.isatty():
+        question = say("Value of {name} (it is not shown)", name=name)
+        value = terminal.ask(question, hide_input=True)
+    else:
+        data = sys.stdin.buffer.read(4 * LONGEST + 3)
+        try:
+            given = data.decode("utf-8")
+        except UnicodeDecodeError:
+            raise BadArguments(say("The value on standard input is not UTF-8."), "value") from None
+        # The line break that echo and editors add is not part of the value.
+        value = given.removesuffix("\n").removesuffix("\r")
     with files_changed(terminal):
         place = store.keep(name, value)
     terminal.show(
         {"name": name, "place": place, "status": "kept"},
-        lambda: terminal.say(say("{name} is kept in {place}.", name=name, place=place_name(place))),
+        say("{name} is kept in {place}.", name=name, place=place_name(place)),
     )
 
 
@@ -246,14 +245,20 @@ def set_(terminal: Terminal, name: str, piped: bool) -> None:
 @click.pass_obj
 def list_(terminal: Terminal, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
-    rows = list(_rows(store_of(place.settings), _users(place)))
-    terminal.show(
-        {"results": rows},
-        lambda: terminal.table(
+    kept, users = store_of(place.settings).places(), _users(place)
+    rows: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "place": kept.get(name) or ("environment" if os.environ.get(name) else None),
+            "used_by": users.get(name, []),
+        }
+        for name in sorted({*kept, *(user for user in users if user not in PLAIN)})
+    ]
+    if not terminal.show_json({"results": rows}):
+        terminal.table(
             [say("name"), say("kept in"), say("used by")],
             [(row["name"], place_name(row["place"]), row["used_by"]) for row in rows],
-        ),
-    )
+        )
 
 
 @secrets.command(
@@ -287,22 +292,8 @@ def remove(terminal: Terminal, name: str, agreed: bool, file: str | None) -> Non
     with files_changed(terminal):
         store.forget(name)
     terminal.show(
-        {"name": name, "status": "removed", "used_by": users},
-        lambda: terminal.say(say("{name} was removed.", name=name)),
+        {"name": name, "status": "removed", "used_by": users}, say("{name} was removed.", name=name)
     )
-
-
-def _value(terminal: Terminal, name: str, piped: bool) -> str:
-    if not piped and sys.stdin.isatty():
-        question = say("Value of {name} (it is not shown)", name=name)
-        return terminal.ask(question, hide_input=True)
-    data = sys.stdin.buffer.read(4 * LONGEST + 3)
-    try:
-        given = data.decode("utf-8")
-    except UnicodeDecodeError:
-        raise BadArguments(say("The value on standard input is not UTF-8."), "value") from None
-    # The line break that echo and editors add is not part of the value.
-    return given.removesuffix("\n").removesuffix("\r")
 
 
 def _users(place: ServersFile) -> dict[str, list[str]]:
@@ -316,10 +307,3 @@ def _users(place: ServersFile) -> dict[str, list[str]]:
         for name in names_in(values.get(key, "")):
             found.setdefault(name, []).append(f"tabane.toml ({key})")
     return found
-
-
-def _rows(store: SecretStore, users: Mapping[str, list[str]]) -> Iterator[dict[str, Any]]:
-    kept = store.places()
-    for name in sorted({*kept, *(user for user in users if user not in PLAIN)}):
-        place = kept.get(name) or ("environment" if os.environ.get(name) else None)
-        yield {"name": name, "place": place, "used_by": users.get(name, [])}

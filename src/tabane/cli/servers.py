@@ -16,13 +16,13 @@ import click
 from tabane.cli.arguments import read_pairs
 from tabane.cli.browser import is_remote, open_in_browser
 from tabane.cli.lifecycle import show_server_log
-from tabane.cli.options import hub_options, json_option, option
+from tabane.cli.options import file_option, hub_options, json_option, option, server_names
 from tabane.cli.output import Command, Group, ServerState, Shown, Terminal, examples
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.registry_servers import find
 from tabane.cli.servers_add import add
 from tabane.cli.servers_changes import accept, changes, definition_remark, diff, reject, scan
-from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, files_changed, server_names
+from tabane.cli.servers_file import ServersFile, ServersFileContent, files_changed
 from tabane.cli.servers_import import import_
 from tabane.errors import BadArguments, TabaneError, UpstreamUnavailable
 from tabane.messages import Message, say
@@ -66,9 +66,7 @@ _LOOK = 0.2
     help=say("Stop recording after this time."),
 )
 @option(
-    "--accept-links",
-    is_flag=True,
-    help=say("Accept where the links in the paths of its sandbox lead now."),
+    "--accept-links", is_flag=True, help=say("Accept where the links in the paths of its sandbox lead now.")
 )
 @option("--write", is_flag=True, help=say("Write the proposed sandbox to the servers file."))
 @file_option
@@ -96,11 +94,27 @@ def sandbox(
         _accept_links(terminal, name, file)
         _write(terminal, name, file, preset)
         done = {"name": name, "sandbox": preset}
-        terminal.show(done, lambda: terminal.say(_written(name, preset)))
+        terminal.show(
+            done,
+            say("{name!n} now runs without a sandbox.", name=name)
+            if preset == "none"
+            else say("{name!n} now runs in a sandbox ({preset}).", name=name, preset=preset),
+        )
     else:
         found = terminal.hub().call("show_server", {"name": name})
         result = {"name": name, "sandbox": found["sandbox"]}
-        terminal.show(result, lambda: _print_cage(terminal, name, found["sandbox"]))
+        if not terminal.show_json(result):
+            cage = found["sandbox"]
+            if cage is None:
+                none = say(
+                    "{name!n} runs without a sandbox. Add one with: tabane servers sandbox {name!c} --learn",
+                    name=name,
+                )
+                terminal.say(none)
+                return
+            terminal.pairs((label, value) for label, value in _rows(cage) if value not in (None, "", []))
+            for note in [*cage["uncovered"], *([cage["problem"]] if cage["problem"] else [])]:
+                terminal.note(note)
 
 
 def _accept_links(terminal: Terminal, name: str, file: str | None) -> None:
@@ -124,24 +138,20 @@ def _learn(terminal: Terminal, name: str, seconds: int | None, file: str | None,
             seconds=begun["seconds"],
         )
     )
-    _wait(begun["seconds"])
+    until = time.monotonic() + begun["seconds"]
+    with contextlib.suppress(KeyboardInterrupt):
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _LOOK))
     with terminal.working(say("Reading what {name!n} used", name=name)):
         found = hub.call("finish_learning_sandbox", {"name": name})
     if write:
         _write(terminal, name, file, found["sandbox"])
-    terminal.show(found | {"written": write}, lambda: _print_proposal(terminal, found, written=write))
+    if not terminal.show_json(found | {"written": write}):
+        terminal.say(json.dumps({"sandbox": found["sandbox"]}, indent=2, ensure_ascii=False))
+        if write:
+            terminal.say(say("Written to the servers file. {name!n} is restarted in it.", name=found["name"]))
     for note in found["notes"]:
         terminal.note(note)
-
-
-def _wait(seconds: float) -> None:
-    """Wait so long, or until Ctrl+C."""
-    until = time.monotonic() + seconds
-    try:
-        while (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, _LOOK))
-    except KeyboardInterrupt:
-        return
 
 
 def _write(terminal: Terminal, name: str, file: str | None, value: object) -> None:
@@ -155,50 +165,21 @@ def _write(terminal: Terminal, name: str, file: str | None, value: object) -> No
         change_server(place.path, name, edit, {"sandbox": value})
 
 
-def _written(name: str, preset: str) -> Message:
-    if preset == "none":
-        return say("{name!n} now runs without a sandbox.", name=name)
-    return say("{name!n} now runs in a sandbox ({preset}).", name=name, preset=preset)
-
-
-def _print_proposal(terminal: Terminal, found: dict[str, Any], *, written: bool) -> None:
-    terminal.say(json.dumps({"sandbox": found["sandbox"]}, indent=2, ensure_ascii=False))
-    if written:
-        terminal.say(say("Written to the servers file. {name!n} is restarted in it.", name=found["name"]))
-
-
-def _print_cage(terminal: Terminal, name: str, found: dict[str, Any] | None) -> None:
-    if found is None:
-        terminal.say(
-            say(
-                "{name!n} runs without a sandbox. Add one with: tabane servers sandbox {name!c} --learn",
-                name=name,
-            )
-        )
-        return
-    terminal.pairs((label, value) for label, value in _rows(found) if value not in (None, "", []))
-    for note in [*found["uncovered"], *([found["problem"]] if found["problem"] else [])]:
-        terminal.note(note)
-
-
 def _rows(found: dict[str, Any]) -> list[tuple[Message, Any]]:
+    network = found["network"]
+    if not isinstance(network, list):
+        network = say("yes") if network else say("no")
     return [
         (say("image"), found["image"]),
         (say("preset"), found["preset"]),
         (say("enforced by"), ", ".join(found["mechanism"])),
         (say("may change"), found["write"]),
         (say("may read"), found["read"]),
-        (say("network"), _network(found["network"])),
+        (say("network"), network),
         (say("memory"), found["memory"]),
         (say("CPU seconds"), found["cpu"]),
         (say("processes"), found["processes"]),
     ]
-
-
-def _network(network: bool | list[str]) -> Message | str:
-    if isinstance(network, list):
-        return ", ".join(network)
-    return say("yes") if network else say("no")
 
 
 def sandbox_words(found: dict[str, Any] | None) -> str | Message | None:
@@ -273,7 +254,9 @@ def override(
 ) -> None:
     place = ServersFile.found(terminal, file)
     tool = tool.removeprefix(f"{server}__")
-    if not any((fix, default, describe, restore, *given.values())) and not _empties(given):
+    # an empty text is a value, too
+    texts = any(given[key] is not None for key in ("name", "title", "description", "hidden"))
+    if not texts and not any((fix, default, describe, restore, *given.values())):
         _show_overrides(terminal, place, server, tool)
         return
     schema = _schema(place, server, tool)
@@ -293,16 +276,6 @@ def override(
     _show_overrides(terminal, place, server, tool)
 
 
-def _empties(given: dict[str, Any]) -> bool:
-    """Return whether an option was given whose value counts as nothing, such as an empty text."""
-    return any(given[key] is not None for key in ("name", "title", "description", "hidden"))
-
-
-def _texts(pairs: Sequence[str]) -> dict[str, str]:
-    read_pairs(pairs, {})  # refuses what is no pair
-    return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
-
-
 def _schema(place: ServersFile, server: str, tool: str) -> dict[str, Any]:
     """Return the schema of a tool from the running hub, to read values by their types; empty if unknown."""
     if place.hub is None:
@@ -315,23 +288,25 @@ def _schema(place: ServersFile, server: str, tool: str) -> dict[str, Any]:
     return schema if isinstance(schema, dict) else {}
 
 
+def _texts(pairs: Sequence[str]) -> dict[str, str]:
+    read_pairs(pairs, {})  # refuses what is no pair
+    return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
+
+
 def _show_overrides(terminal: Terminal, place: ServersFile, server: str, tool: str) -> None:
     content = place.read()
     definition = content.definition(server, reveal=False)
     overrides = definition.get("overrides")
     found = overrides.get(tool) if isinstance(overrides, dict) else None
     result = {"name": server, "tool": tool, "path": str(place.path), "override": found}
-    terminal.show(result, lambda: _say(terminal, server, tool, found))
+    if not terminal.show_json(result):
+        if found is None:
+            terminal.say(say("The tool {tool} of {server!n} has no override.", tool=tool, server=server))
+        else:
+            terminal.say(say("The override of the tool {tool} of {server!n}:", tool=tool, server=server))
+            terminal.say(json.dumps(found, indent=2, ensure_ascii=False))
     for warning in content.warnings(server):
         terminal.note(warning)
-
-
-def _say(terminal: Terminal, server: str, tool: str, found: Any) -> None:
-    if found is None:
-        terminal.say(say("The tool {tool} of {server!n} has no override.", tool=tool, server=server))
-        return
-    terminal.say(say("The override of the tool {tool} of {server!n}:", tool=tool, server=server))
-    terminal.say(json.dumps(found, indent=2, ensure_ascii=False))
 
 
 LOOK = 1.0
@@ -387,7 +362,7 @@ def logout(terminal: Terminal, name: str) -> None:
         what = say("Logged out at {name!n}. Its tokens were revoked.", name=name)
     else:
         what = say("Logged out at {name!n}. Its tokens were deleted here.", name=name)
-    terminal.show(done, lambda: terminal.say(what))
+    terminal.show(done, what)
 
 
 def _show_login(terminal: Terminal, begun: dict[str, Any], *, no_browser: bool) -> None:
@@ -418,12 +393,7 @@ def _waited(terminal: Terminal, hub: HubClient, begun: dict[str, Any]) -> dict[s
                 return dict(found)
             line = next(pasted, None)
             if line:
-                return _finished(hub, begun, line)
-
-
-def _finished(hub: HubClient, begun: dict[str, Any], line: str) -> dict[str, Any]:
-    found = hub.call("finish_login", {"id": begun["id"], "redirected_url": line})
-    return dict(found)
+                return dict(hub.call("finish_login", {"id": begun["id"], "redirected_url": line}))
 
 
 def _pasted_lines() -> Iterator[str]:
@@ -457,16 +427,13 @@ def _done(terminal: Terminal, hub: HubClient, name: str, found: dict[str, Any]) 
         tools = hub.call("start_upstream", {"name": name}).get("tools")
     count = len(tools) if isinstance(tools, list) else tools
     result = found | {"tools": count}
-    terminal.show(result, lambda: _print_done(terminal, name, result))
-
-
-def _print_done(terminal: Terminal, name: str, found: dict[str, Any]) -> None:
-    terminal.say(say("Logged in at {name!n}.", name=name))
-    if found.get("tools") is not None:
-        terminal.say(say("{count} {count:tool is|tools are} available.", count=found["tools"]))
-    if found.get("expires") and not found.get("renewable"):
-        until = time.strftime("%Y-%m-%d %H:%M", time.localtime(found["expires"]))
-        terminal.say(say("The login ends at {until}.", until=until))
+    if not terminal.show_json(result):
+        terminal.say(say("Logged in at {name!n}.", name=name))
+        if result.get("tools") is not None:
+            terminal.say(say("{count} {count:tool is|tools are} available.", count=result["tools"]))
+        if result.get("expires") and not result.get("renewable"):
+            until = time.strftime("%Y-%m-%d %H:%M", time.localtime(result["expires"]))
+            terminal.say(say("The login ends at {until}.", until=until))
 
 
 def login_words(login: Mapping[str, Any] | None) -> Message | None:
@@ -523,7 +490,17 @@ def list_(terminal: Terminal, file: str | None) -> None:
     book = place.read()
     rows = book.rows()
     result = {"path": str(place.path), "hub": place.hub is not None, "results": rows}
-    terminal.show(result, lambda: _print_rows(terminal, rows, book))
+    if not terminal.show_json(result):
+        headers = [say("name"), say("state"), say("tools"), say("command"), say("remark")]
+        shown: list[tuple[object, ...]] = [
+            (row["name"], ServerState(row["state"]), row.get("tools"), row["command"], _remark(book, row))
+            for row in rows
+        ]
+        sandboxes = [book.sandbox(row) for row in rows]
+        if any(sandboxes):  # last, so that the columns before it stay where they are
+            headers.append(say("sandbox"))
+            shown = [(*cells, sandbox) for cells, sandbox in zip(shown, sandboxes, strict=True)]
+        terminal.table(headers, shown)
     for warning in book.all_warnings(rows):
         terminal.note(warning)
 
@@ -547,7 +524,19 @@ def show(terminal: Terminal, name: str, file: str | None, reveal: bool) -> None:
     if place.hub and name in (book.live or {}):
         row |= place.hub.call("show_server", {"name": name})
     result = row | {"path": str(place.path), "definition": book.definition(name, reveal=reveal)}
-    terminal.show(result, lambda: _print_server(terminal, result))
+    if not terminal.show_json(result):
+        facts = result | {
+            "overridden": list(result.get("overrides") or ()),
+            "definitions_text": definition_remark(result),
+            "sandbox_text": sandbox_words(result.get("sandbox")),
+            "state": ServerState(result["state"]),
+            "login_text": login_words(result.get("login")),
+        }
+        # a server without prompts or resources is usual, and its zeros are not shown
+        facts |= {key: None for key in ("prompts", "resources", "templates") if not facts.get(key)}
+        shown = [(label, facts.get(key)) for key, label in _LABELS.items()]
+        terminal.pairs((label, value) for label, value in shown if value not in (None, "", [], {}))
+        terminal.say(json.dumps({facts["name"]: facts["definition"]}, indent=2, ensure_ascii=False))
     for warning in [*book.warnings(name), *book.live_warnings([row])]:
         terminal.note(warning)
 
@@ -614,8 +603,7 @@ def start(terminal: Terminal, name: str) -> None:
 
 
 @servers.command(
-    help=say("Stop a server until you start it again."),
-    epilog=examples("tabane servers stop time"),
+    help=say("Stop a server until you start it again."), epilog=examples("tabane servers stop time")
 )
 @_name
 @hub_options
@@ -645,7 +633,10 @@ def test(terminal: Terminal, name: str) -> None:
     hub = terminal.hub()
     with terminal.working(say("Starting {name!n}", name=name)):
         found = hub.call("test_server", {"name": name})
-    terminal.show(found, lambda: _print_test(terminal, found))
+    if not terminal.show_json(found):
+        terminal.say(_state(found))
+        for signature in found.get("tools") or ():
+            terminal.say(f"  {signature}")
 
 
 @servers.command(
@@ -699,51 +690,19 @@ def _operate(terminal: Terminal, operation: str, name: str, what: Message, *, st
     hub = terminal.hub(start=start)
     with terminal.working(what):
         found = hub.call(operation, {"name": name})
-    terminal.show(found, lambda: terminal.say(_state(found)))
+    terminal.show(found, _state(found))
 
 
 def _changed(terminal: Terminal, place: ServersFile, name: str, done: str, what: Message) -> None:
-    terminal.show({"name": name, "path": str(place.path), "status": done}, lambda: terminal.say(what))
+    terminal.show({"name": name, "path": str(place.path), "status": done}, what)
     if done == "enabled":
         for problem in place.problems(name):
             terminal.note(problem)
 
 
-def _print_rows(terminal: Terminal, rows: Sequence[dict[str, Any]], book: ServersFileContent) -> None:
-    headers = [say("name"), say("state"), say("tools"), say("command"), say("remark")]
-    shown: list[tuple[object, ...]] = [
-        (row["name"], ServerState(row["state"]), row.get("tools"), row["command"], _remark(book, row))
-        for row in rows
-    ]
-    sandboxes = [book.sandbox(row) for row in rows]
-    if any(sandboxes):  # last, so that the columns before it stay where they are
-        headers.append(say("sandbox"))
-        shown = [(*cells, sandbox) for cells, sandbox in zip(shown, sandboxes, strict=True)]
-    terminal.table(headers, shown)
-
-
 def _remark(book: ServersFileContent, row: dict[str, Any]) -> Shown | None:
     found = book.remark(row) or definition_remark(row)
     return found or (say("runs at {address}", address=row["runs_at"]) if row.get("runs_at") else None)
-
-
-def _print_server(terminal: Terminal, found: dict[str, Any]) -> None:
-    # A server without prompts or resources is usual, and worth no word.
-    none: dict[str, Any] = {key: None for key in ("prompts", "resources", "templates") if not found.get(key)}
-    none["overridden"] = list(found.get("overrides") or ())
-    none["definitions_text"] = definition_remark(found)
-    none["sandbox_text"] = sandbox_words(found.get("sandbox"))
-    none |= {"state": ServerState(found["state"]), "login_text": login_words(found.get("login"))}
-    found = found | none
-    shown = [(label, found.get(key)) for key, label in _LABELS.items()]
-    terminal.pairs((label, value) for label, value in shown if value not in (None, "", [], {}))
-    terminal.say(json.dumps({found["name"]: found["definition"]}, indent=2, ensure_ascii=False))
-
-
-def _print_test(terminal: Terminal, found: dict[str, Any]) -> None:
-    terminal.say(_state(found))
-    for signature in found.get("tools") or ():
-        terminal.say(f"  {signature}")
 
 
 def _state(found: dict[str, Any]) -> Message:

@@ -12,13 +12,13 @@ from msgspec import Struct, field
 
 from tabane.build import this_build
 from tabane.cli.jobs import result_of, watched
-from tabane.cli.options import json_option, option
+from tabane.cli.options import file_option, json_option, option
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang, text
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.registry_servers import GivenValues, KeepSecret, choose
 from tabane.cli.secrets import accepted, naming_of, plain_option, report_kept, store_of, with_values
 from tabane.cli.servers_changes import KIND_WORDS
-from tabane.cli.servers_file import ServersFile, file_option, files_changed
+from tabane.cli.servers_file import ServersFile, files_changed
 from tabane.errors import BadArguments, TabaneError
 from tabane.messages import say
 from tabane.servers.editing import add_server, check_addable
@@ -26,17 +26,14 @@ from tabane.servers.secret_store import SecretNaming, keeping, moves_of
 from tabane.servers.variables import each_text
 
 if TYPE_CHECKING:
-    from tabane.messages import Message
+    pass
 
 FIRST_ANSWER = 4.0
 """Seconds after which a program gets what is known of servers that were just added."""
 
 
 def tried(
-    place: ServersFile,
-    name: str,
-    wanted: dict[str, Any],
-    secrets: Mapping[str, str],
+    place: ServersFile, name: str, wanted: dict[str, Any], secrets: Mapping[str, str]
 ) -> dict[str, Any]:
     """Try a definition with the secrets that are not kept yet, and return what the server lists.
 
@@ -286,7 +283,8 @@ def add(
     elif name is None:
         raise click.MissingParameter(param_type="argument", param_hint="'NAME'")
     else:
-        _refuse_registry_options(registry)
+        if registry["inputs"] or registry["using"]:
+            raise BadArguments(say("--input and --using apply to --from-registry."))
         wanted = definition(**given)
     # report a file that cannot be changed before asking and before starting the server
     check_addable(place.path, {name: wanted})
@@ -299,7 +297,13 @@ def add(
     with files_changed(terminal), keeping(store_of(place.settings), kept):
         add_server(place.path, name, wanted)
     result["secrets"] = list(kept)
-    terminal.show(result, lambda: terminal.say(_added(place, result)))
+    if "works" in result:
+        terminal.show(result, say("Added {name!n} to {path}.", name=name, path=place.path))
+    else:
+        added = say(
+            "Added {name!n} to {path}. Test it with: tabane servers test {name!c}", name=name, path=place.path
+        )
+        terminal.show(result, added)
     report_kept(terminal, place.settings, kept)
     for problem in place.problems(name):
         terminal.note(problem)
@@ -362,27 +366,17 @@ def _from_registry(
         raise click.exceptions.Exit(0)
     if given["cwd"] and "url" in choice.definition:
         raise BadArguments(say("--env and --cwd apply to a command, not to --url."))
-    own = _words(given) | ({"cwd": _absolute(given["cwd"], os.getcwd())} if given["cwd"] else {})
+    own: dict[str, Any] = {"description": given["description"]}
+    own |= {key: list(given[key]) for key in ("tags", "keywords", "examples")}
+    own = {key: value for key, value in own.items() if value}
+    own |= {"enabled": False} if given["disabled"] else {}
+    own |= {"cwd": _absolute(given["cwd"], os.getcwd())} if given["cwd"] else {}
     return choice.name, choice.definition | own
 
 
 def own_name(listed: str) -> str:
     """Return the name that a server of the registry gets here: the last part of its own."""
     return listed.partition("@")[0].rpartition("/")[2]
-
-
-def _refuse_registry_options(registry: dict[str, Any]) -> None:
-    if registry["inputs"] or registry["using"]:
-        raise BadArguments(say("--input and --using apply to --from-registry."))
-
-
-def _words(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the user's words for searching, and whether it is disabled."""
-    found = {"description": given["description"], "tags": list(given["tags"])}
-    found |= {"keywords": list(given["keywords"]), "examples": list(given["examples"])}
-    return {key: value for key, value in found.items() if value} | (
-        {"enabled": False} if given["disabled"] else {}
-    )
 
 
 def _try(
@@ -417,16 +411,6 @@ def _show_tools(terminal: Terminal, result: dict[str, Any]) -> None:
     if len(tools) > NAMED_TOOLS:
         terminal.say(say("  … and {count} more", count=len(tools) - NAMED_TOOLS))
     warn_of_findings(terminal, result["name"], result.get("suspicious") or ())
-
-
-def _added(place: ServersFile, result: dict[str, Any]) -> Message:
-    if "works" in result:
-        return say("Added {name!n} to {path}.", name=result["name"], path=place.path)
-    return say(
-        "Added {name!n} to {path}. Test it with: tabane servers test {name!c}",
-        name=result["name"],
-        path=place.path,
-    )
 
 
 def of_command(command: Sequence[str], env: Sequence[str], cwd: str | None, folder: str) -> dict[str, Any]:

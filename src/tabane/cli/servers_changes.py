@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.options import completed, hub_options, option
+from tabane.cli.options import completed, hub_options, option, server_names
 from tabane.cli.output import FAILED, Command, Terminal, emit, examples, lang, text
-from tabane.cli.servers_file import server_names
 from tabane.cli.terminal_text import StyledText
 from tabane.errors import BadArguments, UnknownName
 from tabane.messages import Message, say
@@ -96,7 +95,16 @@ _definitions = click.argument("definitions", metavar="[TOOL]...", nargs=-1, shel
 @click.pass_obj
 def changes(terminal: Terminal, name: str | None) -> None:
     found = terminal.hub().call("list_definition_changes", {"server": name} if name else {})
-    terminal.show(found, lambda: _print_rows(terminal, found))
+    if terminal.show_json(found):
+        return
+    rows = found["results"]
+    if not rows:
+        terminal.note(say("No definition of a server has to be reviewed."))
+        return
+    headers = [say("server"), say("kind"), say("name"), say("change"), say("state"), say("findings")]
+    terminal.table(headers, (_cells(row) for row in rows))
+    if found["total"] > len(rows):
+        terminal.note(say("{count:,} more", count=found["total"] - len(rows)))
 
 
 @click.command(
@@ -115,8 +123,18 @@ def changes(terminal: Terminal, name: str | None) -> None:
 def diff(terminal: Terminal, name: str, definitions: tuple[str, ...]) -> None:
     hub = terminal.hub()
     rows = _chosen(hub, name, definitions)
-    found = [_shown(hub, row) for row in rows]
-    terminal.show({"results": found}, lambda: _print_diffs(terminal, name, found))
+    keys = ("server", "kind", "name", "digest")
+    found = [dict(hub.call("show_definition_change", {key: row[key] for key in keys})) for row in rows]
+    if terminal.show_json({"results": found}):
+        return
+    if not found:
+        terminal.note(say("No definition of {name!n} has to be reviewed.", name=name))
+        return
+    for row in found:
+        _print_diff(terminal, row)
+    counts = Counter(row["current"] for row in found)
+    if counts[True]:
+        terminal.note(say("Accept with: tabane servers accept {name!c}", name=name))
 
 
 @click.command(
@@ -143,7 +161,7 @@ def accept(terminal: Terminal, name: str, definitions: tuple[str, ...], digest: 
     rows = [row for row in _chosen(hub, name, definitions, digest) if row["current"]]
     done = _decide(hub, name, rows, "accept_definitions")
     said = say("Accepted {count} {count:definition|definitions} of {name!n}.", count=done["count"], name=name)
-    terminal.show(done, lambda: terminal.say(said))
+    terminal.show(done, said)
 
 
 @click.command(
@@ -163,7 +181,7 @@ def reject(terminal: Terminal, name: str, definitions: tuple[str, ...]) -> None:
     hub = terminal.hub()
     done = _decide(hub, name, _chosen(hub, name, definitions), "reject_definitions")
     said = say("Rejected {count} {count:definition|definitions} of {name!n}.", count=done["count"], name=name)
-    terminal.show(done, lambda: terminal.say(said))
+    terminal.show(done, said)
 
 
 # -- inside --------------------------------------------------------------------------------------
@@ -207,22 +225,6 @@ def _decide(hub: HubClient, name: str, rows: Iterable[dict[str, Any]], operation
     return dict(hub.call(operation, {"server": name, "definitions": given}))
 
 
-def _shown(hub: HubClient, row: Mapping[str, Any]) -> dict[str, Any]:
-    given = {key: row[key] for key in ("server", "kind", "name", "digest")}
-    return dict(hub.call("show_definition_change", given))
-
-
-def _print_rows(terminal: Terminal, found: Mapping[str, Any]) -> None:
-    rows = found["results"]
-    if not rows:
-        terminal.note(say("No definition of a server has to be reviewed."))
-        return
-    headers = [say("server"), say("kind"), say("name"), say("change"), say("state"), say("findings")]
-    terminal.table(headers, (_cells(row) for row in rows))
-    if found["total"] > len(rows):
-        terminal.note(say("{count:,} more", count=found["total"] - len(rows)))
-
-
 def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     rules = ", ".join(dict.fromkeys(finding["rule"] for finding in row["findings"]))
     kind, change = KIND_WORDS.get(row["kind"], row["kind"]), CHANGE_WORDS.get(row["change"], row["change"])
@@ -233,17 +235,6 @@ def _state(row: Mapping[str, Any]) -> Message:
     if row["held"]:
         return say("held back")
     return say("offered") if row["current"] else say("no longer listed")
-
-
-def _print_diffs(terminal: Terminal, name: str, found: Sequence[Mapping[str, Any]]) -> None:
-    if not found:
-        terminal.note(say("No definition of {name!n} has to be reviewed.", name=name))
-        return
-    for row in found:
-        _print_diff(terminal, row)
-    counts = Counter(row["current"] for row in found)
-    if counts[True]:
-        terminal.note(say("Accept with: tabane servers accept {name!c}", name=name))
 
 
 def _print_diff(terminal: Terminal, row: Mapping[str, Any]) -> None:
@@ -298,17 +289,16 @@ def _print_diff(terminal: Terminal, row: Mapping[str, Any]) -> None:
 def scan(terminal: Terminal, names: tuple[str, ...], path: str | None) -> None:
     if path and names:
         raise BadArguments(say("Give either names or --file."), "names")
-    found = _of_file(Path(path)) if path else _of_hub(terminal, names)
-    terminal.show(found, lambda: _print(terminal, found))
+    if path:
+        found = _of_file(Path(path))
+    else:
+        hub = terminal.hub()
+        with terminal.working(say("Scanning")):
+            found = hub.call("scan_servers", {"names": list(names)} if names else {})
+    if not terminal.show_json(found):
+        _print(terminal, found)
     if found["highest"] == "high":
         raise click.exceptions.Exit(FAILED)
-
-
-def _of_hub(terminal: Terminal, names: tuple[str, ...]) -> dict[str, Any]:
-    hub = terminal.hub()
-    with terminal.working(say("Scanning")):
-        found: dict[str, Any] = hub.call("scan_servers", {"names": list(names)} if names else {})
-    return found
 
 
 def _of_file(path: Path) -> dict[str, Any]:

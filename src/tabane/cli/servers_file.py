@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
 from msgspec import Struct
 
-from tabane.cli.options import combined, keep, option
 from tabane.cli.output import Shown, Terminal, lang
-from tabane.errors import CallerError, ConfigurationError, HubError, UnknownName
+from tabane.errors import CallerError, HubError, UnknownName
 from tabane.hub.local import lock
 from tabane.messages import say
 from tabane.servers.configuration import (
@@ -34,26 +32,6 @@ from tabane.text.nearest_names import nearest
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
 
-file_option = combined(
-    (
-        option(
-            "--servers", "file", metavar="FILE", type=click.Path(),
-            help=say("The servers file. Default: the running hub's file, or your own."),
-        ),
-        option(
-            "--config", metavar="FILE", type=click.Path(), expose_value=False, callback=keep("config"),
-            help=say("The settings file."),
-        ),
-    )
-)  # fmt: skip
-"""Adds ``--servers FILE`` as the parameter ``file``, and ``--config FILE``, which the Terminal keeps."""
-
-
-def running_hub(terminal: Terminal) -> HubClient | None:
-    """Return the running hub, or None. Raises HubError if it does not serve this caller."""
-    return terminal.hub(start=False) if lock.held(terminal.endpoint().lock) else None
-
-
 TAKEOVER_LIMIT = 30.0
 """Seconds that the running hub has to use a change; it takes some milliseconds unless a disk hangs."""
 
@@ -66,7 +44,7 @@ def files_changed(terminal: Terminal) -> Iterator[None]:
     meets the new state. Prints a note if no hub runs. Raises HubError if the hub does not use the change.
     """
     yield
-    hub = running_hub(terminal)
+    hub = terminal.running_hub()
     if hub is None:
         terminal.note(say("No hub is running. The change takes effect when one starts."))
         return
@@ -96,7 +74,7 @@ class ServersFile(Struct, frozen=True):
         Raises HubError if the running hub serves another file than the named one.
         """
         settings = load_settings({"servers": file, "config": terminal.config}, os.environ)
-        hub = running_hub(terminal)
+        hub = terminal.running_hub()
         if hub is None or not hub.welcome.servers:
             return cls(settings.servers, settings, hub)
         served = Path(hub.welcome.servers)
@@ -129,15 +107,6 @@ class ServersFile(Struct, frozen=True):
         """Return the values of variables as far as this process knows them. Raises ConfigurationError."""
         keyring = keyring_lookup() if self.settings.keyring else None
         return load_variables(self.settings.home, os.environ, keyring)
-
-
-def server_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the name of a server for the shell."""
-    try:
-        path = load_settings({"servers": ctx.params.get("file")}, os.environ).servers
-        return [name for name in written_definitions(path) if name.startswith(incomplete)]
-    except ConfigurationError:
-        return []
 
 
 @dataclass(frozen=True)
@@ -205,24 +174,6 @@ class ServersFileContent:
         ]
 
     def _row(self, server: Server) -> dict[str, Any]:
-        row = {
-            "name": server.name,
-            "state": self._state(server),
-            "tools": None,
-            "transport": server.transport,
-            "command": self._command(server),
-            "sandboxed": server.sandboxed,
-            "error": server.disabled.render(lang()) if server.disabled else None,
-        }
-        live = (self.live or {}).get(server.name)
-        return row | dict(live) if live else row
-
-    def _state(self, server: Server) -> str:
-        if server.disabled:
-            return "disabled"
-        return "enabled" if self.live is None else "not loaded"
-
-    def _command(self, server: Server) -> str:
         written = self.written.get(server.name)
         given = our_definition(written.items()).values if isinstance(written, dict) else {}
         redactor = Redactor(server.secrets)
@@ -231,7 +182,20 @@ class ServersFileContent:
         else:
             args = given.get("args")
             parts = [given.get("image"), given.get("command"), *(args if isinstance(args, list) else (args,))]
-        return " ".join(masked_text(part, redactor) for part in parts if part and isinstance(part, str))
+        state = "disabled" if server.disabled else "enabled" if self.live is None else "not loaded"
+        row = {
+            "name": server.name,
+            "state": state,
+            "tools": None,
+            "transport": server.transport,
+            "command": " ".join(
+                masked_text(part, redactor) for part in parts if part and isinstance(part, str)
+            ),
+            "sandboxed": server.sandboxed,
+            "error": server.disabled.render(lang()) if server.disabled else None,
+        }
+        live = (self.live or {}).get(server.name)
+        return row | dict(live) if live else row
 
     def _unknown(self, name: str) -> CallerError:
         known = [server.name for server in self.configuration.servers]

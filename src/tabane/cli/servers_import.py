@@ -14,7 +14,7 @@ import msgspec
 from msgspec import structs
 
 from tabane.cli.install import machine
-from tabane.cli.options import json_option, option
+from tabane.cli.options import file_option, json_option, option
 from tabane.cli.output import Command, Terminal, examples, lang, text
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.secrets import (
@@ -27,7 +27,7 @@ from tabane.cli.secrets import (
     with_values,
 )
 from tabane.cli.servers_add import AddedServers, start_added
-from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, files_changed
+from tabane.cli.servers_file import ServersFile, ServersFileContent, files_changed
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.messages import Message, say
 from tabane.servers.assistants.importing import (
@@ -69,6 +69,7 @@ class InputAnswers:
 
     @property
     def missing(self) -> tuple[MissingInput, ...]:
+        """The inputs that have no answer."""
         return tuple(self._missing.values())
 
     def answered(
@@ -127,29 +128,25 @@ class InputAnswers:
                 )
             )
         if wanted.type == "pickString" and wanted.options:
-            return self._picked(wanted, question)
+            for number, (label, value) in enumerate(wanted.options, 1):
+                shown = label if label == value else f"{label}: {value}"
+                self._terminal.note(f"  {number}. {shown}")
+            choices = {str(number): value for number, (_, value) in enumerate(wanted.options, 1)}
+            choices |= dict(wanted.options)
+            choices |= {value: value for _, value in wanted.options}
+            values = [value for _, value in wanted.options]
+            default = wanted.default if wanted.default in values else None
+            while True:
+                answer = self._terminal.ask(question, default=default).strip()
+                if answer in choices:
+                    return choices[answer]
+                self._terminal.note(say("Enter a number from 1 to {count}.", count=len(values)))
         return self._terminal.ask(
             question,
             default=wanted.default or "",
             show_default=bool(wanted.default) and not wanted.password,
             hide_input=wanted.password,
         )
-
-    def _picked(self, wanted: ClientInput, question: Message) -> str:
-        """Ask for one of the options: by its number, or by its value or label."""
-        for number, (label, value) in enumerate(wanted.options, 1):
-            shown = label if label == value else f"{label}: {value}"
-            self._terminal.note(f"  {number}. {shown}")
-        choices = {str(number): value for number, (_, value) in enumerate(wanted.options, 1)}
-        choices |= dict(wanted.options)
-        choices |= {value: value for _, value in wanted.options}
-        values = [value for _, value in wanted.options]
-        default = wanted.default if wanted.default in values else None
-        while True:
-            answer = self._terminal.ask(question, default=default).strip()
-            if answer in choices:
-                return choices[answer]
-            self._terminal.note(say("Enter a number from 1 to {count}.", count=len(values)))
 
 
 def report_missing(terminal: Terminal, missing: Sequence[MissingInput]) -> None:
@@ -215,7 +212,11 @@ def import_(
     place = ServersFile.found(terminal, file)
     store = store_of(place.settings)
     with terminal.working(say("Looking for servers")):
-        found_sources = _sources(clients, given)
+        if given:
+            found_sources = [source_of(Path(os.path.abspath(given)))]
+        else:
+            known = [client for client in CLIENTS if not clients or client.name in clients]
+            found_sources = list(sources(known, machine(), Path.cwd()))
         found = [server for source in found_sources for server in source.servers]
         ours = written_definitions(place.path)
         resolved = partial(with_values, values=kept_values(store))
@@ -230,7 +231,8 @@ def import_(
         # report a file that cannot be changed before asking
         check_addable(place.path, moves.definitions)
     if not planned.taken or dry_run or not _may(terminal, preview, agreed):
-        terminal.show(preview.result("unchanged"), lambda: preview.tell(terminal, done=False))
+        if not terminal.show_json(preview.result("unchanged")):
+            preview.tell(terminal, done=False)
         return
     check_passphrase(terminal, place.settings.home)
     if not accepted(terminal, moves, place.settings, agreed=agreed):
@@ -248,15 +250,8 @@ def import_(
     off = {name for name, each in wanted.items() if each.get("enabled") is False or each.get("disabled")}
     on = [name for name in wanted if name not in off and not untried]
     started = start_added(terminal, place, on) if on else AddedServers()
-    terminal.show(preview.result("imported") | structs.asdict(started), lambda: None)
+    terminal.show_json(preview.result("imported") | structs.asdict(started))
     started.tell(terminal)
-
-
-def _sources(clients: Sequence[str], given: Path | None) -> list[ImportSource]:
-    if given:
-        return [source_of(Path(os.path.abspath(given)))]
-    wanted = [client for client in CLIENTS if not clients or client.name in clients]
-    return list(sources(wanted, machine(), Path.cwd()))
 
 
 def _may(terminal: Terminal, preview: ImportPreview, agreed: bool) -> bool:
@@ -288,7 +283,10 @@ class ImportPreview:
         if terminal.json:
             return
         rows = [(row["name"], row["from"], row["command"], _remark(row)) for row in self._rows()]
-        skipped = [(part.name, [part.title], None, self._not_taken(part.why)) for part in self.plan.skipped]
+        skipped = [
+            (part.name, [part.title], None, text(say("not imported: {why}", why=part.why)))
+            for part in self.plan.skipped
+        ]
         if rows or skipped:
             headers = [say("name"), say("from"), say("command"), say("remark")]
             terminal.table(headers, [*rows, *skipped])
@@ -311,6 +309,7 @@ class ImportPreview:
             )
 
     def result(self, status: str) -> dict[str, Any]:
+        """Return the result for ``--json``."""
         return {
             "path": str(self.place.path),
             "status": status,
@@ -354,9 +353,6 @@ class ImportPreview:
             "narrowing": list(taken.narrowing),
             "inputs": [taken.inputs[id].title for id in input_ids(self.definitions[taken.name])],
         }
-
-    def _not_taken(self, why: Message) -> str:
-        return text(say("not imported: {why}", why=why))
 
 
 def _remark(row: dict[str, Any]) -> str:

@@ -177,6 +177,7 @@ class ServiceManager(ABC):
             ) from None
 
     def must(self, *arguments: str) -> None:
+        """Run the program of the service manager. Raises ConfigurationError if it fails."""
         done = self.run(*arguments)
         if done.returncode:
             raise ConfigurationError(
@@ -312,11 +313,12 @@ def install(terminal: Terminal, only_print: bool, dry_run: bool, force: bool) ->
     written = manager.definition(command, kept_variables(os.environ))
     result = {"file": str(manager.path), "content": written}
     if only_print:
-        terminal.show(result, lambda: emit(written, nl=False))
+        if not terminal.show_json(result):
+            emit(written, nl=False)
         return
     if dry_run:
         words = say("Would write {file} and start the service.", file=manager.path)
-        terminal.show(result, lambda: terminal.say(words))
+        terminal.show(result, words)
         return
     _check_ours(manager, force)
     manager.check()
@@ -326,15 +328,12 @@ def install(terminal: Terminal, only_print: bool, dry_run: bool, force: bool) ->
     with terminal.working(say("Starting the hub")):
         end_hub(terminal.endpoint(), lang(), restart=False)
         manager.enable()
-    terminal.show(result, lambda: terminal.say(say("The service is running: {file}", file=manager.path)))
+    terminal.show(result, say("The service is running: {file}", file=manager.path))
     if isinstance(manager, Systemd):
         terminal.note(say("To keep it running when you are not logged in: loginctl enable-linger"))
 
 
-@service.command(
-    help=say("Stop the service and remove its file."),
-    epilog=examples("tabane service remove"),
-)
+@service.command(help=say("Stop the service and remove its file."), epilog=examples("tabane service remove"))
 @option("--dry-run", is_flag=True, help=say("Show what would be done, without changing anything."))
 @json_option
 @click.pass_obj
@@ -343,19 +342,19 @@ def remove(terminal: Terminal, dry_run: bool) -> None:
     there = os.path.lexists(manager.path)
     result = {"file": str(manager.path), "removed": there and not dry_run}
     if not there:
-        terminal.show(result, lambda: terminal.say(say("The service is not installed.")))
+        terminal.show(result, say("The service is not installed."))
         return
     _check_ours(manager, force=False)
     if dry_run:
         words = say("Would stop the service and remove {file}.", file=manager.path)
-        terminal.show(result, lambda: terminal.say(words))
+        terminal.show(result, words)
         return
     manager.check()
     with terminal.working(say("Stopping the hub and its servers")):
         manager.disable()
     manager.path.unlink()
     manager.forget()
-    terminal.show(result, lambda: terminal.say(say("Removed {file}.", file=manager.path)))
+    terminal.show(result, say("Removed {file}.", file=manager.path))
 
 
 @service.command(
@@ -372,7 +371,8 @@ def status(terminal: Terminal) -> None:
     word = state.state if state else "not installed"
     result = {"file": str(manager.path), "installed": installed, "running": running, "state": word}
     rows = [(say("file"), manager.path), (say("state"), TableState("running" if running else word))]
-    terminal.show(result, lambda: terminal.pairs(rows))
+    if not terminal.show_json(result):
+        terminal.pairs(rows)
     if not running:
         raise click.exceptions.Exit(FAILED)
 

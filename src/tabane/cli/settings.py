@@ -45,7 +45,18 @@ def list_(terminal: Terminal, changed: bool = False) -> None:
     found = terminal.hub().call("list_settings")
     if changed:
         found["results"] = [row for row in found["results"] if row["source"] != "default"]
-    terminal.show(found, lambda: _print(terminal, found))
+    if terminal.show_json(found):
+        return
+    terminal.table(
+        [say("setting"), say("value"), say("source"), say("next start")],
+        [
+            (row["name"], _with_unit(row), " ".join(filter(None, (row["source"], row["where"]))),
+             row.get("pending"))
+            for row in found["results"]
+        ],
+    )  # fmt: skip
+    if found["problem"]:
+        terminal.note(found["problem"])
 
 
 @settings.command(
@@ -75,10 +86,8 @@ def unset(terminal: Terminal, name: str) -> None:
 
 def _change(terminal: Terminal, name: str, value: str | None) -> None:
     done = terminal.hub().call("change_setting", {"name": name, "value": value})
-    terminal.show(done, lambda: _print_change(terminal, done))
-
-
-def _print_change(terminal: Terminal, done: dict[str, Any]) -> None:
+    if terminal.show_json(done):
+        return
     name, value = done["setting"]["name"], done["setting"].get("pending", done["setting"]["value"])
     if done["applies"] == "unchanged":
         terminal.say(say("{name} is {value} already.", name=name, value=value))
@@ -90,19 +99,6 @@ def _print_change(terminal: Terminal, done: dict[str, Any]) -> None:
         )
     else:
         terminal.say(say("{name} is {value} now.", name=name, value=value))
-
-
-def _print(terminal: Terminal, found: dict[str, Any]) -> None:
-    terminal.table(
-        [say("setting"), say("value"), say("source"), say("next start")],
-        [
-            (row["name"], _with_unit(row), " ".join(filter(None, (row["source"], row["where"]))),
-             row.get("pending"))
-            for row in found["results"]
-        ],
-    )  # fmt: skip
-    if found["problem"]:
-        terminal.note(found["problem"])
 
 
 def _with_unit(row: dict[str, Any]) -> str:

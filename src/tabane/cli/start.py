@@ -12,10 +12,11 @@ import click
 from tabane.build import this_build
 from tabane.cli.hub_process import marked_terminal, reach_hub
 from tabane.cli.jobs import hand_over, result_of, watched
-from tabane.cli.lifecycle import started, tell, tell_of_problems
+from tabane.cli.lifecycle import started, tell_of_problems
 from tabane.cli.options import Decorated, combined, json_option, option
 from tabane.cli.output import INTERRUPTED, Command, Terminal, emit, examples, lang, text
 from tabane.errors import HubError
+from tabane.hub.local.client import read_result
 from tabane.hub.local.endpoint import Endpoint
 from tabane.messages import Message, say
 from tabane.posts import COLLECTION
@@ -138,7 +139,10 @@ def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
         os.environ.update(marked_terminal(os.environ))
         raise click.exceptions.Exit(run_foreground(flags))
 
-    running, client = _reach(terminal, settings)
+    servers = str(settings.servers) if "servers" in settings.sources else None
+    with terminal.working(say("Starting the hub")):
+        endpoint = Endpoint(str(settings.home), os.environ)
+        running, client = reach_hub(endpoint, settings.as_flags(), lang(), servers=servers)
     with client:
         report = client.call("hub_status")
         if running:
@@ -153,23 +157,15 @@ def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
         }
         archive = archive_of(settings)
         if not archive:
-            tell(terminal, result, started(running, report))
+            terminal.show(result, started(running, report))
             return
         if not terminal.json:
             terminal.say(started(running, report))
         taken = wait_for_archive(terminal, client, archive, fresh=not running)
         missing = _missing_models(client)
     shown = result | {"posts": taken, "models_missing": [row.model for row in missing]}
-    terminal.show(shown, lambda: _show_archive(terminal, taken, missing))
-
-
-def _reach(terminal: Terminal, settings: Settings) -> tuple[bool, HubClient]:
-    """Return whether a hub ran already, and the connection to it."""
-
-    servers = str(settings.servers) if "servers" in settings.sources else None
-    with terminal.working(say("Starting the hub")):
-        endpoint = Endpoint(str(settings.home), os.environ)
-        return reach_hub(endpoint, settings.as_flags(), lang(), servers=servers)
+    if not terminal.show_json(shown):
+        _show_archive(terminal, taken, missing)
 
 
 def _check_flags(wanted: Sequence[str], report: dict[str, Any]) -> None:
@@ -226,7 +222,6 @@ def _tell_of_version(terminal: Terminal, report: dict[str, Any]) -> None:
 
 def _missing_models(client: HubClient) -> list[MissingModel]:
     """Return the models that posts were embedded with, and that cannot be used."""
-    from tabane.hub.local.client import read_result
     from tabane.hub.sources.models.model_report import MissingModel
 
     found = read_result(client.call("model_status").get("missing", []), list[MissingModel])

@@ -6,32 +6,26 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tabane.catalog.operations.parameters import SearchTools
 from tabane.cli.approvals import approved_call
 from tabane.cli.arguments import read_object, read_pairs
-from tabane.cli.options import COMPLETION_LIMIT, given, hub_options, option, parameter_option
+from tabane.cli.options import COMPLETION_LIMIT, given, hub_options, option, parameter_option, server_names
 from tabane.cli.output import FAILED, Group, Terminal, emit, examples, text
-from tabane.cli.servers_file import running_hub, server_names
 from tabane.errors import TabaneError
 from tabane.messages import Message, say
 from tabane.search.snippets import first_sentence
-from tabane.servers.configuration import written_definitions
-from tabane.settings import load_settings
 from tabane.wire.json import decode
-
-if TYPE_CHECKING:
-    from tabane.hub.local.client import HubClient
 
 
 def tool_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a tool for the shell: from the hub, or from the last hub if none runs."""
     terminal = ctx.ensure_object(Terminal)
     try:
-        hub = running_hub(terminal)
+        hub = terminal.running_hub()
         names = (
             ([row["name"] for row in hub.call("list_tools", limit=COMPLETION_LIMIT)["results"]])
             if hub
@@ -45,7 +39,9 @@ def tool_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) 
 
 
 def _remembered(terminal: Terminal) -> list[str]:
-    from tabane.catalog.tools.listings import remembered_names
+    from tabane.catalog.tools.listings import remembered_names  # no other use reads files of servers
+    from tabane.servers.configuration import written_definitions
+    from tabane.settings import load_settings
 
     settings = load_settings({}, os.environ)
     return remembered_names(settings.home / "catalogue.db", written_definitions(settings.servers))
@@ -91,7 +87,7 @@ def tools() -> None: ...
 @click.pass_obj
 def search(terminal: Terminal, /, query: Sequence[str], **options: Any) -> None:
     found = terminal.hub().call("search_tools", given({"query": " ".join(query), **options}))
-    terminal.show(found, lambda: terminal.say(found["text"]))
+    terminal.show(found, found["text"])
 
 
 @tools.command(
@@ -105,25 +101,23 @@ def search(terminal: Terminal, /, query: Sequence[str], **options: Any) -> None:
 @click.pass_obj
 def list_(terminal: Terminal, server: str | None, hidden: bool) -> None:
     if hidden:
-        _list_hidden(terminal, server)
+        found = terminal.hub().call("list_hidden_tools", given({"server": server, "limit": MOST_HIDDEN}))
+        if not terminal.show_json(found):
+            purposes = ([row["name"], first_sentence(row["description"])] for row in found["results"])
+            terminal.table([say("tool"), say("purpose")], purposes)
         return
     found = terminal.hub().call("list_tools", {"server": server} if server else {})
     rows = (
         [row["name"], str(row["signature"]).removeprefix(row["name"]).removeprefix(": ")]
         for row in found["results"]
     )
-    terminal.show(found, lambda: terminal.table([say("tool"), say("arguments and purpose")], rows))
+    if not terminal.show_json(found):
+        terminal.table([say("tool"), say("arguments and purpose")], rows)
     if found["waiting"]:
         names = ", ".join(found["waiting"])
         terminal.note(say("Still starting, tools not listed yet: {names}", names=names))
     for why in found["failed"].values():
         terminal.note(why)
-
-
-def _list_hidden(terminal: Terminal, server: str | None) -> None:
-    found = terminal.hub().call("list_hidden_tools", given({"server": server, "limit": MOST_HIDDEN}))
-    rows = ([row["name"], first_sentence(row["description"])] for row in found["results"])
-    terminal.show(found, lambda: terminal.table([say("tool"), say("purpose")], rows))
 
 
 @tools.command(
@@ -164,10 +158,7 @@ def hide(terminal: Terminal, name: str) -> None:
     _set_visibility(terminal, name, say("{name} is hidden now.", name=name), hidden=True)
 
 
-@tools.command(
-    help=say("Offer a hidden tool again."),
-    epilog=examples("tabane tools unhide git__git_reset"),
-)
+@tools.command(help=say("Offer a hidden tool again."), epilog=examples("tabane tools unhide git__git_reset"))
 @_name
 @hub_options
 @click.pass_obj
@@ -190,17 +181,15 @@ def forget_types(terminal: Terminal, name: str) -> None:
     count = found["forgotten"]
     terminal.show(
         found,
-        lambda: terminal.say(
-            say("{count} {count:type|types} forgotten.", count=count)
-            if count
-            else say("There was nothing to forget.")
-        ),
+        say("{count} {count:type|types} forgotten.", count=count)
+        if count
+        else say("There was nothing to forget."),
     )
 
 
 def _set_visibility(terminal: Terminal, name: str, done: Message, **wanted: bool) -> None:
     found = terminal.hub().call("set_tool_visibility", {"name": name, **wanted})
-    terminal.show(found, lambda: terminal.say(done))
+    terminal.show(found, done)
 
 
 @tools.command(
@@ -214,7 +203,13 @@ def _set_visibility(terminal: Terminal, name: str, done: Message, **wanted: bool
 def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
     wanted = {"names": list(names), "detail": "full" if full else "compact"}
     found = terminal.hub().call("describe_tools", wanted)
-    terminal.show(found, lambda: terminal.say(_whole_definitions(found) if full else found["text"]))
+    if terminal.show_json(found):
+        return
+    if full:
+        pages = (result.get("error") or indented(result["tool"]) for result in found["results"])
+        terminal.say("\n".join(pages))
+    else:
+        terminal.say(found["text"])
 
 
 @tools.command(
@@ -239,7 +234,14 @@ def call(terminal: Terminal, name: str, pairs: Sequence[str], whole: str | None)
     if len(named) < len(pairs):
         whole = "-"
     hub = terminal.hub()
-    arguments = _whole(whole) | (read_pairs(named, _schema(hub, name)) if named else {})
+    arguments: dict[str, Any] = {}
+    if whole == "-":
+        arguments = read_object(sys.stdin.buffer.read(), text(say("standard input")))
+    elif whole is not None:
+        arguments = read_object(whole, "--args")
+    if named:
+        schema = hub.call("get_tool", {"name": name})["tool"].get("inputSchema")
+        arguments |= read_pairs(named, schema if isinstance(schema, dict) else {})
     raw = approved_call(terminal, "call_tool", {"name": name, "arguments": arguments})
     result = decode(raw)
     failed = isinstance(result, dict) and result.get("isError") is True
@@ -249,25 +251,6 @@ def call(terminal: Terminal, name: str, pairs: Sequence[str], whole: str | None)
         emit(shown(result), err=failed)
     if failed:
         raise click.exceptions.Exit(FAILED)
-
-
-def _schema(hub: HubClient, name: str) -> dict[str, Any]:
-    definition = hub.call("get_tool", {"name": name})["tool"]
-    schema = definition.get("inputSchema")
-    return schema if isinstance(schema, dict) else {}
-
-
-def _whole(given: str | None) -> dict[str, Any]:
-    if given is None:
-        return {}
-    if given == "-":
-        return read_object(sys.stdin.buffer.read(), text(say("standard input")))
-    return read_object(given, "--args")
-
-
-def _whole_definitions(found: dict[str, Any]) -> str:
-    parts = (result.get("error") or indented(result["tool"]) for result in found["results"])
-    return "\n".join(parts)
 
 
 def shown(result: Any) -> str:
@@ -298,14 +281,11 @@ def _block(block: Any) -> str:
     if kind == "resource_link":
         return _note("resource", block.get("name"), block.get("uri"))
     if kind == "resource" and isinstance(block.get("resource"), dict):
-        return _resource(block["resource"])
+        resource = block["resource"]
+        if isinstance(resource.get("text"), str):
+            return str(resource["text"])
+        return _note("resource", resource.get("uri"), resource.get("mimeType"), _size(resource.get("blob")))
     return _note(kind or "block")
-
-
-def _resource(resource: dict[str, Any]) -> str:
-    if isinstance(resource.get("text"), str):
-        return str(resource["text"])
-    return _note("resource", resource.get("uri"), resource.get("mimeType"), _size(resource.get("blob")))
 
 
 def _note(*parts: object) -> str:

@@ -9,9 +9,8 @@ import click
 
 from tabane.audit.parameters import GetUsageStats
 from tabane.audit.rendered_text import milliseconds
-from tabane.cli.options import given, hub_options, key_names, option, parameter_option
+from tabane.cli.options import given, hub_options, key_names, option, parameter_option, server_names
 from tabane.cli.output import Command, Terminal, examples
-from tabane.cli.servers_file import server_names
 from tabane.cli.terminal_text import clean
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
@@ -77,7 +76,38 @@ def usage(ctx: click.Context, /, unused: bool, **options: Any) -> None:
         return
     with terminal.working(say("Counting calls")):
         found = terminal.hub().call("get_usage_stats", given(options))
-    terminal.show(found, lambda: _print(terminal, found))
+    if terminal.show_json(found):
+        return
+    if found.get("problem"):
+        terminal.note(found["problem"])
+    if not found["results"]:
+        terminal.note(say("No calls from {start} to {end}.", start=found["start"], end=found["end"]))
+        return
+    by = found["by"]
+    headers: list[str | Message] = [
+        _GROUPS[by], say("calls"), say("errors"), "p50", "p95", "p99", say("tokens saved"), say("size"),
+    ]  # fmt: skip
+    rows = [
+        (
+            _name(group, by),
+            f"{group['calls']:,}",
+            f"{group['errors']:,}",
+            milliseconds(group["p50_ms"]),
+            milliseconds(group["p95_ms"]),
+            milliseconds(group["p99_ms"]),
+            f"{group['saved']:,}",
+            size_of(group["bytes"]),
+        )
+        for group in found["results"]
+    ]
+    terminal.table(headers, rows, whole=(1, 2, 3, 4, 5, 7))
+    if len(rows) < found["total"]:
+        terminal.note(
+            say("{shown} of {total} {total:row|rows}, {calls} {calls:call|calls} in total.",
+                shown=len(rows), total=found["total"], calls=f"{found['sum']['calls']:,}")
+        )  # fmt: skip
+    if found["next_cursor"]:
+        terminal.note(say("Next page: --cursor {cursor}", cursor=found["next_cursor"]))
 
 
 def _analyze(ctx: click.Context, terminal: Terminal, options: Mapping[str, Any]) -> None:
@@ -89,7 +119,8 @@ def _analyze(ctx: click.Context, terminal: Terminal, options: Mapping[str, Any])
             raise BadArguments(say("--unused cannot be combined with --{option}.", option=name))
     with terminal.working(say("Counting calls")):
         found = terminal.hub().call("analyze_usage", given(allowed))
-    terminal.show(found, lambda: _print_analysis(terminal, found))
+    if not terminal.show_json(found):
+        _print_analysis(terminal, found)
     if found.get("problem") and not terminal.json:
         terminal.note(found["problem"])
 
@@ -98,43 +129,9 @@ def _is_given(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
 
 
-def _print(terminal: Terminal, found: Mapping[str, Any]) -> None:
-    if found.get("problem"):
-        terminal.note(found["problem"])
-    if not found["results"]:
-        terminal.note(say("No calls from {start} to {end}.", start=found["start"], end=found["end"]))
-        return
-    by = found["by"]
-    headers: list[str | Message] = [
-        _GROUPS[by], say("calls"), say("errors"), "p50", "p95", "p99", say("tokens saved"), say("size"),
-    ]  # fmt: skip
-    rows = [_row(_name(group, by), group) for group in found["results"]]
-    terminal.table(headers, rows, whole=(1, 2, 3, 4, 5, 7))
-    if len(rows) < found["total"]:
-        terminal.note(
-            say("{shown} of {total} {total:row|rows}, {calls} {calls:call|calls} in total.",
-                shown=len(rows), total=found["total"], calls=f"{found['sum']['calls']:,}")
-        )  # fmt: skip
-    if found["next_cursor"]:
-        terminal.note(say("Next page: --cursor {cursor}", cursor=found["next_cursor"]))
-
-
 def _name(group: Mapping[str, Any], by: str) -> str:
     name, label = clean(group[by]), clean(group.get("label") or "")
     return f"{label} ({name})" if label and label != name else name or "-"
-
-
-def _row(name: str, group: Mapping[str, Any]) -> tuple[object, ...]:
-    return (
-        name,
-        f"{group['calls']:,}",
-        f"{group['errors']:,}",
-        milliseconds(group["p50_ms"]),
-        milliseconds(group["p95_ms"]),
-        milliseconds(group["p99_ms"]),
-        f"{group['saved']:,}",
-        size_of(group["bytes"]),
-    )
 
 
 def size_of(count: int) -> str:
@@ -165,9 +162,7 @@ def _print_analysis(terminal: Terminal, found: Mapping[str, Any]) -> None:
         terminal.note(say("Disable a server with: tabane servers disable NAME"))
 
 
-def _tables(
-    found: Mapping[str, Any],
-) -> list[tuple[Message, list[str | Message], list[tuple[object, ...]]]]:
+def _tables(found: Mapping[str, Any]) -> list[tuple[Message, list[str | Message], list[tuple[object, ...]]]]:
     calls, tokens = say("calls"), say("tokens")
     return [
         (
@@ -200,12 +195,7 @@ def _tables(
             say("Clients:"),
             [say("client"), calls, say("tokens of results"), say("tokens saved")],
             [
-                (
-                    clean(row["client"]) or "-",
-                    f"{row['calls']:,}",
-                    f"{row['tokens']:,}",
-                    f"{row['saved']:,}",
-                )
+                (clean(row["client"]) or "-", f"{row['calls']:,}", f"{row['tokens']:,}", f"{row['saved']:,}")
                 for row in found["clients"]
             ],
         ),

@@ -27,7 +27,17 @@ WILDCARDS = frozenset(("", "0.0.0.0", "::"))
 def check_listening(settings: Settings) -> None:
     """Raise ConfigurationError if the hub would be reachable in a way that is not safe."""
     _check_pair(settings)
-    _check_names(settings)
+    for entry in settings.hosts:
+        if not re.fullmatch(_HOST_ENTRY, entry, re.IGNORECASE):
+            raise ConfigurationError(_wrong_name(entry))
+    if settings.public_url and not re.fullmatch(_PUBLIC_URL, settings.public_url, re.IGNORECASE):
+        raise ConfigurationError(
+            say(
+                "public_url must be scheme, host and port without a path, such as "
+                "https://tabane.example.com, not {given}.",
+                given=settings.public_url[:200],
+            )
+        )
     networks(settings.trusted_proxies)
     if settings.trusted_proxies and not settings.http_token:
         raise ConfigurationError(
@@ -83,8 +93,7 @@ def _network(entry: str) -> IPv4Network | IPv6Network:
         raise ConfigurationError(why) from None
     if found.prefixlen == 0:
         why = say(
-            "trusted_proxies: {given} trusts every machine. Name the addresses of your proxies.",
-            given=entry,
+            "trusted_proxies: {given} trusts every machine. Name the addresses of your proxies.", given=entry
         )
         raise ConfigurationError(why)
     return found
@@ -104,20 +113,6 @@ def _check_pair(settings: Settings) -> None:
                 "{given} is set, but {missing} is not. TLS needs both.",
                 given="tls_client_ca",
                 missing="tls_certificate",
-            )
-        )
-
-
-def _check_names(settings: Settings) -> None:
-    for entry in settings.hosts:
-        if not re.fullmatch(_HOST_ENTRY, entry, re.IGNORECASE):
-            raise ConfigurationError(_wrong_name(entry))
-    if settings.public_url and not re.fullmatch(_PUBLIC_URL, settings.public_url, re.IGNORECASE):
-        raise ConfigurationError(
-            say(
-                "public_url must be scheme, host and port without a path, such as "
-                "https://tabane.example.com, not {given}.",
-                given=settings.public_url[:200],
             )
         )
 
@@ -216,10 +211,7 @@ def _unusable_index() -> ConfigurationError:
     )
 
 
-ASYMMETRIC = (
-    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
-    *("ES256", "ES384", "ES512", "EdDSA"),
-)
+ASYMMETRIC = (*("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), *("ES256", "ES384", "ES512", "EdDSA"))
 """Algorithms of signatures that only the authorization server can make.
 
 ``none`` and HMAC are not among them: with HMAC, a public key could be used as the secret (RFC 8725, 2.1).
@@ -234,7 +226,18 @@ def check_oauth(settings: Settings) -> None:
         _check_url(name, getattr(settings, name))
     _check_algorithms(settings)
     if settings.oauth_introspection_url:
-        _check_introspection(settings)
+        if not (settings.oauth_client_id and settings.oauth_client_secret):
+            raise ConfigurationError(
+                say("oauth_introspection_url needs oauth_client_id and oauth_client_secret. Set both.")
+            )
+        if not _VARIABLE.fullmatch(settings.oauth_client_secret):
+            raise ConfigurationError(  # without the value, which may be the secret itself
+                say(
+                    "oauth_client_secret must be a variable, such as ${{OAUTH_SECRET}}. Write the secret "
+                    "itself to {path} as OAUTH_SECRET=…",
+                    path=settings.home / "secrets.env",
+                )
+            )
     elif settings.oauth_introspect == "always":
         raise ConfigurationError(
             say("oauth_introspect is always, but oauth_introspection_url is not set. Set that URL too.")
@@ -300,18 +303,3 @@ def _check_algorithms(settings: Settings) -> None:
                     known=", ".join(ASYMMETRIC),
                 )
             )
-
-
-def _check_introspection(settings: Settings) -> None:
-    if not (settings.oauth_client_id and settings.oauth_client_secret):
-        raise ConfigurationError(
-            say("oauth_introspection_url needs oauth_client_id and oauth_client_secret. Set both.")
-        )
-    if not _VARIABLE.fullmatch(settings.oauth_client_secret):
-        raise ConfigurationError(  # without the value, which may be the secret itself
-            say(
-                "oauth_client_secret must be a variable, such as ${{OAUTH_SECRET}}. Write the secret itself "
-                "to {path} as OAUTH_SECRET=…",
-                path=settings.home / "secrets.env",
-            )
-        )

@@ -43,7 +43,12 @@ def with_value(text: str, path: tuple[str, ...], value: FileValue | Mapping[str,
     """
     before = tomllib.loads(text)
     value = dict(value) if isinstance(value, Mapping) else value
-    return _edited(text, path, value, _set(before, path, value))
+    *tables, last = path
+    table = before
+    for name in tables:
+        table = table.setdefault(name, {})
+    table[last] = value
+    return _edited(text, path, value, before)
 
 
 def without_value(text: str, path: tuple[str, ...]) -> str:
@@ -55,15 +60,6 @@ def without_value(text: str, path: tuple[str, ...]) -> str:
         table = table[name]
     del table[last]
     return _edited(text, path, None, before)
-
-
-def _set(root: Table, path: tuple[str, ...], value: Any) -> Table:
-    *tables, last = path
-    table = root
-    for name in tables:
-        table = table.setdefault(name, {})
-    table[last] = value
-    return root
 
 
 def _edited(text: str, path: tuple[str, ...], value: Any, wanted: Table) -> str:
@@ -102,29 +98,17 @@ def _change(document: Any, path: tuple[str, ...], value: Any) -> None:
         del table[last]
         if tables and not table:
             del document[tables[0]]
-    elif isinstance(value, dict) and last in table:
-        _update(table[last], value)
     elif isinstance(value, dict):
-        table[last] = _new_table(value)
+        members = table[last] if last in table else tomlkit.table()
+        for key in [key for key in members if key not in value]:
+            del members[key]
+        for key, part in value.items():
+            if key not in members or members[key] != part:
+                members[key] = part
+        if last not in table:
+            table[last] = members
     else:
         table[last] = value
-
-
-def _update(table: Any, value: Mapping[str, Any]) -> None:
-    for key in [key for key in table if key not in value]:
-        del table[key]
-    for key, part in value.items():
-        if key not in table or table[key] != part:
-            table[key] = part
-
-
-def _new_table(value: Mapping[str, Any]) -> Any:
-    import tomlkit
-
-    table = tomlkit.table()
-    for key, part in value.items():
-        table[key] = part
-    return table
 
 
 def _with_line_ends(changed: str, text: str) -> str:

@@ -232,30 +232,26 @@ def _is_within(path: Pathlike, folder: str) -> bool:
     return os.path.join(os.path.realpath(path), "").startswith(os.path.join(os.path.realpath(folder), ""))
 
 
-def _foreign_to_root(path: Pathlike, owner: int) -> ConfigurationError:
-    import pwd  # needed only for a refusal
-
-    try:
-        user = pwd.getpwuid(owner).pw_name
-    except KeyError:
-        user = f"#{owner}"
-    return ConfigurationError(
-        say(
-            "You are root, but {path} belongs to {user}. What root writes there would lock {user} out, so "
-            "nothing was done. Run the command as that user: sudo -u {quoted} tabane … For a hub of root, "
-            "set TABANE_HOME to a folder of root.",
-            path=path,
-            user=user,
-            quoted=_quoted(user),
-        )
-    )
-
-
 def _check_owner(path: Pathlike, status: os.stat_result) -> None:
     if status.st_uid in (0, os.geteuid()):
         return
     if os.geteuid() == 0:
-        raise _foreign_to_root(path, status.st_uid)
+        import pwd  # needed only for a refusal
+
+        try:
+            user = pwd.getpwuid(status.st_uid).pw_name
+        except KeyError:
+            user = f"#{status.st_uid}"
+        raise ConfigurationError(
+            say(
+                "You are root, but {path} belongs to {user}. What root writes there would lock {user} out, "
+                "so nothing was done. Run the command as that user: sudo -u {quoted} tabane … For a hub of "
+                "root, set TABANE_HOME to a folder of root.",
+                path=path,
+                user=user,
+                quoted=_quoted(user),
+            )
+        )
     raise ConfigurationError(
         say(
             "{path} belongs to another user (uid {owner}), so it is not used. To make it "

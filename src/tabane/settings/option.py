@@ -39,14 +39,17 @@ class SettingOption(NamedTuple):
 
     @property
     def environment(self) -> str:
+        """The environment variable, such as TABANE_HTTP_PORT."""
         return f"TABANE_{self.name.upper()}"
 
     @property
     def flag(self) -> str:
+        """The flag, such as ``--http-port``."""
         return f"--{self.name.replace('_', '-')}"
 
 
 def path(default: Message, help: Message, *, in_file: bool = True) -> Any:
+    """Return a path."""
     return field(metadata={"option": SettingOption("path", default, help, in_file=in_file)})
 
 
@@ -56,19 +59,23 @@ def optional_path(help: Message) -> Any:
 
 
 def choice(default: str, choices: tuple[str, ...], help: Message, *, also: str = "") -> Any:
+    """Return one of the choices. ``also``: a variable of other programs that is read too."""
     option = SettingOption("choice", default, help, choices=choices, also=also)
     return field(default=default, metadata={"option": option})
 
 
 def switch(default: bool, help: Message) -> Any:
+    """Return true or false."""
     return field(default=default, metadata={"option": SettingOption("switch", default, help)})
 
 
 def text(default: str, help: Message) -> Any:
+    """Return a text."""
     return field(default=default, metadata={"option": SettingOption("text", default, help)})
 
 
 def texts(help: Message) -> Any:
+    """Return a list of texts."""
     return field(default=(), metadata={"option": SettingOption("list", (), help)})
 
 
@@ -78,19 +85,23 @@ def chosen(default: tuple[str, ...], choices: tuple[str, ...], help: Message) ->
 
 
 def limited(kind: Kind, default: float, lowest: float, highest: float, unit: Message, help: Message) -> Any:
+    """Return a number within limits, in a unit."""
     option = SettingOption(kind, default, help, unit, lowest, highest)
     return field(default=default, metadata={"option": option})
 
 
 def whole(default: int, lowest: int, highest: int, unit: Message, help: Message) -> Any:
+    """Return a whole number within limits, in a unit."""
     return limited("whole", default, lowest, highest, unit, help)
 
 
 def seconds(default: float, lowest: float, highest: float, help: Message) -> Any:
+    """Return a time within limits, in seconds."""
     return limited("number", default, lowest, highest, say("seconds"), help)
 
 
 def size(default: int, lowest: int, highest: int, help: Message) -> Any:
+    """Return a size within limits, in bytes."""
     return limited("bytes", default, lowest, highest, say("bytes"), help)
 
 

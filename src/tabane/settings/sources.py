@@ -48,7 +48,15 @@ def load_settings(
     reader = _SettingsReader(flags, environ)
     config = reader.take(_BY_NAME["config"]) or config_folder(environ) / "tabane.toml"
     if text is None:
-        text = _read_file(config, required="config" in reader.sources)
+        required = "config" in reader.sources
+        try:
+            text = read_trusted(config).decode("utf-8-sig")
+        except FileNotFoundError:
+            if required:
+                raise ConfigurationError(say("There is no settings file {path}.", path=config)) from None
+            text = ""
+        except UnicodeDecodeError:
+            raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=config)) from None
     file = reader.file = _parse_file(config, text)
     values = {option.name: reader.take(option) for option in OPTIONS if option.name != "config"}
     given = {name: value for name, value in values.items() if value is not None}
@@ -59,7 +67,21 @@ def load_settings(
     settings = Settings(
         config=config, sources=reader.sources, warnings=warnings, limits=file.limits(), **given
     )
-    _check_together(settings)
+    check_listening(settings)
+    _check_model(settings)
+    _check_origins(settings)
+    check_oauth(settings)
+    check_engine(settings.engine)
+    check_advertise(settings.advertise, settings.engine)
+    check_vector_index(settings.vector_index, settings.engine)
+    if settings.restart_first > settings.restart_max:
+        raise ConfigurationError(
+            say(
+                "restart_first ({first} s) must not be longer than restart_max ({longest} s).",
+                first=settings.restart_first,
+                longest=settings.restart_max,
+            )
+        )
     return settings
 
 
@@ -122,7 +144,22 @@ class _SettingsReader:
             source = SettingSource("environment", option.environment)
             return self._use(option, self._environ[option.environment], source, os.getcwd())
         if option.also and self._environ.get(option.also):
-            return self._use_foreign(option)
+            # other programs read this variable too, so its value may not be meant for Tabane
+            given = self._environ[option.also]
+            try:
+                value = value_of(option, given.lower(), typed=False)
+            except InvalidSetting as unfit:
+                self.warnings.append(
+                    say(
+                        "{variable}={given} is ignored. Tabane supports {allowed}.",
+                        variable=option.also,
+                        given=given,
+                        allowed=unfit.allowed,
+                    )
+                )
+                return self._take_from_file(option)
+            self.sources[option.name] = SettingSource("environment", option.also)
+            return value
         return self._take_from_file(option)
 
     def _take_from_file(self, option: SettingOption) -> Any:
@@ -156,36 +193,6 @@ class _SettingsReader:
             ) from None
         self.sources[option.name] = source
         return expanded(value, self._environ, folder) if option.kind == "path" else value
-
-    def _use_foreign(self, option: SettingOption) -> Any:
-        # Other programs read this variable too, so its value may not be meant for Tabane.
-        given = self._environ[option.also]
-        try:
-            value = value_of(option, given.lower(), typed=False)
-        except InvalidSetting as unfit:
-            self.warnings.append(
-                say(
-                    "{variable}={given} is ignored. Tabane supports {allowed}.",
-                    variable=option.also,
-                    given=given,
-                    allowed=unfit.allowed,
-                )
-            )
-            return self._take_from_file(option)
-        self.sources[option.name] = SettingSource("environment", option.also)
-        return value
-
-
-def _read_file(path: Path, *, required: bool) -> str:
-    """Return the content of the file, "" if there is none. Raises ConfigurationError."""
-    try:
-        return read_trusted(path).decode("utf-8-sig")
-    except FileNotFoundError:
-        if required:
-            raise ConfigurationError(say("There is no settings file {path}.", path=path)) from None
-        return ""
-    except UnicodeDecodeError:
-        raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=path)) from None
 
 
 def _parse_file(path: Path, text: str) -> _SettingsFile:
@@ -222,24 +229,6 @@ def _misspelt(environ: Mapping[str, str]) -> list[Message]:
         for name, near in found
         if near
     ]
-
-
-def _check_together(settings: Settings) -> None:
-    check_listening(settings)
-    _check_model(settings)
-    _check_origins(settings)
-    check_oauth(settings)
-    check_engine(settings.engine)
-    check_advertise(settings.advertise, settings.engine)
-    check_vector_index(settings.vector_index, settings.engine)
-    if settings.restart_first > settings.restart_max:
-        raise ConfigurationError(
-            say(
-                "restart_first ({first} s) must not be longer than restart_max ({longest} s).",
-                first=settings.restart_first,
-                longest=settings.restart_max,
-            )
-        )
 
 
 def _check_model(settings: Settings) -> None:

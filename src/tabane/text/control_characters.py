@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import re
 
-_SEQUENCE = re.compile(
+from tabane.text.lazy_patterns import lazy_pattern
+
+_SEQUENCE = lazy_pattern(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[PX\]^_]|[\x90\x98\x9d-\x9f])[^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-~]"
@@ -25,7 +27,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _UNJOINED = r"[\x00-\u024f\u0370-\u052f\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]"
 """Characters that no joiner joins: Latin, Greek, Cyrillic, and those of China, Japan and Korea."""
 
-_INVISIBLE = re.compile(
+_INVISIBLE = lazy_pattern(
     "\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074"
     "|\U000e0077\U000e006c\U000e0073)\U000e007f"
     "|[\u180e\u200b\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]"

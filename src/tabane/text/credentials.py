@@ -18,9 +18,6 @@ from msgspec import Struct
 
 from tabane.text.lazy_patterns import lazy_pattern
 
-MOST_FINDS = 100
-"""Credentials of one text that are listed. All are replaced."""
-
 LONGEST = 21_000
 """Bytes of the longest form, with its ends."""
 

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tabane.cli.options import json_option, option
-from tabane.cli.output import FAILED, INTERRUPTED, Group, Terminal, examples
-from tabane.errors import CallerError
-from tabane.messages import Message, say
+from tabane.cli.output import Group, Terminal, examples
+from tabane.messages import say
 
-if TYPE_CHECKING:
-    from tabane.cli.bench.disclosure import ModelOptions, RecallFigures, TaskOptions, TaskReport
-    from tabane.cli.bench.tokens import PromptTokens
-
-_INTERRUPTING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -143,188 +132,6 @@ def bench() -> None:
 @json_option
 @click.pass_obj
 def disclosure(terminal: Terminal, /, sets: Sequence[Path], **given: Any) -> None:
-    from tabane.cli.bench.disclosure import TaskRun, recall_of, summary
-    from tabane.cli.bench.tokens import token_counter
+    from tabane.cli.bench.measurement import run_disclosure  # the help needs no hub
 
-    model = _model(given)
-    count = token_counter(given["o200k"])
-    figures: Sequence[RecallFigures] = ()
-    report: TaskReport | None = None
-    with _interruptible():
-        if sets:
-            figures = recall_of(sets, given["model"], count, terminal.note)
-        if model is not None or given["tasks"] or given["only"] or not sets:
-            run = TaskRun(_tasks(given), given["model"], count, terminal.note)
-            report = run.scripted() if model is None else run.modelled(model)
-    setting = {"model": given["model"], "tokens": count.unit}
-    terminal.show(summary(figures, report, setting), lambda: _print(terminal, figures, report, count))
-    if report is not None and report.error is not None:
-        terminal.warn(report.error)
-    if report is not None and (report.error or report.differences or report.unsolved or not report.ran):
-        raise click.exceptions.Exit(FAILED)
-
-
-def _model(given: dict[str, Any]) -> ModelOptions | None:
-    """Return the real model of the options, if there is one. Raises CallerError if they contradict."""
-    from tabane.cli.bench.disclosure import ModelOptions
-    from tabane.cli.bench.model_agent import ChatService
-
-    endpoint, name, variable = given["endpoint"], given["model_name"], given["key_variable"]
-    if given["replay"] is not None:
-        if endpoint or given["record"]:
-            raise CallerError(say("--replay needs no --endpoint and no --record."))
-        return ModelOptions(replay=given["replay"])
-    if not endpoint:
-        if name or variable or given["record"]:
-            raise CallerError(say("--model-name, --key-variable and --record need --endpoint."))
-        return None
-    if not endpoint.startswith(("http://", "https://")):
-        raise CallerError(say("--endpoint must start with http:// or https://."))
-    if not name:
-        raise CallerError(say("--endpoint needs --model-name."))
-    key = os.environ.get(variable) if variable else None
-    if variable and not key:
-        raise CallerError(say("The environment variable {name} is not set.", name=variable))
-    service = ChatService(endpoint, name, key, timeout=given["timeout"])
-    return ModelOptions(service=service, record=given["record"])
-
-
-def _tasks(given: dict[str, Any]) -> TaskOptions:
-    from tabane.cli.bench.disclosure import TaskOptions
-    from tabane.cli.bench.model_agent import ConversationLimits
-    from tabane.cli.bench.task_file import BUILT_IN
-
-    limits = ConversationLimits(given["turns"], given["token_limit"])
-    return TaskOptions(given["tasks"] or BUILT_IN, given["only"], given["mode"], limits)
-
-
-def _print(
-    terminal: Terminal, figures: Sequence[RecallFigures], report: TaskReport | None, count: PromptTokens
-) -> None:
-    if figures:
-        cuts = ("@1", "@5", "@10")
-        headers = (say("set"), say("tools"), say("queries"), *cuts, say("tokens per search"), "p50")
-        terminal.table(headers, (_recall_row(each) for each in figures))
-    if report is not None and report.scripted:
-        _print_scripted(terminal, report)
-        _print_costs(terminal, report)
-    if report is not None and report.modelled:
-        _print_modelled(terminal, report)
-    if report is not None:
-        _print_remarks(terminal, report)
-    terminal.note(say("Tokens: {unit}.", unit=count.unit))
-
-
-def _recall_row(each: RecallFigures) -> tuple[object, ...]:
-    recall = (f"{each.recall[cut]:.3f}" for cut in (1, 5, 10))
-    return each.name, each.tools, each.queries, *recall, f"{each.tokens:.0f}", f"{each.ms:.1f} ms"
-
-
-def _print_scripted(terminal: Terminal, report: TaskReport) -> None:
-    from tabane.cli.bench.scripted_agent import scripted_sums
-
-    _title(terminal, say("Scripted agent: right tool found, arguments valid"))
-    headers = (
-        say("language"),
-        say("tasks"),
-        say("with several tools"),
-        say("right tool first"),
-        say("right tool in the answer"),
-    )
-    rows = (
-        (
-            _language(name),
-            _share(sums, "passed", "tasks"),
-            _share(sums, "passed_with_several_tools", "tasks_with_several_tools"),
-            _share(sums, "right_tool_first", "steps"),
-            _share(sums, "right_tool_in_answer", "steps"),
-        )
-        for name, sums in scripted_sums(report.scripted).items()
-    )
-    terminal.table(headers, rows)
-
-
-def _print_costs(terminal: Terminal, report: TaskReport) -> None:
-    _title(terminal, say("Tokens of a task that is done with its expected tools"))
-    headers = (say("mode"), say("list"), say("task"), say("with one tool"), say("with several tools"))
-    keys = ("list", "task", "task_with_one_tool", "task_with_several_tools")
-    rows = ((mode, *(f"{costs[key]:,}" for key in keys)) for mode, costs in report.costs.items())
-    terminal.table(headers, rows)
-
-
-def _print_modelled(terminal: Terminal, report: TaskReport) -> None:
-    from tabane.cli.bench.scripted_agent import model_sums
-
-    _title(terminal, say("{model}: task success", model=report.model))
-    headers = (say("language"), say("tasks"), say("with several tools"), say("turns"), say("tokens"))
-    rows = (
-        (
-            _language(name),
-            _share(sums, "task_success", "tasks"),
-            _share(sums, "task_success_with_several_tools", "tasks_with_several_tools"),
-            f"{sums['turns']:.1f}",
-            f"{sums['tokens']:,.0f}",
-        )
-        for name, sums in model_sums(report.modelled).items()
-    )
-    terminal.table(headers, rows)
-
-
-def _share(sums: Mapping[str, float], part: str, whole: str) -> str:
-    return f"{sums[part]:.0f}/{sums[whole]:.0f}"
-
-
-def _print_remarks(terminal: Terminal, report: TaskReport) -> None:
-    for id, problem in report.unsolved.items():
-        terminal.note(say("{id} cannot be done with its expected tools: {problem}", id=id, problem=problem))
-    for each in report.differences or ():
-        terminal.note(
-            say(
-                "{task}, turn {turn}, {what} differs: {before} → {now}",
-                task=each.task or "-",
-                turn=each.turn,
-                what=each.what,
-                before=each.before,
-                now=each.now,
-            )
-        )
-    if report.differences == []:
-        terminal.note(say("All answers of the hub are as in the transcript."))
-    if report.skipped:
-        terminal.note(
-            say(
-                "Skipped {count} of {total} {total:task|tasks}, because this is missing: {missing}",
-                count=len(report.skipped),
-                total=report.total,
-                missing=", ".join(sorted(set(report.skipped.values()))),
-            )
-        )
-
-
-def _title(terminal: Terminal, title: Message) -> None:
-    if sys.stdout.isatty():
-        terminal.say("")
-    terminal.say(title)
-
-
-def _language(name: str) -> Message:
-    return {"en": say("English"), "ja": say("Japanese")}.get(name, say("all"))
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let Ctrl+C, SIGTERM and SIGHUP end the benchmark with all its processes and its folder."""
-
-    numbers = [each for each in _INTERRUPTING if signal.getsignal(each) is not signal.SIG_IGN]
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        for each in numbers:
-            signal.signal(each, signal.SIG_IGN)  # nothing must interrupt the cleanup
-        raise KeyboardInterrupt
-
-    for number in numbers:
-        signal.signal(number, interrupt)
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise click.exceptions.Exit(INTERRUPTED) from None
+    run_disclosure(terminal, sets, given)

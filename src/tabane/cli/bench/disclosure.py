@@ -32,7 +32,7 @@ from tabane.cli.bench.scripted_agent import (
     parameters_in,
     scripted_sums,
 )
-from tabane.cli.bench.task_file import BUILT_IN, BenchTask, SetQuery, TaskStep, ToolSet, read_set, read_tasks
+from tabane.cli.bench.task_file import BUILT_IN, BenchTask, ToolSet, read_set, read_tasks
 from tabane.cli.bench.task_hub import OpenedTasks, TaskHub, ToolSite, failed_checks
 from tabane.cli.bench.temporary_hub import BenchModel, MethodRefused, TemporaryFolder, TemporaryHub
 from tabane.cli.bench.tokens import PromptTokens, compact
@@ -54,6 +54,7 @@ class ModeBasis:
 
     @property
     def tokens(self) -> float:
+        """The list and the instructions together."""
         return self.listed + self.instructions
 
 
@@ -89,26 +90,24 @@ class ExpectedPath:
         self._hub, self._expected, self._count, self._canonical = hub, expected, count, canonical
 
     def run(self, task: BenchTask) -> ExpectedWay:
+        """Do a task with its expected tools, and return answers, the tokens of each tool and the problem."""
         sums = {"search_tools": 0.0, "describe_tools": 0.0, "call_tool": 0.0}
         answers, problem = [], ""
         for step in task.steps:
             try:
-                answers.append(self._step(step, sums))
+                name = next((self._expected[tool] for tool in step.tools if tool in self._expected), None)
+                if name is None:
+                    raise LookupError("no such tool")
+                self._ask("search_tools", {"query": step.search}, sums)
+                page = self._ask("describe_tools", {"names": [name]}, sums)
+                arguments = arguments_for(parameters_in(page, name), step.facts)
+                answers.append(self._ask("call_tool", {"name": name, "arguments": arguments}, sums))
             except (UnfilledParameter, MethodRefused, LookupError) as error:
                 problem = f"{step.tools[0]}: {error}"
                 break
         return ExpectedWay(
             task, sums["search_tools"], sums["describe_tools"], sums["call_tool"], "\n".join(answers), problem
         )
-
-    def _step(self, step: TaskStep, sums: dict[str, float]) -> str:
-        name = next((self._expected[tool] for tool in step.tools if tool in self._expected), None)
-        if name is None:
-            raise LookupError("no such tool")
-        self._ask("search_tools", {"query": step.search}, sums)
-        page = self._ask("describe_tools", {"names": [name]}, sums)
-        arguments = arguments_for(parameters_in(page, name), step.facts)
-        return self._ask("call_tool", {"name": name, "arguments": arguments}, sums)
 
     def _ask(self, tool: str, arguments: Mapping[str, Any], sums: dict[str, float]) -> str:
         answer = self._hub.call(tool, arguments)
@@ -163,6 +162,7 @@ class RecallFigures:
     missed: Sequence[str] = field(default_factory=tuple)
 
     def as_object(self) -> dict[str, Any]:
+        """Return the figures for ``--json``."""
         recall = {str(cut): round(value, 4) for cut, value in self.recall.items()}
         return {
             "set": self.name,
@@ -195,7 +195,8 @@ def _measured(
     missed: list[str] = []
     for query in given.queries:
         began = time.perf_counter()
-        found = [ids.get(name, "") for name in _search(hub, query)]
+        answer = hub.call("search_tools", {"query": query.text, "limit": max(CUTS)})
+        found = [ids.get(row["name"], "") for row in answer["results"]]
         times.append((time.perf_counter() - began) * 1e3)
         scores.append([query.recall(found, cut) for cut in CUTS])
         if not scores[-1][-1] and len(missed) < MOST_MISSES:
@@ -210,11 +211,6 @@ def _measured(
         ms=statistics.median(times),
         missed=missed,
     )
-
-
-def _search(hub: TemporaryHub, query: SetQuery) -> list[str]:
-    found = hub.call("search_tools", {"query": query.text, "limit": max(CUTS)})
-    return [row["name"] for row in found["results"]]
 
 
 def _tokens(given: ToolSet, hub: TemporaryHub, count: PromptTokens) -> float:
@@ -284,6 +280,7 @@ class TaskReport:
         return mode_costs([way for way in self.ways if not way.problem], self.bases)
 
     def as_object(self) -> dict[str, Any]:
+        """Return the report for ``--json``."""
         run = self.total - len(self.skipped)
         found: dict[str, Any] = {
             "total": self.total,
@@ -384,7 +381,14 @@ class TaskRun:
                     continue
                 self._say(number, opened, task)
                 try:
-                    report.modelled.append(_conversation(agent, task, bench))
+                    bench.prepare(task)
+                    talk = agent.run(task.id, bench.placed(task).prompt)
+                    failed = failed_checks(task, bench.workplace, talk.answer, bench.hub.call)
+                    report.modelled.append(
+                        ModelOutcome(
+                            task, failed, talk.ended, talk.turns, talk.calls, talk.malformed, talk.tokens
+                        )
+                    )
                 except ModelError as error:
                     # What was measured before is worth something: a run may take hours.
                     if not report.modelled:
@@ -410,13 +414,6 @@ class TaskRun:
     def _say(self, number: int, opened: OpenedTasks, task: BenchTask) -> None:
         total = len(opened.tasks)
         self._progress(say("Task {number} of {total}: {id}", number=number, total=total, id=task.id))
-
-
-def _conversation(agent: ModelAgent, task: BenchTask, bench: TaskHub) -> ModelOutcome:
-    bench.prepare(task)
-    talk = agent.run(task.id, bench.placed(task).prompt)
-    failed = failed_checks(task, bench.workplace, talk.answer, bench.hub.call)
-    return ModelOutcome(task, failed, talk.ended, talk.turns, talk.calls, talk.malformed, talk.tokens)
 
 
 def _checked(way: ExpectedWay, bench: TaskHub) -> ExpectedWay:

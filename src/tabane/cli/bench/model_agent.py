@@ -78,9 +78,11 @@ class TranscriptWriter:
         self._write({"format": FORMAT, **about})
 
     def exchange(self, task: str, sent: Sequence[Message], answer: ModelAnswer) -> None:
+        """Write what was sent to the model, and its answer."""
         self._write({"task": task, "sent": list(sent), "answer": answer.message, "tokens": answer.tokens})
 
     def close(self) -> None:
+        """Close the file."""
         self._lines.close()
 
     def _write(self, value: Mapping[str, Any]) -> None:
@@ -176,7 +178,16 @@ class ChatEndpoint:
             wait = min(self._service.pause * 2**attempt, self._service.longest_pause)
             reason, asked, body = await self._try(messages, tools)
             if body is not None:
-                return self._read(body)
+                try:
+                    answer: Any = decode(body)
+                    message = answer["choices"][0]["message"]
+                    usage = answer.get("usage") or {}
+                except (InvalidJson, LookupError, TypeError, AttributeError) as error:
+                    raise self._wrong(str(error) or type(error).__name__) from None
+                if not isinstance(message, dict):
+                    raise self._wrong("choices[0].message is not an object")
+                total = usage.get("total_tokens") if isinstance(usage, dict) else None
+                return ModelAnswer(message, total if isinstance(total, int) else None)
             wait = min(max(wait, asked), self._service.longest_pause)
         raise ModelUnavailable(
             say("The model at {url} does not respond: {reason}.", url=self._service.shown, reason=reason)
@@ -200,45 +211,26 @@ class ChatEndpoint:
             async with self._opened().post(
                 url, data=encode(wanted), headers={"Content-Type": "application/json"}
             ) as answer:
-                body = await self._body(answer)
+                body = await bounded_body(answer, _LONGEST_ANSWER)
+                if body is None:
+                    raise self._wrong(f"more than {_LONGEST_ANSWER} bytes")
                 if answer.status == 200:
                     return "", 0, body
-                return self._declined(answer, body)
+                if answer.status in AGAIN:
+                    return f"HTTP {answer.status}", asked_pause(answer.headers), None
+                if answer.status == 400 and self._limit == "max_tokens" and b"max_completion_tokens" in body:
+                    self._limit = "max_completion_tokens"  # newer models of OpenAI refuse the older name
+                    return f"HTTP {answer.status}", 0, None
+                raise ModelError(
+                    say(
+                        "The model at {url} refused the request (HTTP {status}): {reason}",
+                        url=self._service.shown,
+                        status=answer.status,
+                        reason=body.decode("utf-8", "replace")[:_LONGEST_REASON],
+                    )
+                )
         except (aiohttp.ClientError, TimeoutError) as error:
             return str(error) or type(error).__name__, 0, None
-
-    def _declined(self, answer: aiohttp.ClientResponse, body: bytes) -> tuple[str, float, None]:
-        if answer.status in AGAIN:
-            return f"HTTP {answer.status}", asked_pause(answer.headers), None
-        if answer.status == 400 and self._limit == "max_tokens" and b"max_completion_tokens" in body:
-            self._limit = "max_completion_tokens"  # newer models of OpenAI refuse the older name
-            return f"HTTP {answer.status}", 0, None
-        raise ModelError(
-            say(
-                "The model at {url} refused the request (HTTP {status}): {reason}",
-                url=self._service.shown,
-                status=answer.status,
-                reason=body.decode("utf-8", "replace")[:_LONGEST_REASON],
-            )
-        )
-
-    async def _body(self, answer: aiohttp.ClientResponse) -> bytes:
-        body = await bounded_body(answer, _LONGEST_ANSWER)
-        if body is None:
-            raise self._wrong(f"more than {_LONGEST_ANSWER} bytes")
-        return body
-
-    def _read(self, body: bytes) -> ModelAnswer:
-        try:
-            answer: Any = decode(body)
-            message = answer["choices"][0]["message"]
-            usage = answer.get("usage") or {}
-        except (InvalidJson, LookupError, TypeError, AttributeError) as error:
-            raise self._wrong(str(error) or type(error).__name__) from None
-        if not isinstance(message, dict):
-            raise self._wrong("choices[0].message is not an object")
-        total = usage.get("total_tokens") if isinstance(usage, dict) else None
-        return ModelAnswer(message, total if isinstance(total, int) else None)
 
     def _opened(self) -> aiohttp.ClientSession:
         import aiohttp
@@ -323,7 +315,15 @@ class ModelAgent:
             if talk.tokens > self._limits.tokens:
                 talk.ended = "tokens"
                 break
-            self._do(talk, calls)
+            for number, call in enumerate(calls):
+                plain = _plain_call(call, number)
+                text = "This call was not made: too many calls at once."
+                if number < MOST_CALLS:
+                    text = self._result(talk, plain["function"])
+                name = plain["function"]["name"]
+                talk.messages.append(
+                    {"role": "tool", "tool_call_id": plain["id"], "name": name, "content": text}
+                )
         return talk
 
     def _note(self, task: str, talk: ModelConversation, answer: ModelAnswer) -> None:
@@ -335,7 +335,8 @@ class ModelAgent:
             counted = round(self._count([talk.messages, self.tools, answer.message]))
         talk.tokens += counted
         message = answer.message
-        calls = [_plain_call(call, n) for n, call in enumerate(_list(message.get("tool_calls")))]
+        given = message.get("tool_calls")
+        calls = [_plain_call(call, n) for n, call in enumerate(given if isinstance(given, list) else ())]
         content = message.get("content")
         talk.messages.append(
             {"role": "assistant", "content": content} | ({"tool_calls": calls} if calls else {})
@@ -343,15 +344,6 @@ class ModelAgent:
         talk.sent = len(talk.messages)
         if isinstance(content, str) and content:
             talk.answer = content
-
-    def _do(self, talk: ModelConversation, calls: Sequence[Any]) -> None:
-        for number, call in enumerate(calls):
-            plain = _plain_call(call, number)
-            text = "This call was not made: too many calls at once."
-            if number < MOST_CALLS:
-                text = self._result(talk, plain["function"])
-            name = plain["function"]["name"]
-            talk.messages.append({"role": "tool", "tool_call_id": plain["id"], "name": name, "content": text})
 
     def _result(self, talk: ModelConversation, function: Mapping[str, str]) -> str:
         talk.calls += 1
@@ -395,10 +387,6 @@ def _plain_call(call: Any, number: int) -> dict[str, Any]:
     }
 
 
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 _VARYING = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?"  # a moment
     r"|\w{3} \w{3} +\d+ \d{4} \d\d:\d\d:\d\d GMT[+-]\d{4}(?: \([^)]*\))?"
@@ -420,6 +408,7 @@ class ReplayDifference:
     now: str
 
     def as_object(self) -> dict[str, Any]:
+        """Return the difference for ``--json``."""
         return {
             "task": self.task,
             "turn": self.turn,
@@ -466,18 +455,14 @@ class ReplayedModel:
         exchange = exchanges[turn - 1]
         sent = messages[self._seen.get(task, 0) :]
         self._seen[task] = len(messages) + 1  # the answer is appended to the messages
-        self._compare_messages(task, turn, exchange.sent, sent)
-        return exchange.answer
-
-    def _compare_messages(
-        self, task: str, turn: int, before: Sequence[Message], now: Sequence[Message]
-    ) -> None:
+        before, now = exchange.sent, sent
         if len(before) != len(now):
             count = f"{len(before)} messages", f"{len(now)} messages"
             self.differences.append(ReplayDifference(task, turn, "messages", *count))
         for one, other in zip(before, now, strict=False):
             what = str(one.get("name") or one.get("role"))
             self._compare(task, turn, what, _lines(one.get("content")), _lines(other.get("content")))
+        return exchange.answer
 
     def _compare(self, task: str, turn: int, what: str, before: list[str], now: list[str]) -> None:
         if before == now:

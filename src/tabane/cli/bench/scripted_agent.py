@@ -115,6 +115,7 @@ class ScriptedOutcome:
         return all(step.right and step.valid for step in self.steps)
 
     def as_object(self) -> dict[str, Any]:
+        """Return the outcome for ``--json``."""
         return {"task": self.task.id, "passed": self.passed, "steps": [asdict(step) for step in self.steps]}
 
 
@@ -135,6 +136,7 @@ class ModelOutcome:
         return self.ended == "answered" and not self.failed
 
     def as_object(self) -> dict[str, Any]:
+        """Return the outcome for ``--json``."""
         fields = {key: value for key, value in asdict(self).items() if key != "task"}
         return {"task": self.task.id, "success": self.success, **fields}
 
@@ -212,16 +214,11 @@ def arguments_for(parameters: Sequence[ReadParameter], facts: Mapping[str, Any])
                 found[parameter.name] = _cast(parameter, left.pop(key))
     for parameter in parameters:
         if parameter.required and parameter.name not in found:
-            found[parameter.name] = _composed(parameter, left)
+            if not parameter.members or not left:
+                raise UnfilledParameter(parameter.name)
+            value = arguments_for(parameter.members, left)
+            found[parameter.name] = [value] if _is_list(parameter.type) else value
     return {each.name: found[each.name] for each in parameters if each.name in found}
-
-
-def _composed(parameter: ReadParameter, left: dict[str, Any]) -> Any:
-    """Return an object, or a list of one object, whose members take the facts that are left."""
-    if not parameter.members or not left:
-        raise UnfilledParameter(parameter.name)
-    value = arguments_for(parameter.members, left)
-    return [value] if _is_list(parameter.type) else value
 
 
 def _by_name(
@@ -267,18 +264,14 @@ def _cast(parameter: ReadParameter, value: Any) -> Any:
         cast = [_cast(item, each) for each in items]
         return _MISSING if _MISSING in cast else cast
     if isinstance(value, dict):
-        return _object(parameter, value)
+        if not parameter.members:
+            return dict(value) if parameter.type.startswith(("object", "{", "any")) else _MISSING
+        try:
+            return arguments_for(parameter.members, value)
+        except UnfilledParameter:
+            return _MISSING
     options = kind.split("|")
     return value if any(_fits(option.strip(), value) for option in options) else _MISSING
-
-
-def _object(parameter: ReadParameter, value: Mapping[str, Any]) -> Any:
-    if not parameter.members:
-        return dict(value) if parameter.type.startswith(("object", "{", "any")) else _MISSING
-    try:
-        return arguments_for(parameter.members, value)
-    except UnfilledParameter:
-        return _MISSING
 
 
 def _fits(kind: str, value: Any) -> bool:

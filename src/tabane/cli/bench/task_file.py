@@ -23,11 +23,7 @@ Kind = TypeVar("Kind")
 MOST_BYTES = 64 << 20
 """Limit of a file."""
 
-_KINDS: Mapping[type, Message] = {
-    str: say("a string"),
-    list: say("an array"),
-    dict: say("an object"),
-}
+_KINDS: Mapping[type, Message] = {str: say("a string"), list: say("an array"), dict: say("an object")}
 
 
 class DataFileError(CallerError):
@@ -93,6 +89,7 @@ class Entry:
         return found
 
     def error(self, reason: Message) -> DataFileError:
+        """Return the error that the file is wrong, with the reason."""
         return wrong(self.file, reason)
 
 
@@ -147,7 +144,20 @@ def read_set(file: Path) -> ToolSet:
             raise entry.error(say("{place}.id is used twice: {id}", place=entry.place, id=given))
         used.add(given)
         ids[server, name] = given
-        places.setdefault(server, {})[name] = _definition(entry, name)
+        schema = entry.get("inputSchema", dict, {})
+        if not schema:
+            members = entry.get("params", dict, {})
+            schema = {
+                "properties": {
+                    key: (value if isinstance(value, dict) else {"description": str(value)})
+                    for key, value in members.items()
+                }
+            }
+        places.setdefault(server, {})[name] = {
+            "name": name,
+            "description": entry.get("description", str, ""),
+            "inputSchema": {"type": "object", **schema},
+        }
     servers = {server: list(found.values()) for server, found in places.items()}
 
     return ToolSet(file.stem, servers, ids, [_query(entry, used) for entry in queries])
@@ -161,23 +171,6 @@ def _place(entry: Entry, places: Mapping[str, Mapping[str, Any]]) -> tuple[str, 
         number += 1
         server = f"{plain}-{number}"
     return server, name
-
-
-def _definition(entry: Entry, name: str) -> Mapping[str, Any]:
-    schema = entry.get("inputSchema", dict, {})
-    if not schema:
-        members = entry.get("params", dict, {})
-        schema = {
-            "properties": {
-                key: (value if isinstance(value, dict) else {"description": str(value)})
-                for key, value in members.items()
-            }
-        }
-    return {
-        "name": name,
-        "description": entry.get("description", str, ""),
-        "inputSchema": {"type": "object", **schema},
-    }
 
 
 def _query(entry: Entry, known: set[str]) -> SetQuery:
@@ -266,7 +259,29 @@ def read_tasks(folder: Path) -> TaskSet:
         if path.name in (SERVERS, DISTRACTORS):
             continue
         for entry in Entry(path, "$", read_object(path)).entries("tasks"):
-            task = _task(entry, servers)
+            lang = entry.text("lang")
+            if lang not in ("en", "ja"):
+                raise entry.error(say("{place}.lang must be en or ja", place=entry.place))
+            checks = entry.entries("checks")
+            for check in checks:
+                if len(CHECKED & check.value.keys()) != 1:
+                    names = ", ".join(sorted(CHECKED))
+                    raise check.error(
+                        say("{place} needs exactly one of: {names}", place=check.place, names=names)
+                    )
+                if (
+                    "file" in check.value
+                    and not {"equals", "contains", "lacks", "absent"} & check.value.keys()
+                ):
+                    raise check.error(say("{place} does not say what the file must be", place=check.place))
+            task = BenchTask(
+                id=entry.text("id"),
+                lang=cast(TaskLanguage, lang),
+                prompt=entry.text("prompt"),
+                steps=[_step(each, servers) for each in entry.entries("steps")],
+                checks=[check.value for check in checks],
+                setup=entry.get("setup", dict, {}),
+            )
             if task.id in tasks:
                 raise entry.error(say("{place}.id is used twice: {id}", place=entry.place, id=task.id))
             tasks[task.id] = task
@@ -274,23 +289,6 @@ def read_tasks(folder: Path) -> TaskSet:
         raise wrong(folder, say("it has no file with tasks"))
     workplace = setting.get("workplace", dict, {})
     return TaskSet(list(tasks.values()), servers, workplace, _distractors(folder / DISTRACTORS))
-
-
-def _task(entry: Entry, servers: Mapping[str, Any]) -> BenchTask:
-    lang = entry.text("lang")
-    if lang not in ("en", "ja"):
-        raise entry.error(say("{place}.lang must be en or ja", place=entry.place))
-    checks = entry.entries("checks")
-    for check in checks:
-        _check(check)
-    return BenchTask(
-        id=entry.text("id"),
-        lang=cast(TaskLanguage, lang),
-        prompt=entry.text("prompt"),
-        steps=[_step(each, servers) for each in entry.entries("steps")],
-        checks=[check.value for check in checks],
-        setup=entry.get("setup", dict, {}),
-    )
 
 
 def _step(entry: Entry, servers: Mapping[str, Any]) -> TaskStep:
@@ -306,14 +304,6 @@ def _step(entry: Entry, servers: Mapping[str, Any]) -> TaskStep:
 
 CHECKED = frozenset({"file", "folder", "git", "answer", "document"})
 """Subjects of a check: exactly one of these is a member of it."""
-
-
-def _check(entry: Entry) -> None:
-    if len(CHECKED & entry.value.keys()) != 1:
-        names = ", ".join(sorted(CHECKED))
-        raise entry.error(say("{place} needs exactly one of: {names}", place=entry.place, names=names))
-    if "file" in entry.value and not {"equals", "contains", "lacks", "absent"} & entry.value.keys():
-        raise entry.error(say("{place} does not say what the file must be", place=entry.place))
 
 
 def _distractors(file: Path) -> Definitions:

@@ -63,9 +63,11 @@ class Workplace:
 
     def git(self, *arguments: str) -> str:
         """Return the output of git in the repository. Raises CalledProcessError."""
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        dates = {"GIT_AUTHOR_DATE": _DATE, "GIT_COMMITTER_DATE": _DATE}
         done = subprocess.run(
             ["git", "-C", self.places["repository"], *_IDENTITY, *arguments],
-            env=_git_environment(),
+            env=plain | dates | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"},
             capture_output=True,
             text=True,
             check=True,
@@ -142,12 +144,6 @@ def _empty(folder: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
-
-
-def _git_environment() -> dict[str, str]:
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    fixed = {"GIT_AUTHOR_DATE": _DATE, "GIT_COMMITTER_DATE": _DATE}
-    return plain | fixed | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
 
 def names_of(missing: Mapping[str, str], wanted: Sequence[str]) -> str:

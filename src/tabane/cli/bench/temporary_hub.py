@@ -5,6 +5,7 @@ Its processes have a mark in their environment. They and the folder are gone at 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -119,6 +120,7 @@ class AssistantReply:
 
     @property
     def failed(self) -> bool:
+        """Whether the tool reported an error."""
         return bool(self.result.get("isError"))
 
 
@@ -349,7 +351,14 @@ class TemporaryHub:
                 assistant.close()
             self._assistants.clear()
             if marked(self._mark):
-                self._stop()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    subprocess.run(
+                        [*_TABANE, "stop"],
+                        env=self.environ,
+                        capture_output=True,
+                        timeout=_STOPPING,
+                        check=False,
+                    )
                 kill(wait_until_gone(self._mark, _STOPPING))
         finally:
             signal.signal(signal.SIGINT, before)
@@ -373,14 +382,6 @@ class TemporaryHub:
             return HubClient(connector.reach())
         except HubUnreachable as error:
             raise unreachable(error, "en") from None
-
-    def _stop(self) -> None:
-        try:
-            subprocess.run(
-                [*_TABANE, "stop"], env=self.environ, capture_output=True, timeout=_STOPPING, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return
 
     def _environment(self, model: BenchModel) -> dict[str, str]:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("TABANE_")}

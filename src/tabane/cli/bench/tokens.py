@@ -58,7 +58,13 @@ def token_counter(ranks: Path | None = None) -> PromptTokens:
     be used.
     """
     if ranks is None:
-        cached = _cached()
+        folders = (
+            os.environ.get("TIKTOKEN_CACHE_DIR"),
+            os.environ.get("DATA_GYM_CACHE_DIR"),
+            os.path.join(tempfile.gettempdir(), "data-gym-cache"),
+        )
+        name = hashlib.sha1(_URL.encode(), usedforsecurity=False).hexdigest()
+        cached = next((file for folder in folders if folder and (file := Path(folder, name)).is_file()), None)
         ranks, named = cached, False
     else:
         named = True
@@ -107,14 +113,3 @@ def _listed(lines: str) -> dict[bytes, int]:
     """Each line reads ``token rank``, the token in base64."""
     pairs = (line.split() for line in lines.splitlines() if line)
     return {base64.b64decode(token): int(rank) for token, rank in pairs}
-
-
-def _cached() -> Path | None:
-    """Return the file in the cache of tiktoken, if there is one."""
-    folders = (
-        os.environ.get("TIKTOKEN_CACHE_DIR"),
-        os.environ.get("DATA_GYM_CACHE_DIR"),
-        os.path.join(tempfile.gettempdir(), "data-gym-cache"),
-    )
-    name = hashlib.sha1(_URL.encode(), usedforsecurity=False).hexdigest()
-    return next((file for folder in folders if folder and (file := Path(folder, name)).is_file()), None)

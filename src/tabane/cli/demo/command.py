@@ -126,11 +126,33 @@ class Demo:
         write_servers_file(self._folder / "mcp-servers.json", samples, self._mark)
         try:
             with DemoSite() as site:
-                self._allow(site)
-                self._connect([sample.name for sample in samples], site)
+                settings = Path(self._environ["TABANE_CONFIG"])
+                # The assistant reads documents and pages in turns, and nobody is there to approve a call.
+                text = f'reader_allow = ["{site.allowed}"]\nflow_policy = "off"\n'
+                if self._database is not None:
+                    text += f'engine = "${{{VARIABLE}}}"\n'
+                settings.write_text(text, encoding="utf-8")
+                servers = [sample.name for sample in samples]
+                self._page.chapter(say("One hub, started by the first assistant that connects"))
+                assistant = self._assistant()
+                self._page.done("tabane mcp", say("first answer"), assistant.open(timeout=60))
+                whole = self._assistant("--mode", "full")
+                self._page.done(
+                    "tabane mcp --mode full", say("the same hub in another mode"), whole.open(timeout=60)
+                )
+                chapter = ToolsChapter(self._page, assistant, servers, self._folder, self._explain)
+                chapter.listing(whole)
+                chapter.searches()
+                chapter.schema()
+                chapter.calls()
+                PostsChapter(self._page, assistant, self._run).tell()
+                DocumentsChapter(self._page, assistant, self._run, self._folder).tell()
+                PagesChapter(self._page, assistant, site).tell()
         except NoAnswer as error:
             self._page.failed("tabane mcp", error.message)
-            self._page.aside(self._last_words())
+            log = self._folder / "bridge.log"
+            lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
+            self._page.aside("\n".join(lines[-5:]))
 
     def _fetched(self) -> list[SampleServer]:
         self._page.chapter(say("Real servers from PyPI and npm (the first run downloads them)"))
@@ -149,30 +171,6 @@ class Demo:
                 self._page.done(sample.program, f"{sample.registry} {sample.version}", fetched.seconds)
                 ready.append(sample)
         return ready
-
-    def _allow(self, site: DemoSite) -> None:
-        """Write the settings of the demo's hub, which may read the private address of the demo's site."""
-        settings = Path(self._environ["TABANE_CONFIG"])
-        # The demo's assistant reads documents and pages in turns, and nobody is there to approve a call.
-        text = f'reader_allow = ["{site.allowed}"]\nflow_policy = "off"\n'
-        if self._database is not None:
-            text += f'engine = "${{{VARIABLE}}}"\n'
-        settings.write_text(text, encoding="utf-8")
-
-    def _connect(self, servers: list[str], site: DemoSite) -> None:
-        self._page.chapter(say("One hub, started by the first assistant that connects"))
-        assistant = self._assistant()
-        self._page.done("tabane mcp", say("first answer"), assistant.open(timeout=60))
-        whole = self._assistant("--mode", "full")
-        self._page.done("tabane mcp --mode full", say("the same hub in another mode"), whole.open(timeout=60))
-        chapter = ToolsChapter(self._page, assistant, servers, self._folder, self._explain)
-        chapter.listing(whole)
-        chapter.searches()
-        chapter.schema()
-        chapter.calls()
-        PostsChapter(self._page, assistant, self._run).tell()
-        DocumentsChapter(self._page, assistant, self._run, self._folder).tell()
-        PagesChapter(self._page, assistant, site).tell()
 
     def _assistant(self, *options: str) -> Assistant:
         log = str(self._folder / "bridge.log")
@@ -241,11 +239,6 @@ class Demo:
             return asked.stderr.strip()
         rows = json.loads(asked.stdout)["results"]
         return next((str(row["error"] or row["state"]) for row in rows if row["name"] == server), "")
-
-    def _last_words(self) -> str:
-        log = self._folder / "bridge.log"
-        lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
-        return "\n".join(lines[-5:])
 
     def _end(self, seconds: float) -> None:
         self._page.blank()

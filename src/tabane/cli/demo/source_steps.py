@@ -39,6 +39,7 @@ class PostsChapter:
         self._page, self._assistant, self._run, self._patience = page, assistant, run, patience
 
     def tell(self) -> None:
+        """Run the steps of the chapter."""
         self._page.chapter(say("An archive of posts, searched by keywords and by meaning"))
         step(self._page, "posts import", self._import)
         step(self._page, f"「{POST_WORDS[0]}」", self._by_words)
@@ -117,15 +118,16 @@ class DocumentsChapter:
         self._folder = folder / "shelf"
 
     def tell(self) -> None:
+        """Run the steps of the chapter."""
         self._page.chapter(say("Documents: saved by the assistant, and found again"))
-        step(self._page, "put_document", lambda: self._put(HOUSE, MOVING))
-        step(self._page, "put_document", lambda: self._put(GARDEN, DIARY))
-        step(self._page, f'"{WORDS}"', lambda: self._found(WORDS, BEFORE, HOUSE))
-        step(self._page, f"「{WORDS_JA}」", lambda: self._found(WORDS_JA, PLUMS, GARDEN))
+        step(self._page, "put_document", self._put, HOUSE, MOVING)
+        step(self._page, "put_document", self._put, GARDEN, DIARY)
+        step(self._page, f'"{WORDS}"', self._found, WORDS, BEFORE, HOUSE)
+        step(self._page, f"「{WORDS_JA}」", self._found, WORDS_JA, PLUMS, GARDEN)
         if model_there(self._page, self._run, f'"{MEANING}"'):
             step(self._page, f'"{MEANING}"', self._by_meaning)
         step(self._page, "docs add", self._add)
-        step(self._page, f"「{INSIDE}」", lambda: self._found(INSIDE, CAKE, "shelf/recipes/cake.txt"))
+        step(self._page, f"「{INSIDE}」", self._found, INSIDE, CAKE, "shelf/recipes/cake.txt")
         step(self._page, "docs add", self._add_again)
         step(self._page, "put_document", self._change)
         step(self._page, f'"{WORDS}"', self._changed)
@@ -292,11 +294,12 @@ class PagesChapter:
         self._page, self._assistant, self._site = page, assistant, site
 
     def tell(self) -> None:
+        """Run the steps of the chapter."""
         self._page.chapter(say("Pages as Markdown: complete, clean, and nothing from a private network"))
         step(self._page, "read_url_content", self._whole)
         step(self._page, "read_url_content", self._encoding)
-        step(self._page, self._site.door, lambda: self._refused(self._site.door))
-        step(self._page, "302 → " + self._site.door, lambda: self._refused(self._site.url(MOVED)))
+        step(self._page, self._site.door, self._refused, self._site.door)
+        step(self._page, "302 → " + self._site.door, self._refused, self._site.url(MOVED))
         step(self._page, "remember_url", self._remember)
         step(self._page, "search_everything", self._search)
 
@@ -430,6 +433,7 @@ class DemoSite:
         return f"http://{HOST}:{self._door.port}/"
 
     def url(self, path: str) -> str:
+        """Return the URL of a page of the site."""
         return f"http://{self.allowed}{path}"
 
     def answer(self, path: str) -> tuple[int, dict[str, str], bytes]:

@@ -49,15 +49,19 @@ class DemoPage:
 
     @property
     def failures(self) -> int:
+        """The number of steps that failed."""
         return sum(step["outcome"] == "failed" for step in self.steps)
 
     def say(self, message: Message) -> None:
+        """Print a line."""
         self._print(message.render(self.lang))
 
     def blank(self) -> None:
+        """Print an empty line."""
         self._print("")
 
     def chapter(self, title: Message) -> None:
+        """Print the title of the next chapter."""
         self._chapter += 1
         self._print("")
         self._print(StyledText(f"{self._chapter}. {title.render(self.lang)}", "bold"))
@@ -67,9 +71,11 @@ class DemoPage:
         self._step("done", name, self._rendered(text), seconds)
 
     def failed(self, name: str, reason: str | Message) -> None:
+        """Print a step that failed, with the reason."""
         self._step("failed", name, self._rendered(reason), None)
 
     def skipped(self, name: str, reason: Message) -> None:
+        """Print a step that was not run, with the reason."""
         self._step("skipped", name, self._rendered(reason), None)
 
     def aside(self, text: str | Message) -> None:
@@ -112,7 +118,7 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
-StepFunction = Callable[[], tuple[str, float]] | Callable[[], tuple[Message, float]]
+StepFunction = Callable[..., tuple[str, float]] | Callable[..., tuple[Message, float]]
 """Runs a step and returns the text to print and the seconds it took. Raises NoAnswer if it fails."""
 
 RunCommand = Callable[..., Any]
@@ -121,10 +127,10 @@ RunCommand = Callable[..., Any]
 _RETRY = 0.3  # seconds between two attempts
 
 
-def step(page: DemoPage, name: str, run: StepFunction) -> None:
-    """Run a step and print its result. A step that fails does not end the demo."""
+def step(page: DemoPage, name: str, run: StepFunction, *arguments: str) -> None:
+    """Run a step with its arguments and print its result. A step that fails does not end the demo."""
     try:
-        text, seconds = run()
+        text, seconds = run(*arguments)
     except NoAnswer as error:
         page.failed(name, error.message)
     except (OSError, ValueError, LookupError, TypeError) as error:
@@ -199,6 +205,7 @@ class SampleServer:
 
     @property
     def version(self) -> str:
+        """The version of the package."""
         return self.package.replace("==", "@").rpartition("@")[2]
 
 
@@ -343,9 +350,10 @@ class Download:
             return SampleDownload(
                 self.sample, seconds, say("not downloaded within {limit:.0f} s", limit=LIMIT)
             )
-        return SampleDownload(
-            self.sample, seconds, say("the download failed: {reason}", reason=self._reason())
-        )
+        lines = self._log.read_text("utf-8", "replace").strip().splitlines() or ["no word why"]
+        errors = [line for line in lines if "error" in line.lower()]
+        reason = (errors or lines)[-1].strip()[:200]
+        return SampleDownload(self.sample, seconds, say("the download failed: {reason}", reason=reason))
 
     def stop(self) -> None:
         """Kill the download and its children, if it still runs."""
@@ -355,11 +363,6 @@ class Download:
             return
         finally:
             self._process.wait()
-
-    def _reason(self) -> str:
-        lines = self._log.read_text("utf-8", "replace").strip().splitlines() or ["no word why"]
-        errors = [line for line in lines if "error" in line.lower()]
-        return (errors or lines)[-1].strip()[:200]
 
 
 def fetch(
@@ -441,7 +444,12 @@ class ToolsChapter:
         if all(counts.values()):
             self._page.aside(say("all lists after {time}", time=duration(time.monotonic() - began)))
         self._page.chapter(say("Size of the assistant's context (tokens are estimated as bytes/4)"))
-        self._savings(len(tools), answer.size)
+        count, size = len(tools), answer.size
+        tools, answer = self._assistant.tools()
+        self._page.done(say("every tool, with its schema").render(self._page.lang), _cost(count, size))
+        self._page.done(say("Tabane's search mode").render(self._page.lang), _cost(len(tools), answer.size))
+        saved = say("{share:.0%} less, in each assistant, at each turn", share=1 - answer.size / size)
+        self._page.aside(saved)
 
     def searches(self) -> None:
         """Ask in Japanese and English; each time the right tool must be among the five answers."""
@@ -457,7 +465,20 @@ class ToolsChapter:
         self._page.chapter(say("It reads the schema of the tool it found"))
         name = next((name for _, name in SEARCHES if self._has(name)), "")
         if name:
-            self._step("describe_tools", self._describe(name))
+
+            def run() -> tuple[Message, float]:
+                # Asked by its other name, because the page of a tool does not repeat the name that was asked.
+                answer = self._assistant.ask("describe_tools", {"names": [name.replace("__", ".", 1)]})
+                if name not in answer.text:
+                    raise lacking(name, answer)
+                self._page.aside(answer.text)
+                return say(
+                    "{tool}, ~{tokens} {tokens:token|tokens}",
+                    tool=name,
+                    tokens=len(answer.text.encode()) // 4,
+                ), answer.seconds
+
+            self._step("describe_tools", run)
 
     def calls(self) -> None:
         """Call one or two tools of each server, and check the results."""
@@ -493,13 +514,6 @@ class ToolsChapter:
                 return tools, answer, counts
             time.sleep(0.2)
 
-    def _savings(self, count: int, size: int) -> None:
-        tools, answer = self._assistant.tools()
-        self._page.done(say("every tool, with its schema").render(self._page.lang), _cost(count, size))
-        self._page.done(say("Tabane's search mode").render(self._page.lang), _cost(len(tools), answer.size))
-        saved = say("{share:.0%} less, in each assistant, at each turn", share=1 - answer.size / size)
-        self._page.aside(saved)
-
     def _search(self, query: str, expected: str) -> Callable[[], tuple[str, float]]:
         def run() -> tuple[str, float]:
             answer = self._assistant.ask("search_tools", {"query": query})
@@ -507,19 +521,6 @@ class ToolsChapter:
             if found is None:
                 raise lacking(expected, answer)
             return found[found.index(expected) :], answer.seconds
-
-        return run
-
-    def _describe(self, name: str) -> Callable[[], tuple[Message, float]]:
-        def run() -> tuple[Message, float]:
-            # Asked by its other name, because the page of a tool does not repeat the name that was asked.
-            answer = self._assistant.ask("describe_tools", {"names": [name.replace("__", ".", 1)]})
-            if name not in answer.text:
-                raise lacking(name, answer)
-            self._page.aside(answer.text)
-            return say(
-                "{tool}, ~{tokens} {tokens:token|tokens}", tool=name, tokens=len(answer.text.encode()) // 4
-            ), answer.seconds
 
         return run
 

@@ -67,7 +67,8 @@ _target: Callable[[Any], Any] = combined(
 @json_option
 @click.pass_obj
 def print_(terminal: Terminal) -> None:
-    terminal.show({"skill": skill_text()}, lambda: emit(skill_text(), nl=False))
+    if not terminal.show_json({"skill": skill_text()}):
+        emit(skill_text(), nl=False)
 
 
 @skill.command(
@@ -95,7 +96,7 @@ def install(terminal: Terminal, client: str, project: bool, dry_run: bool) -> No
         except OSError as error:
             raise _unwritable(path, error) from None
         words = say("Wrote {file}. New conversations will use it.", file=path)
-    terminal.show(result, lambda: terminal.say(words))
+    terminal.show(result, words)
 
 
 @skill.command(
@@ -115,7 +116,7 @@ def uninstall(terminal: Terminal, client: str, project: bool, dry_run: bool) -> 
     else:
         _remove(path)
         words = say("Removed {file}.", file=path)
-    terminal.show(result, lambda: terminal.say(words))
+    terminal.show(result, words)
 
 
 def _path(client: str, project: bool) -> Path:
