@@ -112,10 +112,12 @@ class Hub:
         self.tools.provide(self.table, self.stores, self.access)
         self.follower = FileFollower(loop, self._files, self._reload, lambda: self.configuration.projects)
         self.sessions = ClientSessions(
-            loop, self.batch, self.gateway, self.long_results,
-            client_methods(self.gateway, self.door, self.long_results, self.documents, self.tools),
-            lambda: self.settings, self.environment.get("LANG"), self.tools.questions, self.guards,
-            self.access.narrowed,
+            self.context, self.batch, self.gateway, self.long_results,
+            client_methods(
+                self.gateway, self.door, self.long_results, self.documents, self.tools.tasks,
+                self.tools.scripts,
+            ),
+            self.tools.questions, self.guards, self.access,
         )  # fmt: skip
         self._watching: asyncio.Task[None] | None = None
 

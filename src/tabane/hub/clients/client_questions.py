@@ -17,9 +17,10 @@ from msgspec import UNSET, Raw, structs
 
 from tabane.catalog.gateway import Gateway
 from tabane.errors import CallerError, TabaneError, UpstreamError
+from tabane.hub.clients.outlet import Outlet
 from tabane.hub.clients.questions.open_questions import OpenQuestion
 from tabane.hub.clients.questions.parking import HubQuestions
-from tabane.hub.clients.server_access import moved
+from tabane.hub.clients.server_access import ProjectOffers, moved
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.upstreams.call import ServerRequest, UpstreamReply
@@ -50,13 +51,15 @@ MOST_OPEN = 256
 
 
 class SessionClient(Protocol):
-    """The client of a session, as the session's calls, questions and subscriptions know it."""
+    """The client of a session, as the parts of the session know it: calls, questions, subscriptions."""
 
     key: str
     caller: Caller
     era: Era | None
     version: str | None
     features: Features
+    outlet: Outlet
+    questions: ClientQuestions | None
 
     @property
     def carried(self) -> Collection[str] | None:
@@ -77,6 +80,12 @@ class SessionClient(Protocol):
     def no_longer_runs(self, request_id: Raw) -> None: ...
 
     def refuse(self, request_id: Raw | bytes | None, code: int, message: str, data: Any = None) -> None: ...
+
+    def fail(self, request_id: Raw | bytes, error: TabaneError) -> None: ...
+
+    def sees_others(self) -> None:
+        """Tell the client that it sees other servers from now on."""
+        ...
 
 
 class CannotAsk(Exception):
@@ -307,58 +316,32 @@ _MOVING = b"null"
 """Key of the task that asks for new folders. No request has it, because the id null is refused."""
 
 
-class RootedClient(Protocol):
-    """A client that may be asked for its folders."""
-
-    caller: Caller
-    questions: ClientQuestions | None
-
-    def run(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None: ...
-
-    def no_longer_runs(self, request_id: Raw) -> None: ...
-
-    def sees_others(self) -> None:
-        """Tell the client that it sees other servers from now on."""
-        ...
-
-
-class RootedHost(Protocol):
-    """The hub of a client."""
-
-    @property
-    def gateway(self) -> Gateway: ...
-
-    def moved(self, caller: Caller) -> None:
-        """Note that a client has named other folders."""
-        ...
-
-
-def waits_for_roots(client: RootedClient, host: RootedHost, method: str) -> bool:
+def waits_for_roots(client: SessionClient, gateway: Gateway, method: str) -> bool:
     """Return whether a client has to name its folders before a request can be answered."""
     asking = client.questions
     return (
         asking is not None
         and asking.roots_wanted
         and method not in _SAME_EVERYWHERE
-        and host.gateway.has_projects()
+        and gateway.has_projects()
     )
 
 
 async def answer_with_roots(
-    client: RootedClient,
-    host: RootedHost,
+    client: SessionClient,
+    offers: ProjectOffers,
     request_id: Raw,
     answer: Callable[[], Coroutine[Any, Any, None] | None],
 ) -> None:
     """Answer a request after the client has named its folders, or had the time to."""
-    await _settle_roots(client, host, bytes(request_id))
+    await _settle_roots(client, offers, bytes(request_id))
     client.no_longer_runs(request_id)
     later = answer()
     if later is not None:
         client.run(request_id, later)
 
 
-def follow_roots(client: RootedClient, host: RootedHost) -> None:
+def follow_roots(client: SessionClient, gateway: Gateway, offers: ProjectOffers) -> None:
     """Note that a client has other folders now.
 
     It is asked for them when they matter, which is now if they decide about servers of projects.
@@ -368,24 +351,24 @@ def follow_roots(client: RootedClient, host: RootedHost) -> None:
         return
     moving = asking.roots_wanted
     asking.roots_changed()
-    if not moving and asking.roots_wanted and host.gateway.has_projects():
-        client.run(Raw(_MOVING), _move(client, host))
+    if not moving and asking.roots_wanted and gateway.has_projects():
+        client.run(Raw(_MOVING), _move(client, offers))
 
 
-async def _move(client: RootedClient, host: RootedHost) -> None:
+async def _move(client: SessionClient, offers: ProjectOffers) -> None:
     news = False
     while client.questions is not None and client.questions.roots_wanted:
-        news = await _settle_roots(client, host) or news
+        news = await _settle_roots(client, offers) or news
     if news:
         client.sees_others()
 
 
-async def _settle_roots(client: RootedClient, host: RootedHost, about: bytes | None = None) -> bool:
+async def _settle_roots(client: SessionClient, offers: ProjectOffers, about: bytes | None = None) -> bool:
     assert client.questions is not None  # asked for before
     before = client.caller.roots
     news = await client.questions.settle_roots(about)
     if client.caller.roots != before:
-        host.moved(client.caller)
+        offers.look(client.caller)
     return news
 
 

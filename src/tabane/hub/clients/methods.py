@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, structs
 
@@ -40,30 +40,20 @@ ASKABLE = ("sampling", "elicitation", "roots")
 """Capabilities of a client that can be asked something."""
 
 
-class ToolParts(Protocol):
-    """What calls of tools need of a hub."""
-
-    @property
-    def tasks(self) -> TaskParts: ...
-
-    @property
-    def scripts(self) -> HubScripts: ...
-
-
 def client_methods(
     gateway: Gateway,
     door: Door,
     long_results: LongResults,
     documents: ListedDocuments,
-    parts: ToolParts,
+    tasks: TaskParts,
+    scripts: HubScripts,
 ) -> ClientMethods:
     """Return the handlers of requests to a hub."""
-    tasks = parts.tasks
     disclosure = Disclosure(door.table, gateway)
     about = _Introductions(gateway, disclosure)
     lists = ListRequests(gateway, disclosure, documents, door)
     offers = OfferRequests(gateway, door, documents)
-    tools = ToolCalls(gateway, door, long_results, tasks, parts.scripts)
+    tools = ToolCalls(gateway, door, long_results, tasks, scripts)
     requests = TaskRequests(tasks, long_results)
     both: dict[str, Handler] = {
         "tools/list": lists.list_tools,

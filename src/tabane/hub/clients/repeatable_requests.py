@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Raw, Struct
 
@@ -18,8 +18,7 @@ from tabane.catalog.gateway import Gateway
 from tabane.catalog.lookup import START_LOGIN
 from tabane.catalog.tools.tool import tool_failure
 from tabane.errors import LoginRequired, TabaneError
-from tabane.hub.clients.client_questions import CannotAsk, ClientQuestions, SessionClient
-from tabane.hub.clients.outlet import Outlet
+from tabane.hub.clients.client_questions import CannotAsk, SessionClient
 from tabane.hub.clients.questions.parked_files import LOGIN, CallBinding, RepeatedAnswer, digest_of
 from tabane.hub.clients.questions.parking import HubQuestions, ParkedCalls
 from tabane.messages import Message, say
@@ -46,15 +45,6 @@ SIGN = 10.0
 
 MOST_ROUNDS = 3
 """Times that the hub asks about one request for the same reason. More would be a fault."""
-
-
-class RepeatingClient(SessionClient, Protocol):
-    """The client of a session whose requests may be made again."""
-
-    questions: ClientQuestions | None
-    outlet: Outlet
-
-    def fail(self, request_id: Raw | bytes, error: TabaneError) -> None: ...
 
 
 RequestHandler = Callable[[Members, Members], Coroutine[Any, Any, None] | None]
@@ -91,7 +81,7 @@ class RepeatableRequests:
 
     __slots__ = ("_parked", "kept", "session")
 
-    def __init__(self, session: RepeatingClient, parked: ParkedCalls) -> None:
+    def __init__(self, session: SessionClient, parked: ParkedCalls) -> None:
         self.session, self._parked = session, parked
         self.kept: dict[bytes, RepeatableRequest] = {}
 

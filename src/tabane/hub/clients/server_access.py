@@ -11,17 +11,20 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
 from tabane.errors import ConfigurationError
+from tabane.hub.context import HubContext
 from tabane.messages import Message, say
 from tabane.operations import LOCAL, Access, Caller, CallTarget
 from tabane.servers.projects.project_folders import TRUST_FILE, ClientProjects, project_of
 from tabane.servers.server import Server
-from tabane.settings import Settings
+
+if TYPE_CHECKING:
+    from tabane.catalog.gateway import Gateway
 
 
 class ServerAccess:
@@ -59,10 +62,6 @@ class ServerAccess:
         return server == self.server and self._inner.sees_server(server)
 
 
-Servers = Callable[[], Mapping[str, Server]]
-"""Returns the configured servers by name: another mapping after each change."""
-
-
 class ProjectAccess:
     """An access without the servers of projects that its client does not work in.
 
@@ -70,8 +69,8 @@ class ProjectAccess:
     nearest one. A client without folders sees no server of a project.
     """
 
-    def __init__(self, access: Access, servers: Servers, folders: Iterable[str] = ()) -> None:
-        self.inner, self._servers = access, servers
+    def __init__(self, access: Access, gateway: Gateway, folders: Iterable[str] = ()) -> None:
+        self.inner, self._gateway = access, gateway
         self.folders = tuple(folders)
         self._known: Mapping[str, Server] | None = None
         self._hidden: frozenset[str] = frozenset()
@@ -90,9 +89,8 @@ class ProjectAccess:
     @property
     def hidden(self) -> frozenset[str]:
         """Return the names of the servers that the client may not see."""
-        servers = self._servers()
-        if servers is not self._known:
-            self._settle(servers)
+        if self._gateway.servers is not self._known:
+            self._settle(self._gateway.servers)
         return self._hidden
 
     def _settle(self, servers: Mapping[str, Server]) -> None:
@@ -124,17 +122,15 @@ class ProjectAccess:
 
     @property
     def revision(self) -> int:
-        servers = self._servers()
-        if servers is not self._known:
-            self._settle(servers)
+        if self._gateway.servers is not self._known:
+            self._settle(self._gateway.servers)
         # Both only grow, so their sum changes with each of them.
         return self.inner.revision + self._steps
 
     def allows(self, target: CallTarget) -> bool:
         # As hidden does, for each call of a tool.
-        servers = self._servers()
-        if servers is not self._known:
-            self._settle(servers)
+        if self._gateway.servers is not self._known:
+            self._settle(self._gateway.servers)
         return target.server not in self._hidden and self.inner.allows(target)
 
     def sees_server(self, server: str) -> bool:
@@ -224,8 +220,8 @@ class ProjectOffers:
     Files are read in threads, and nothing in them is run or looked up.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, settings: Callable[[], Settings]) -> None:
-        self._loop, self._settings = loop, settings
+    def __init__(self, context: HubContext) -> None:
+        self._context = context
         self._offers: OrderedDict[str, ProjectOffer] = OrderedDict()
         self._looks: set[asyncio.Task[None]] = set()
 
@@ -242,7 +238,7 @@ class ProjectOffers:
         if len(self._looks) >= MOST_LOOKS:
             look.close()
             return
-        task = self._loop.create_task(look)
+        task = self._context.loop.create_task(look)
         self._looks.add(task)
         task.add_done_callback(self._looks.discard)
 
@@ -292,7 +288,7 @@ class ProjectOffers:
 
     def _offered_now(self, folders: list[str]) -> dict[str, ProjectOffer]:
         """Return what these folders offer, and those with a trusted file that has changed."""
-        home = self._settings().home
+        home = self._context.home
         if not (home / TRUST_FILE).exists():
             return self._offered(folders)
         from tabane.servers.projects.project_servers import ProjectTrust  # most hubs have no project
@@ -310,7 +306,7 @@ class ProjectOffers:
         from tabane.servers.projects.project_servers import ProjectTrust, definitions_in, project_files
 
         try:
-            trusted = {each.path: each.digest for each in ProjectTrust(self._settings().home).files()}
+            trusted = {each.path: each.digest for each in ProjectTrust(self._context.home).files()}
         except ConfigurationError as error:
             return ProjectOffer(folder, 0, problem=error.message)
         count, changed, problem = 0, False, None

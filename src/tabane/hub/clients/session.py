@@ -36,7 +36,7 @@ from tabane.hub.clients.disclosure import FIXED
 from tabane.hub.clients.outlet import Outlet
 from tabane.hub.clients.questions.parking import HubQuestions
 from tabane.hub.clients.repeatable_requests import REPEATABLE, LoginRequests, RepeatableRequests
-from tabane.hub.clients.server_access import works_in
+from tabane.hub.clients.server_access import ProjectOffers, works_in
 from tabane.hub.clients.subscriptions import LISTS, ClientSubscriptions
 from tabane.messages import say
 from tabane.operations import Caller
@@ -51,7 +51,8 @@ from tabane.wire.questions import NOTHING, ON_PAGE, Features, features_of
 from tabane.wire.rpc import TRACEPARENT, TRACESTATE
 
 if TYPE_CHECKING:
-    from tabane.hub.clients.approval_requests import ApprovalRequests, HubApprovals
+    from tabane.hub.clients.approval_requests import ApprovalRequests
+    from tabane.hub.people.guards import HubGuards
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +99,7 @@ class SessionHost(Protocol):
     def questions(self) -> HubQuestions: ...
 
     @property
-    def approvals(self) -> HubApprovals: ...
+    def approvals(self) -> HubGuards: ...
 
     @property
     def draining(self) -> bool: ...
@@ -108,9 +109,8 @@ class SessionHost(Protocol):
         """Return the length limit of a message, in bytes."""
         ...
 
-    def moved(self, caller: Caller) -> None:
-        """Note that a client has named other folders."""
-        ...
+    @property
+    def offers(self) -> ProjectOffers: ...
 
     def left(self, session: Session) -> None:
         """End what runs for a session alone: its client is gone."""
@@ -209,6 +209,7 @@ class Session:
 
     @property
     def in_flight(self) -> int:
+        """Number of requests that are not answered yet."""
         return len(self.calls) + len(self._tasks)
 
     @property
@@ -221,6 +222,7 @@ class Session:
         self.outlet.drain()
 
     def close(self, why: str) -> None:
+        """End the subscriptions, and close the connection."""
         if self._subscriptions:
             self._subscriptions.end_all()
         self.outlet.close(why)
@@ -270,6 +272,7 @@ class Session:
 
     @property
     def subscriptions(self) -> ClientSubscriptions:
+        """Subscriptions of the client; made when the first one begins."""
         if self._subscriptions is None:
             self._subscriptions = ClientSubscriptions(self, self._host.gateway)
         return self._subscriptions
@@ -406,10 +409,9 @@ class Session:
                 params = self.requests.begun(
                     request_id, method, params, meta, partial(handler, self, request_id)
                 )
-            asking = self.questions
-            if asking is not None and asking.roots_wanted and waits_for_roots(self, self._host, method):
+            if waits_for_roots(self, self._host.gateway, method):
                 answer = partial(handler, self, request_id, params, meta)
-                self.run(request_id, answer_with_roots(self, self._host, request_id, answer))
+                self.run(request_id, answer_with_roots(self, self._host.offers, request_id, answer))
                 return
             later = handler(self, request_id, params, meta)
             if later is not None:
@@ -482,7 +484,7 @@ class Session:
             reason = json.text(params.get("reason")) or "the client cancelled"
             self.cancel(bytes(params.get("requestId", b"")), reason)
         elif method == "notifications/roots/list_changed" and self.questions:
-            follow_roots(self, self._host)
+            follow_roots(self, self._host.gateway, self._host.offers)
         elif self.caller.server and method not in _OF_CONNECTION:
             self._host.unknown.notified(self, method, params)
 
@@ -507,9 +509,13 @@ class Session:
 
     def answer(self, request_id: Raw, result: bytes) -> None:
         """Send the result of a request."""
+        self.give(request_id, self.result_line(request_id, result))
+
+    def result_line(self, request_id: Raw, result: bytes) -> bytes:
+        """Return the answer to a request as a line, in the words of the client's era."""
         if self.era is Era.MODERN:
             result = eras.completed(result)
-        self.give(request_id, json.result_line(request_id, result))
+        return json.result_line(request_id, result)
 
     def refuse(self, request_id: Raw | bytes | None, code: int, message: str, data: Any = None) -> None:
         """Answer with an error of the protocol."""
@@ -518,29 +524,25 @@ class Session:
     def fail(self, request_id: Raw | bytes, error: TabaneError) -> None:
         """Answer with one of our own errors, in the client's language."""
         line = json.error_line(request_id, rpc.error_of(error, self.caller.lang))
-        self.refused(request_id, error, lambda: self.give(request_id, line, ok=False))
+        self.refused(request_id, error, line, ok=False)
 
-    def refused(self, request_id: Raw | bytes, error: TabaneError, give: Callable[[], None]) -> None:
-        """Give the answer to a request that failed; later, if its client ignores that it is over its limits.
+    def refused(self, request_id: Raw | bytes, error: TabaneError, line: bytes, *, ok: bool = True) -> None:
+        """Give ``line`` as the answer to a request that failed, unless its user can still permit it.
 
-        Until then, the client is not read on where that is possible: see ``held`` and ``on_held``.
+        If the client ignores that it is over its limits, the answer comes later. Until then, the client is
+        not read on where that is possible: see ``held`` and ``on_held``.
         """
         if isinstance(error, LoginRequired) and self.logins.takes(request_id, error):
             return
-        if isinstance(error, ApprovalRequired | ApprovalRefused) and self._waits_for_approval(
-            request_id, error
-        ):
+        if isinstance(error, ApprovalRequired | ApprovalRefused) and self.approvals.takes(request_id, error):
             return
         if isinstance(error, RateLimited) and error.pause > 0 and not self.over:
             self.held += 1
             self._tell_held()
-            self.run(Raw(request_id), self._hold_back(error.pause, give))
+            self.run(Raw(request_id), self._hold_back(error.pause, request_id, line, ok=ok))
             self._tasks[bytes(request_id)].add_done_callback(lambda _: self._no_longer_held())
         else:
-            give()
-
-    def _waits_for_approval(self, request_id: Raw | bytes, error: ApprovalRequired | ApprovalRefused) -> bool:
-        return self.approvals.takes(request_id, error)
+            self.give(request_id, line, ok=ok)
 
     @property
     def approvals(self) -> ApprovalRequests:
@@ -573,12 +575,12 @@ class Session:
         self.run(Raw(key), work)
         self._tasks[key].add_done_callback(lambda _: self._prepared(size))
 
-    async def _hold_back(self, seconds: float, give: Callable[[], None]) -> None:
+    async def _hold_back(self, seconds: float, request_id: Raw | bytes, line: bytes, *, ok: bool) -> None:
         loop = self._host.loop
         until = loop.time() + seconds
         while (left := until - loop.time()) > 0 and not self._host.draining:  # noqa: ASYNC110  (nothing tells)
             await asyncio.sleep(min(left, LOOK))
-        give()
+        self.give(request_id, line, ok=ok)
 
     def _no_longer_held(self) -> None:
         self.held -= 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, get_args
 
@@ -16,16 +15,18 @@ from tabane.hub.clients.outlet import ROOM, Outlet, too_large, undelivered
 from tabane.hub.clients.questions.parking import HubQuestions
 from tabane.hub.clients.server_access import PresentProjects, ProjectAccess, ProjectOffers, ServerAccess
 from tabane.hub.clients.session import ClientMethods, Session
+from tabane.hub.context import HubContext
 from tabane.hub.local.handshake import BEGUN, DRAIN, HELD, Hello
 from tabane.messages import language
-from tabane.operations import LOCAL, Access, Caller, Face
+from tabane.operations import Access, Caller, Face
 from tabane.servers.server import Server
-from tabane.settings import Mode, Settings
+from tabane.settings import Mode
 from tabane.wire.channel import LineBatch, LineChannel
 from tabane.wire.era import Era
 
 if TYPE_CHECKING:
-    from tabane.hub.clients.approval_requests import HubApprovals
+    from tabane.hub.people.access import HubAccess
+    from tabane.hub.people.guards import HubGuards
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 
@@ -48,35 +49,32 @@ _LOOK = 0.02
 class ClientSessions:
     """The MCP clients attached to a hub, over any transport.
 
-    ``methods`` answer requests. ``settings`` returns those in force, ``lang`` is the
-    value of the variable LANG. ``narrowed`` returns the access of the local user in a profile.
+    ``methods`` answer requests. ``people`` gives the access of the local user in a profile.
     """
 
     def __init__(
         self,
-        loop: AbstractEventLoop,
+        context: HubContext,
         batch: LineBatch,
         gateway: Gateway,
         long_results: LongResults,
         methods: ClientMethods,
-        settings: Callable[[], Settings],
-        lang: str | None,
         questions: HubQuestions,
-        approvals: HubApprovals,
-        narrowed: Callable[[str], Access] = lambda profile: LOCAL,
+        approvals: HubGuards,
+        people: HubAccess,
     ) -> None:
-        self._narrowed, self.questions, self.approvals = narrowed, questions, approvals
-        self.loop, self.gateway = loop, gateway
+        self._people, self.questions, self.approvals = people, questions, approvals
+        self._context, self.loop, self.gateway = context, context.loop, gateway
         self.handlers, self.direct, self.unknown = methods
         # Marks the ids of this hub's questions: a bridge may outlive the hub and meet the next.
         self.mark = f"tabane-{os.urandom(4).hex()}"
-        self._batch, self._long_results, self._settings, self._lang = batch, long_results, settings, lang
+        self._batch, self._long_results = batch, long_results
         self.draining = False
         self._sessions: dict[str, Session] = {}
         self._count = 0
-        self._idle: asyncio.Future[None] = loop.create_future()
-        self._notices = ListNotices(loop, self._tell)
-        self.offers = ProjectOffers(loop, settings)
+        self._idle: asyncio.Future[None] = self.loop.create_future()
+        self._notices = ListNotices(self.loop, self._tell)
+        self.offers = ProjectOffers(context)
         gateway.projects = PresentProjects(self.awaits, self.offers)
 
     def __len__(self) -> int:
@@ -88,7 +86,8 @@ class ClientSessions:
 
     @property
     def max_line(self) -> int:
-        return self._settings().max_line
+        """Length limit of a message, in bytes."""
+        return self._context.settings.max_line
 
     @property
     def in_flight(self) -> int:
@@ -100,12 +99,12 @@ class ClientSessions:
 
         Raises UnknownName if there is no such profile as the client asks for.
         """
-        settings = self._settings()
+        settings = self._context.settings
         caller = Caller(
             identity="local",
             face=Face.MCP,
             session=str(self._count + 1),
-            lang=language(settings.lang, hello.lang, self._lang),
+            lang=language(settings.lang, hello.lang, self._context.environment.get("LANG")),
             client=hello.client,
             cwd=hello.cwd,
             roots=tuple(hello.roots),
@@ -127,13 +126,13 @@ class ClientSessions:
         return session
 
     def _access(self, hello: Hello) -> Access:
-        access = self._narrowed(hello.profile)
+        access = self._people.narrowed(hello.profile)
         return ServerAccess(access, hello.server) if hello.server else access
 
     def _in_folder(self, access: Access, folder: str) -> Access:
         # The working directory of a process has no links.
         folders = (os.path.normpath(folder),) if os.path.isabs(folder) else ()
-        return ProjectAccess(access, lambda: self.gateway.servers, folders)
+        return ProjectAccess(access, self.gateway, folders)
 
     def begin(
         self, caller: Caller, mode: Mode, outlet: Outlet, era: Era | None = None, *, shared: bool = False
@@ -146,10 +145,6 @@ class ClientSessions:
         if caller.server:
             self.gateway.direct.enter(key, session)
         return session
-
-    def moved(self, caller: Caller) -> None:
-        """Look whether there are servers in the folders that a client works in now."""
-        self.offers.look(caller)
 
     def left(self, session: Session) -> None:
         """End what runs for a session alone: its client is gone."""
@@ -217,7 +212,7 @@ class ListNotices:
     :data:`LONGEST`. The last change always causes a notice.
     """
 
-    def __init__(self, loop: AbstractEventLoop, tell: Callable[[str, str], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, tell: Callable[[str, str], None]) -> None:
         self._loop, self._tell = loop, tell
         self._due: set[tuple[str, str]] = set()
         self._notified: dict[tuple[str, str], tuple[float, float]] = {}  # last notice, seconds to the next

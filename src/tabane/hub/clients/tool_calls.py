@@ -548,7 +548,7 @@ class ToolCalls:
             if isinstance(error, BadArguments) and through is None and self._refuses(session, name):
                 raise ProtocolRefusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
             result = as_failure(operation, error, session.caller.lang)
-            session.refused(request_id, error, lambda: session.answer(request_id, result))
+            session.refused(request_id, error, session.result_line(request_id, result))
             return
         except ImportError as error:
             if (old := upgraded(error)) is None:
@@ -639,7 +639,7 @@ def _unanswered(session: Session, key: bytes, tool: Tool, reply: UpstreamReply, 
 
 def _failed(session: Session, request_id: Raw, error: TabaneError) -> None:
     result = tool_failure(error, session.caller.lang)
-    session.refused(request_id, error, lambda: session.answer(request_id, result))
+    session.refused(request_id, error, session.result_line(request_id, result))
 
 
 def _fail(session: Session, key: bytes, error: TabaneError, through: bool) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from msgspec import UNSET
@@ -112,7 +112,7 @@ class GroupClient:
             raise refusal(503, "too many requests are passed on to other hubs", (b"retry-after", b"1"))
         self._open += 1
         work = asyncio.ensure_future(self._answered(request, member, body))
-        request.line.on_lost = _canceller(work)
+        request.line.on_lost = work.cancel
         try:
             return await work
         except asyncio.CancelledError:
@@ -220,13 +220,6 @@ def _broken(member: GroupMember, error: BaseException) -> Exception:
     log.warning("hub %s at %s did not answer: %s", member.id, member.address, error or type(error).__name__)
     text = "The hub that works on this request has gone. It is not known whether the request took effect."
     return refusal(502, text)
-
-
-def _canceller(work: asyncio.Future[Outcome]) -> Callable[[], None]:
-    def cancel() -> None:
-        work.cancel()
-
-    return cancel
 
 
 PATIENCE = 15.0

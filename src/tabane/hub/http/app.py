@@ -9,7 +9,7 @@ import asyncio
 import importlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, cast, get_args
 
@@ -23,10 +23,8 @@ from tabane.hub.http.gate import (
     LOGIN_RETURN,
     METHODS,
     READY,
-    FinishLogin,
     HttpGate,
     json_reply,
-    login_return,
 )
 from tabane.hub.http.legacy import HttpSessions, ResumableSession
 from tabane.hub.http.metrics import TEXT, HttpMetrics
@@ -46,7 +44,8 @@ from tabane.hub.http.request import (
 from tabane.hub.http.sources import source_of
 from tabane.messages import say
 from tabane.operations import Access, Door
-from tabane.settings import Mode, Settings
+from tabane.settings import Mode
+from tabane.upstreams.logins.redirect_listener import CallbackPage, page_language
 from tabane.web.hub import VISIT, LiveFeed, Visit
 from tabane.web.paths import is_web_path
 from tabane.web.sessions import SignInLinks, WebSessions
@@ -69,21 +68,10 @@ _APP = "tabane.web.app"
 
 
 class WebPages:
-    """Answers requests for pages. ``draining`` tells whether the hub takes no new request.
+    """Answers requests for the web page, whose application is loaded with the first of them."""
 
-    ``environ`` is the environment of the hub, for its worker processes.
-    """
-
-    def __init__(
-        self,
-        hub_door: HttpDoor,
-        gate: HttpGate,
-        authenticator: Authenticator,
-        draining: Callable[[], bool],
-        environ: Mapping[str, str],
-    ) -> None:
-        self._http, self._gate, self._authenticator, self._draining = hub_door, gate, authenticator, draining
-        self._environ = environ
+    def __init__(self, hub_door: HttpDoor, gate: HttpGate, authenticator: Authenticator) -> None:
+        self._http, self._gate, self._authenticator = hub_door, gate, authenticator
         self._markdown: MarkdownRenderer | None = None
         self._loading: asyncio.Task[WebApp] | None = None
         self._app: WebApp | None = None
@@ -98,7 +86,7 @@ class WebPages:
 
     async def answer(self, request: HttpRequest) -> None:
         """Answer a request for a page. Raises RefusedRequest."""
-        if self._draining():
+        if self._http.hub.sessions.draining:
             raise refusal(503, "The hub is stopping.", (b"retry-after", b"1"))
         if self._app is None:
             self._loading = self._loading or asyncio.ensure_future(self._load())
@@ -108,7 +96,7 @@ class WebPages:
             self._gate.language(request),
             request.origin.tls,
             self._authenticator.token is None and request.origin.local,
-            lambda: self._closed or self._draining(),
+            lambda: self._closed or self._http.hub.sessions.draining,
         )
         await request.pass_to(self._app, {VISIT: visit})
 
@@ -145,7 +133,7 @@ class WebPages:
         if self._markdown is None:
             from tabane.web.markdown import MarkdownRenderer
 
-            self._markdown = MarkdownRenderer(self._environ, errors=2)
+            self._markdown = MarkdownRenderer(self._http.hub.environment, errors=2)
         return self._markdown
 
     @property
@@ -228,28 +216,20 @@ class PostedMessage(NamedTuple):
 
 
 class HttpApp:
-    """An ASGI application. It counts on :class:`~tabane.hub.http.connection.HttpConnection` below it.
-
-    ``draining`` tells whether the hub takes no new request. ``touch`` is called with each request.
-    ``finish_login`` finishes a login at a server, and returns the page for the browser.
-    """
+    """An ASGI application. It counts on :class:`~tabane.hub.http.connection.HttpConnection` below it."""
 
     def __init__(
         self,
-        settings: Callable[[], Settings],
+        door: HttpDoor,
         gate: HttpGate,
         sessions: HttpSessions,
         modern: SingleRequests,
         programs: HttpPrograms,
         metrics: HttpMetrics,
         web: WebPages,
-        draining: Callable[[], bool],
-        touch: Callable[[], None],
-        finish_login: FinishLogin,
         group: RequestRouting | None = None,
     ) -> None:
-        self._finish_login, self._group = finish_login, group
-        self._settings, self._gate, self._draining, self._touch = settings, gate, draining, touch
+        self._door, self._hub, self._gate, self._group = door, door.hub, gate, group
         self._sessions, self._modern, self._programs, self._counts = sessions, modern, programs, metrics
         self._web = web
         self._pages: dict[str, Callable[[HttpRequest], Awaitable[HttpReply]]] = {
@@ -261,13 +241,13 @@ class HttpApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = HttpRequest(scope, receive, send)
-        self._touch()
+        self._door.touch()
         try:
             await self._answer(request)
         except RefusedRequest as turned:
             await request.reply(turned.reply)
         except BodyTooLarge:
-            limit = self._programs.limit if request.path == RPC else self._settings().max_line
+            limit = self._programs.limit if request.path == RPC else self._hub.settings.max_line
             text = f"a message may have {limit} bytes here (see the setting max_line)"
             await request.reply(refusal(413, text).reply)
         except RequesterGone:
@@ -306,7 +286,7 @@ class HttpApp:
         if request.path == RPC:
             await self._rpc(request)
             return
-        if self._settings().web and is_web_path(request.path):
+        if self._hub.settings.web and is_web_path(request.path):
             request.era = "web"
             await self._web.answer(request)
             return
@@ -334,7 +314,7 @@ class HttpApp:
         if request.method not in ("GET", "POST", "DELETE"):
             raise _not_allowed(METHODS)
         await self._identify(request, place)
-        mode = place.mode or self._settings().mode
+        mode = place.mode or self._hub.settings.mode
         if request.method == "POST":
             await self._post(request, mode)
             return
@@ -372,7 +352,7 @@ class HttpApp:
             raise refusal(406, "accept both application/json and text/event-stream")
         if not is_json(request.headers.get("content-type")):
             raise refusal(415, "Content-Type: application/json is what is read here")
-        message = _read(await request.body(self._settings().max_line))
+        message = _read(await request.body(self._hub.settings.max_line))
         frame = message.first
         request.method_name = "batch" if message.batch else frame.method or "answer"
         enveloped = not message.batch and _enveloped(frame)
@@ -437,7 +417,7 @@ class HttpApp:
 
     def _refuse_if_draining(self, frame: JsonRpcFrame | None) -> None:
         """Raise RefusedRequest if the hub ends. An answer to a question of a running call is still taken."""
-        if self._draining() and (frame is None or frame.method is not UNSET):
+        if self._hub.sessions.draining and (frame is None or frame.method is not UNSET):
             request_id = None if frame is None or frame.id is UNSET else bytes(frame.id)
             text = "The hub is stopping. Send the request again in a moment."
             raise refusal(
@@ -469,7 +449,7 @@ class HttpApp:
         return json_reply(200, b'{"status":"ok"}\n')
 
     async def _readyz(self, _: HttpRequest) -> HttpReply:
-        if self._draining() or (self._group is not None and self._group.draining):
+        if self._hub.sessions.draining or (self._group is not None and self._group.draining):
             return json_reply(503, b'{"status":"stopping"}\n')
         if self._group is not None and not self._group.joined:
             return json_reply(503, b'{"status":"starting"}\n')
@@ -479,7 +459,14 @@ class HttpApp:
         # A preview or a check of a link must not use up the answer.
         if request.method != "GET":
             raise _not_allowed(b"GET")
-        return await login_return(request, self._finish_login)
+        logins = self._hub.gateway.logins
+        assert logins is not None
+        lang = page_language(request.headers.get("accept-language", ""))
+        page = await logins.callback(request.scope.get("query_string", b"").decode("latin-1"), lang)
+        headers = [(name.encode(), value.encode()) for name, value in CallbackPage.HEADERS.items()]
+        # The gate sends the other one.
+        headers = [(name, value) for name, value in headers if name != b"x-content-type-options"]
+        return HttpReply(200 if page.fine else 400, page.html(), headers)
 
     async def _metrics(self, request: HttpRequest) -> HttpReply:
         named = self._gate.may_name(await self._gate.identify(request))

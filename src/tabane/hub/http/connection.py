@@ -355,7 +355,7 @@ class HttpConnection(asyncio.Protocol):
     """
 
     def __init__(self, server: ConnectionOwner) -> None:
-        self.on_lost: Callable[[], None] | None = None
+        self.on_lost: Callable[[], object] | None = None
         self.loop = server.loop
         self.write_paused = False
         self.transport: Transport = cast("Transport", None)

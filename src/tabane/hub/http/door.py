@@ -12,20 +12,20 @@ import importlib
 import logging
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from tabane.catalog.gateway import Gateway
 from tabane.errors import ConfigurationError, HubError, TabaneError, upgraded
-from tabane.hub.clients.sessions import ClientSessions
-from tabane.hub.http.authentication import HttpIdentities
+from tabane.hub.clients.server_access import ProjectAccess
+from tabane.hub.http.authentication import HttpIdentities, only_local
+from tabane.hub.hub import Hub
+from tabane.hub.people.access import HubAccess
+from tabane.hub.people.oauth import HubOAuth
 from tabane.hub.rpc.permission import load_token, token_file
 from tabane.hub.rpc.tcp_peers import refusal
-from tabane.hub.telemetry.audit import HubAudit
-from tabane.hub.work.jobs import Jobs
 from tabane.messages import Message, say
-from tabane.operations import Door, OperationTable
+from tabane.operations import Access, OperationTable
 from tabane.settings import Settings
 from tabane.settings.addresses import is_this_machine
 from tabane.web.paths import SIGN_IN
@@ -67,41 +67,6 @@ class HttpWaits(NamedTuple):
     look: float = 5.0
     revoked: float = 1.0
     idle: float = 75.0
-
-
-class HttpHub(Protocol):
-    """The part of a hub that HTTP uses."""
-
-    @property
-    def settings(self) -> Settings:
-        """Return the current settings: they follow the file while the hub runs."""
-        ...
-
-    @property
-    def environment(self) -> Mapping[str, str]: ...
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop: ...
-
-    @property
-    def sessions(self) -> ClientSessions: ...
-
-    @property
-    def gateway(self) -> Gateway: ...
-
-    @property
-    def jobs(self) -> Jobs: ...
-
-    @property
-    def audit(self) -> HubAudit: ...
-
-    @property
-    def table(self) -> OperationTable: ...
-
-    @property
-    def door(self) -> Door: ...
-
-    def status(self) -> dict[str, Any]: ...
 
 
 class ServerLinks(Protocol):
@@ -151,7 +116,7 @@ class HttpDoor:
 
     def __init__(
         self,
-        hub: HttpHub,
+        hub: Hub,
         waits: HttpWaits = HttpWaits(),  # noqa: B008  (it is frozen)
         table: OperationTable | None = None,
         identities: HttpIdentities | None = None,
@@ -191,7 +156,10 @@ class HttpDoor:
             if self.settings.http_token:
                 self.token = load_token(self.settings.home)
             self._check_reach()
-            self.tls = self._tls_files()
+            if self.settings.tls_certificate is not None:
+                from tabane.hub.http.tls import TlsFiles  # only needed by a hub with TLS
+
+                self.tls = TlsFiles(self.loop, self.settings)
             self._listening = self._bound()
         except TabaneError as error:
             self.problem = error.message
@@ -266,6 +234,7 @@ class HttpDoor:
 
     @property
     def token_path(self) -> Path:
+        """File with the token that clients have to show."""
         return token_file(self.settings.home)
 
     @property
@@ -293,10 +262,12 @@ class HttpDoor:
 
     @property
     def uptime(self) -> float:
+        """Seconds since the hub was started."""
         return time.monotonic() - self._started
 
     @property
     def connections(self) -> int:
+        """Number of open connections over HTTP."""
         return self._server.connections if self._server else 0
 
     @property
@@ -337,14 +308,6 @@ class HttpDoor:
                 host=self.settings.host,
             )
         )
-
-    def _tls_files(self) -> TlsFiles | None:
-        """Return the certificate of the port, None without TLS. Raises ConfigurationError."""
-        if self.settings.tls_certificate is None:
-            return None
-        from tabane.hub.http.tls import TlsFiles  # only needed by a hub with TLS
-
-        return TlsFiles(self.loop, self.settings)
 
     def _bound(self) -> socket.socket:
         """Return a socket that listens. Raises OSError."""
@@ -397,3 +360,83 @@ def allow_files() -> int:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return max(soft, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+class HubIdentities:
+    """Identities of one hub. Whoever opens its port sets ``door``."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self.door: HttpDoor | None = None
+        self._oauth = HubOAuth(lambda: hub.settings, self._resource, hub.environment)
+
+    def over_http(self) -> HttpIdentities:
+        """Return them as HTTP uses them. Failed attempts are recorded in the audit log."""
+        access = self._hub.access
+        return HttpIdentities(
+            keys=KeysOnUse(access),
+            tokens=self._oauth if self._oauth.active else None,
+            profiles=ProfilesOnUse(access),
+            exist=self._exist,
+            on_refused=self._refused,
+            resource_metadata=self._oauth.metadata,
+            restore=self._restore,
+            on_signed_in=self._signed_in,
+        )
+
+    async def close(self) -> None:
+        """Close the connection to the OAuth server."""
+        await self._oauth.close()
+
+    def _exist(self) -> bool:
+        if self._hub.settings.advertise:
+            return True  # the keys of the group come with it
+        try:
+            return self._oauth.active or self._hub.access.keys.exist()
+        except TabaneError:
+            return False  # the file of keys cannot be used, so no key is known
+
+    def _restore(self, holder: str) -> Access | None:
+        local = only_local(holder)
+        if local is not None or not holder.startswith("key:"):
+            return local
+        try:
+            found = self._hub.access.keys.with_id(holder.removeprefix("key:"))
+        except TabaneError:
+            return None  # the file of keys cannot be used, so no key is known
+        # Whoever has a key works in no folder of this machine.
+        return ProjectAccess(found, self._hub.gateway) if found else None
+
+    def _signed_in(self, holder: str, source: str) -> None:
+        self._hub.audit.event("access", "sign_in", "ok", "web", holder=holder, source=source)
+
+    def _refused(self, source: str, reason: str) -> None:
+        self._hub.audit.event("access", "sign_in", "refused", reason, holder="", source=source)
+
+    def _resource(self) -> str:
+        public = self._hub.settings.public_url.rstrip("/")
+        return f"{public}/mcp" if public else (self.door.url if self.door else None) or ""
+
+
+class KeysOnUse:
+    """The API keys of a hub. They are loaded when somebody shows one."""
+
+    def __init__(self, access: HubAccess) -> None:
+        self._access = access
+
+    def find(self, secret: str) -> Access | None:
+        return self._access.keys.find(secret)
+
+
+class ProfilesOnUse:
+    """The profiles of a hub. They are loaded when somebody names one."""
+
+    def __init__(self, access: HubAccess) -> None:
+        self._access = access
+
+    def names(self) -> Collection[str]:
+        """Return the names of all profiles."""
+        return self._access.profiles.names()
+
+    def narrowed(self, access: Access, name: str) -> Access:
+        return self._access.profiles.narrowed(access, name)

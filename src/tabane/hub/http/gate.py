@@ -1,14 +1,14 @@
-"""Access over HTTP: checks of host, page and identity, the caller of a request, and returns from logins."""
+"""Access over HTTP: checks of host, page and identity, and the caller of a request."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from tabane.access.oauth.refusals import AuthorizationServerUnavailable, TokenRefused, challenge
-from tabane.hub.clients.server_access import ProjectAccess, ServerAccess, Servers, inner_access
+from tabane.catalog.gateway import Gateway
+from tabane.hub.clients.server_access import ProjectAccess, ServerAccess, inner_access
+from tabane.hub.context import HubContext
 from tabane.hub.http.authentication import (
     KEY_PREFIX,
     Authenticator,
@@ -17,14 +17,12 @@ from tabane.hub.http.authentication import (
 )
 from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest, RefusedRequest, refusal
 from tabane.hub.http.sources import AmbiguousOrigin, ExposedPeer, TrustedProxies, source_of
-from tabane.hub.rpc.permission import LOOPBACK, LoopbackAccess
+from tabane.hub.rpc.permission import LOOPBACK, LoopbackAccess, token_file
 from tabane.messages import Lang, language
 from tabane.operations import Caller, Face
 from tabane.operations.caller import LOCAL, METRICS, Access
-from tabane.settings import Settings
 from tabane.settings.addresses import WILDCARDS, networks
 from tabane.text.nearest_names import nearest
-from tabane.upstreams.logins.redirect_listener import CallbackPage, page_language
 from tabane.web.paths import is_web_path
 from tabane.wire.http import allowed_host, allowed_origin, bearer, offered, own_origin
 
@@ -32,21 +30,6 @@ log = logging.getLogger(__name__)
 
 LOGIN_RETURN = "/oauth/callback"
 """Open to everybody: a return is known by its state, which only that browser has, and is used once."""
-
-FinishLogin = Callable[[str, Lang], Awaitable[CallbackPage]]
-"""Takes the query of the URL to which a browser returned, and returns the page for it."""
-
-
-async def login_return(request: HttpRequest, finish: FinishLogin) -> HttpReply:
-    """Return the page for a browser that returns from a login."""
-    lang = page_language(request.headers.get("accept-language", ""))
-    page = await finish(request.scope.get("query_string", b"").decode("latin-1"), lang)
-    headers = [(name.encode(), value.encode()) for name, value in CallbackPage.HEADERS.items()]
-    headers = [
-        (name, value) for name, value in headers if name != b"x-content-type-options"
-    ]  # the gate sends it
-    return HttpReply(200 if page.fine else 400, page.html(), headers)
-
 
 METHODS = b"GET, POST, DELETE, OPTIONS"
 HEADERS = (
@@ -92,23 +75,15 @@ class HttpGate:
     one for everything too, except at the paths of the web page: that has sessions of its own. All other pages
     are refused, except that they may link to the web page, which shows nothing before its script has run.
 
-    ``token_path`` is the file of the hub's token, ``lang`` the value of the variable LANG.
-    ``servers`` returns the configured servers, of which a client over HTTP sees none of a project before it
-    has named its folders.
+    A client over HTTP sees no server of a project before it has named its folders.
     """
 
     def __init__(
-        self,
-        settings: Callable[[], Settings],
-        port: int,
-        authenticator: Authenticator,
-        token_path: Path,
-        lang: str | None,
-        servers: Servers,
+        self, context: HubContext, port: int, authenticator: Authenticator, gateway: Gateway
     ) -> None:
-        self._servers = servers
-        self._settings, self._port, self._authenticator = settings, port, authenticator
-        self._token_path, self._default_lang = token_path, lang
+        self._context, self._port = context, port
+        self._authenticator, self._gateway = authenticator, gateway
+        self._token_path = token_file(context.home)
         self._proxies = TrustedProxies(())
         self._proxies_of: tuple[tuple[str, ...], bool] = ((), True)
         self._exposed: dict[str, ExposedPeer] = {}
@@ -116,7 +91,7 @@ class HttpGate:
     @property
     def proxies(self) -> TrustedProxies:
         """Return the proxies of the setting ``trusted_proxies``, which may change while the hub runs."""
-        settings = self._settings()
+        settings = self._context.settings
         given = settings.trusted_proxies, settings.proxy_tls
         if given != self._proxies_of:
             self._proxies = TrustedProxies(networks(given[0]), plain=not settings.proxy_tls)
@@ -179,7 +154,7 @@ class HttpGate:
         return refusal(403, text)
 
     def _names(self) -> list[str]:
-        settings = self._settings()
+        settings = self._context.settings
         names = [] if settings.host in WILDCARDS else [_bracketed(settings.host)]
         if settings.public_url:
             public = settings.public_url.partition("://")[2].rstrip("/").lower()
@@ -196,7 +171,7 @@ class HttpGate:
                 # An image, a script, a frame or a link: browsers send no origin for these.
                 raise refusal(403, "Sec-Fetch-Site: other pages may not use this hub in that way")
             return
-        listed = not self._is_web(request) and allowed_origin(origin, self._settings().origins)
+        listed = not self._is_web(request) and allowed_origin(origin, self._context.settings.origins)
         if not (listed or self._is_own_page(request)):
             raise refusal(
                 403, "Origin: pages from there may not use this hub; the setting origins allows them"
@@ -221,7 +196,7 @@ class HttpGate:
 
     def _is_web(self, request: HttpRequest) -> bool:
         """Return whether a request is one for the web page. A WebSocket at the same path is a program."""
-        return self._settings().web and is_web_path(request.path) and "upgrade" not in request.headers
+        return self._context.settings.web and is_web_path(request.path) and "upgrade" not in request.headers
 
     def _is_link(self, request: HttpRequest) -> bool:
         """Return whether another page leads to the web page, or back from a login, in a tab of its own."""
@@ -302,7 +277,7 @@ class HttpGate:
         Raises RefusedRequest: 404 if there is none of that name, or the identity may not see it.
         """
         assert request.access is not None  # identified before
-        if name not in self._servers() or not request.access.sees_server(name):
+        if name not in self._gateway.servers or not request.access.sees_server(name):
             raise refusal(404, f"there is no server {name[:64]}; list the servers with: tabane servers list")
         request.access, request.server = ServerAccess(request.access, name), name
 
@@ -354,7 +329,7 @@ class HttpGate:
 
     def caller(self, request: HttpRequest, session: str, access: Access) -> Caller:
         """Return the caller of an MCP client over HTTP."""
-        looks, access = self._only_looks(request), ProjectAccess(access, self._servers)
+        looks, access = self._only_looks(request), ProjectAccess(access, self._gateway)
         lang, server = self.language(request), request.server
         return Caller(access.holder, Face.MCP, session, lang, looks=looks, access=access, server=server)
 
@@ -362,7 +337,7 @@ class HttpGate:
         """Return the caller of a program over TCP. Without an access, it is a program of this machine."""
         lang = self.language(request)
         if access is not None:
-            looks, access = self._only_looks(request), ProjectAccess(access, self._servers)
+            looks, access = self._only_looks(request), ProjectAccess(access, self._gateway)
             return Caller(access.holder, Face.RPC, session, lang, looks=looks, access=access)
         if not request.origin.local:
             self._authenticator.attempts.missing()
@@ -378,9 +353,7 @@ class HttpGate:
             peer, own = ((SocketAddress(*end[:2]) if end and end[1] else None) for end in ends)
             return uid_of_peer(peer, own) if peer and own else None
 
-        access = LoopbackAccess(
-            lambda: self._settings().open_archive, lambda: self._token_path, uid, page=request.page
-        )
+        access = LoopbackAccess(self._context, uid, page=request.page)
         return Caller(LOOPBACK, Face.RPC, session, lang, access=access)
 
     def _only_looks(self, request: HttpRequest) -> bool:
@@ -390,7 +363,7 @@ class HttpGate:
     def language(self, request: HttpRequest) -> Lang:
         """Return the language of an answer: that of the settings, else the one that the client prefers."""
         first = request.headers.get("accept-language", "").partition(",")[0].partition(";")[0].strip()
-        return language(self._settings().lang, first, self._default_lang)
+        return language(self._context.settings.lang, first, self._context.environment.get("LANG"))
 
     def preflight(self, request: HttpRequest) -> RefusedRequest:
         """Answer a browser that asks whether a page may send a request. Only listed pages are named."""

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Iterator
 from tabane.hub.clients.outlet import ROOM, undelivered
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.context import HubContext
 from tabane.hub.http.authentication import has_ended
 from tabane.hub.http.gate import HttpGate
 from tabane.hub.http.request import HttpReply, HttpRequest, refusal
 from tabane.hub.http.stream import Journal, Pulse, Stream, event_id, parse_event_id
-from tabane.settings import Mode, Settings
+from tabane.settings import Mode
 from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.http import AcceptedTypes
@@ -379,10 +380,8 @@ LONGEST_LOOK = 30.0
 class HttpSessions:
     """Sessions by ids that nobody can guess. If there are too many, the one idle longest is ended."""
 
-    def __init__(
-        self, settings: Callable[[], Settings], gate: HttpGate, clients: ClientSessions, pulse: Pulse
-    ) -> None:
-        self._settings, self._gate, self._clients, self._pulse = settings, gate, clients, pulse
+    def __init__(self, context: HubContext, gate: HttpGate, clients: ClientSessions, pulse: Pulse) -> None:
+        self._context, self._gate, self._clients, self._pulse = context, gate, clients, pulse
         self._loop = pulse.loop
         self._by_id: dict[str, ResumableSession] = {}
         self._count = 0
@@ -414,7 +413,7 @@ class HttpSessions:
         taken.session.sees_others()
 
     def _begin(self, request: HttpRequest, mode: Mode, name: str) -> ResumableSession:
-        settings = self._settings()
+        settings = self._context.settings
         if len(self._by_id) >= settings.http_sessions:
             self._make_room()
         self._count += 1
@@ -478,12 +477,12 @@ class HttpSessions:
 
     def _look_later(self) -> None:
         if self._timer is None and self._by_id:
-            limit = self._settings().http_idle * 60
+            limit = self._context.settings.http_idle * 60
             self._timer = self._loop.call_later(min(LONGEST_LOOK, limit / 2), self._look)
 
     def _look(self) -> None:
         self._timer = None
-        now, limit = self._loop.time(), self._settings().http_idle * 60
+        now, limit = self._loop.time(), self._context.settings.http_idle * 60
         for session in list(self):
             session.tidy(now)
             if now - session.used > limit and not session.busy:

@@ -10,12 +10,13 @@ from tabane.catalog.gateway import Gateway
 from tabane.catalog.lookup import may_find
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.context import HubContext
 from tabane.hub.http.authentication import has_ended
 from tabane.hub.http.gate import HttpGate
 from tabane.hub.http.request import JSON_HEAD, HttpReply, HttpRequest, answer_reply, refusal, traced
 from tabane.hub.http.stream import Pulse, Stream
 from tabane.operations import Caller
-from tabane.settings import Mode, Settings
+from tabane.settings import Mode
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
@@ -37,13 +38,13 @@ class SingleRequests:
 
     def __init__(
         self,
-        settings: Callable[[], Settings],
+        context: HubContext,
         gate: HttpGate,
         clients: ClientSessions,
         gateway: Gateway,
         pulse: Pulse,
     ) -> None:
-        self._settings, self._gate, self._clients = settings, gate, clients
+        self._context, self._gate, self._clients = context, gate, clients
         self._gateway, self._pulse = gateway, pulse
         self._open: dict[SingleOutlet, Session] = {}
         self.marked: Callable[[bytes], bytes] | None = None
@@ -72,7 +73,7 @@ class SingleRequests:
             await request.reply(HttpReply(202))
             return
         stream = Stream(
-            request, self._pulse, self._settings().outbox, patience=PATIENCE if kinds.events else None
+            request, self._pulse, self._context.settings.outbox, patience=PATIENCE if kinds.events else None
         )
         outlet = SingleOutlet(stream, kinds, frame.method == LISTEN, self.marked)
         session = self._clients.begin(caller, mode, outlet, Era.MODERN, shared=True)

@@ -35,7 +35,7 @@ NOWHERE = RequestOrigin("", secure=False, tls=False, host=None)
 class HttpLine(Protocol):
     """The connection that a request came on. ``on_lost`` is called when the client goes away."""
 
-    on_lost: Callable[[], None] | None
+    on_lost: Callable[[], object] | None
 
     @property
     def unsent(self) -> int: ...

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tabane.hub.http.app import HttpApp, WebPages
@@ -20,7 +19,6 @@ from tabane.hub.http.request import HttpRequest
 from tabane.hub.http.sources import ExposedPeer, FailedAttempts
 from tabane.hub.http.stream import Pulse
 from tabane.hub.http.tls import TlsEntrance
-from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.hub.http.routing import RequestRouting
@@ -40,7 +38,7 @@ class HttpServer:
     def __init__(self, loop: asyncio.AbstractEventLoop, door: HttpDoor, most: int) -> None:
         self.loop, self._door, self._most, self.waits = loop, door, most, door.waits
         self.pulse = Pulse(loop)
-        hub, settings = door.hub, self._settings
+        hub = door.hub
 
         def refused(source: str, reason: str) -> None:
             hub.audit.telemetry.counters.count_auth_failure(reason)
@@ -48,50 +46,21 @@ class HttpServer:
 
         attempts = FailedAttempts(loop, refused)
         authenticator = Authenticator(door.token, door.identities, attempts)
-        gate = HttpGate(
-            settings,
-            door.port,
-            authenticator,
-            door.token_path,
-            hub.environment.get("LANG"),
-            lambda: hub.gateway.servers,
-        )
-        self._gate = gate
-        self._sessions = HttpSessions(settings, gate, hub.sessions, self.pulse)
-        self._modern = SingleRequests(settings, gate, hub.sessions, hub.gateway, self.pulse)
-        self._programs = HttpPrograms(
-            settings, gate, door.rpc, hub.sessions, hub.gateway, hub.jobs, door.touch
-        )
-        metrics = HttpMetrics(
-            hub.gateway,
-            self._sessions,
-            self._modern,
-            self._programs,
-            hub.status,
-            lambda: door.uptime,
-            lambda: self.connections,
-            hub.audit.telemetry.counters,
-            hub.audit.counts,
-            self._refusals,
-        )
-        self._attempts = attempts
-        self._web = WebPages(door, gate, authenticator, lambda: hub.sessions.draining, hub.environment)
+        self._gate = gate = HttpGate(hub.context, door.port, authenticator, hub.gateway)
+        self._sessions = HttpSessions(hub.context, gate, hub.sessions, self.pulse)
+        self._modern = SingleRequests(hub.context, gate, hub.sessions, hub.gateway, self.pulse)
+        self._programs = HttpPrograms(door, gate)
+        self._metrics = HttpMetrics(door, self._sessions, self._modern, self._programs, attempts)
+        self._web = WebPages(door, gate, authenticator)
         logins = hub.gateway.logins
         assert logins is not None
         logins.hub_callback = lambda: door.root and door.root + LOGIN_RETURN
-        self._routing = self._made_routing()
+        self._routing: RequestRouting | None = None
+        if door.routing is not None:
+            self._routing = door.routing(gate, self._sessions)
+            self._modern.marked = self._routing.marked
         self.app = HttpApp(
-            settings,
-            gate,
-            self._sessions,
-            self._modern,
-            self._programs,
-            metrics,
-            self._web,
-            lambda: hub.sessions.draining,
-            door.touch,
-            logins.callback,
-            self._routing,
+            door, gate, self._sessions, self._modern, self._programs, self._metrics, self._web, self._routing
         )
         self.open_connections: set[HttpConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
@@ -105,39 +74,36 @@ class HttpServer:
         """Accept from now on, beginning with the clients that already wait."""
         tls = self._door.tls
         if tls is None:
-            self._listening = await self.loop.create_server(
-                lambda: HttpConnection(self), sock=listening, backlog=1024
-            )
+            self._listening = await self.loop.create_server(self._connection, sock=listening, backlog=1024)
         else:
-            self._listening = TlsEntrance(
+            self._listening = self._metrics.entrance = TlsEntrance(
                 self.loop,
                 listening,
-                tls.context,
-                lambda: HttpConnection(self),
+                tls,
+                self._connection,
                 trusted=lambda address: address in self._gate.proxies,
                 full=lambda: self.full,
             )
         self._look = self.loop.call_later(self.waits.look, self._looked)
         self._revoked = self.loop.call_later(self.waits.revoked, self._end_revoked)
 
-    def _made_routing(self) -> RequestRouting | None:
-        """Return what passes requests on to other hubs; None if this hub serves alone."""
-        if self._door.routing is None:
-            return None
-        routing = self._door.routing(self._gate, self._sessions)
-        self._modern.marked = routing.marked
-        return routing
+    def _connection(self) -> HttpConnection:
+        """Return the protocol of a new connection, as asyncio asks for it."""
+        return HttpConnection(self)
 
     @property
     def exposed(self) -> list[ExposedPeer]:
+        """Peers whose requests are refused because they come without TLS."""
         return self._gate.exposed()
 
     @property
     def full(self) -> bool:
-        return self.connections > min(2 * self._settings().http_sessions + SPARE, self._most)
+        """Whether no further connection is taken: the sessions or the open files are at their limit."""
+        return self.connections > min(2 * self._door.settings.http_sessions + SPARE, self._most)
 
     @property
     def connections(self) -> int:
+        """Number of open connections, also of those in their TLS handshake."""
         pending = self._listening.pending if isinstance(self._listening, TlsEntrance) else 0
         return len(self.open_connections) + len(self._programs.sockets) + pending
 
@@ -202,20 +168,11 @@ class HttpServer:
             one.abort()
         self.pulse.close()
 
-    def _settings(self) -> Settings:
-        return self._door.hub.settings
-
     def _sends(self) -> bool:
         return bool(self._programs.sockets) or any(one.answering or one.unsent for one in self._open())
 
     def _open(self) -> list[HttpConnection]:
         return list(self.open_connections)
-
-    def _refusals(self) -> Mapping[str, int]:
-        """Return the refused requests and connections by reason, for the metrics."""
-        entrance = self._listening if isinstance(self._listening, TlsEntrance) else None
-        tls = {"handshake": entrance.failed, "connection": entrance.refused} if entrance else {}
-        return {**self._attempts.counts, **tls}
 
     def _end_revoked(self) -> None:
         for kind in (self._sessions, self._modern, self._programs):

@@ -45,28 +45,27 @@ class TlsFiles:
         assert settings.tls_key is not None
         self._certificate, self._key = settings.tls_certificate, settings.tls_key
         self._authorities = settings.tls_client_ca
-        self._context = server_context(self._certificate, self._key, self._authorities)
+        self.context = server_context(self._certificate, self._key, self._authorities)
+        """The context for a new connection."""
         files = [self._certificate, self._key, *([self._authorities] if self._authorities else [])]
         self._follower = FileFollower(loop, lambda: files, self._reload)
         self._follower.start()
 
     @property
     def problem(self) -> Message | None:
+        """Why the changed files are not used; None if all is well."""
         return self._follower.problem
-
-    def context(self) -> ssl.SSLContext:
-        """Return the context for a new connection."""
-        return self._context
 
     def look(self) -> None:
         """Read the files now, changed or not."""
         self._follower.now()
 
     def close(self) -> None:
+        """Follow the files no longer."""
         self._follower.close()
 
     def _reload(self) -> None:
-        self._context = server_context(self._certificate, self._key, self._authorities)
+        self.context = server_context(self._certificate, self._key, self._authorities)
         log.info("new connections use the certificate in %s", self._certificate)
 
 
@@ -112,7 +111,7 @@ def _check_key(path: Path) -> None:
 
 def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
     try:
-        context.load_cert_chain(certificate, key, password=_no_password)
+        context.load_cert_chain(certificate, key, password=b"")  # else OpenSSL asks on the terminal
     except (OSError, ValueError) as error:
         if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
             raise ConfigurationError(
@@ -154,11 +153,6 @@ def _reason(error: Exception) -> str:
     return str(reason or error).replace("_", " ").lower()
 
 
-def _no_password() -> bytes:
-    # Without this, OpenSSL would ask on the terminal.
-    return b""
-
-
 HANDSHAKE = 10.0
 """Seconds from the connection to the end of its handshake."""
 
@@ -187,7 +181,7 @@ _NO_FILES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 class TlsEntrance:
     """Accepts connections from a listening socket, and gives each to a protocol after its TLS handshake.
 
-    ``context`` returns the TLS context for a new connection, ``trusted`` whether an address is that of a
+    ``tls`` has the TLS context for a new connection. ``trusted`` returns whether an address is that of a
     proxy, which may begin any number of handshakes. ``full`` is asked before anything is done for a client.
     """
 
@@ -195,14 +189,14 @@ class TlsEntrance:
         self,
         loop: asyncio.AbstractEventLoop,
         listening: socket.socket,
-        context: Callable[[], ssl.SSLContext],
+        tls: TlsFiles,
         protocol: Callable[[], asyncio.Protocol],
         *,
         trusted: Callable[[str], bool],
         full: Callable[[], bool],
     ) -> None:
         self._loop, self._listening = loop, listening
-        self._context, self._protocol, self._trusted, self._full = context, protocol, trusted, full
+        self._tls, self._protocol, self._trusted, self._full = tls, protocol, trusted, full
         self._buckets = SourceBuckets(loop.time, RATE, BURST)
         self._arrivals: dict[TlsArrival, None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -267,7 +261,7 @@ class TlsEntrance:
             await self._loop.connect_accepted_socket(
                 self._protocol,
                 arrival.client,
-                ssl=self._context(),
+                ssl=self._tls.context,
                 ssl_handshake_timeout=HANDSHAKE,
                 ssl_shutdown_timeout=SHUTDOWN,
             )

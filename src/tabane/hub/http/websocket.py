@@ -10,6 +10,7 @@ from typing import Protocol, cast
 
 from tabane.hub.clients.outlet import ROOM, undelivered
 from tabane.hub.clients.session import Session
+from tabane.hub.context import HubContext
 from tabane.hub.http.authentication import has_ended
 from tabane.hub.local.handshake import DRAIN
 from tabane.hub.rpc.dispatcher import ClientGone, Send
@@ -69,7 +70,7 @@ class Receiver(Protocol):
 
 
 class WebSocket(asyncio.Protocol):
-    """The connection of one client. ``limit`` is in bytes of a message, ``every`` the seconds between pings.
+    """The connection of one client. ``limit`` is in bytes of a message.
 
     Where more waits for the client than :data:`AHEAD`, or more of what it sent is worked on than
     :data:`MOST_HELD`, it is not read on. ``on_lost`` is called once, when the connection is gone.
@@ -79,11 +80,11 @@ class WebSocket(asyncio.Protocol):
         self,
         dispatcher: Receiver,
         limit: int,
-        every: Callable[[], float],
+        context: HubContext,
         on_lost: Callable[[WebSocket], None],
     ) -> None:
         self.dispatcher = dispatcher
-        self._limit, self._every, self._on_lost = limit, every, on_lost
+        self._limit, self._context, self._on_lost = limit, context, on_lost
         self._decoder = WebSocketDecoder(limit, masked=True)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
@@ -125,6 +126,7 @@ class WebSocket(asyncio.Protocol):
             self._end(websocket.close_frame(code, reason))
 
     def abort(self) -> None:
+        """Close the connection now; what is unsent is lost."""
         self._transport.abort()
 
     # -- what the transport says -----------------------------------------------------------------
@@ -132,7 +134,7 @@ class WebSocket(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=AHEAD)
-        self._timer = self._loop.call_later(self._every(), self._tick)
+        self._timer = self._loop.call_later(self._context.settings.ping_interval, self._tick)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._ending = True
@@ -271,7 +273,7 @@ class WebSocket(asyncio.Protocol):
         self._heard, self._unsent = False, unsent
         if self._writable.is_set():
             self._transport.write(websocket.frame(b"", websocket.PING))
-        self._timer = self._loop.call_later(self._every(), self._tick)
+        self._timer = self._loop.call_later(self._context.settings.ping_interval, self._tick)
 
 
 class WebSocketOutlet:

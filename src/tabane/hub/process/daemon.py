@@ -37,8 +37,7 @@ from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
     from tabane.group.membership import HubGroup
-    from tabane.hub.http.authentication import HubIdentities
-    from tabane.hub.http.door import HttpDoor
+    from tabane.hub.http.door import HttpDoor, HubIdentities
     from tabane.hub.rpc.dispatcher import RpcSession
 
 log = logging.getLogger(__name__)
@@ -435,19 +434,18 @@ class Daemon:
         requested = "http" in self.settings.sources
         if not self.settings.http or (self._origin.started_by == locks.STANDALONE and not requested):
             return None
-        from tabane.hub.http.authentication import HubIdentities
-        from tabane.hub.http.door import HttpDoor
+        from tabane.hub.http.door import HttpDoor, HubIdentities
 
-        self._identities = HubIdentities(self.hub, lambda: self.http.url if self.http else None)
-        identities = self._identities.over_http()
+        self._identities = HubIdentities(self.hub)
         links = shared_servers_of(self.hub, self.group)
         door = HttpDoor(
             self.hub,
             table=self._door.table,
-            identities=identities,
+            identities=self._identities.over_http(),
             routing=routing_of(self.group),
             server_links=links,
         )
+        self._identities.door = door
         door.open()
         unbound = door.problem if door.refused_port is not None else None
         if unbound and self._origin.asked and self.settings.insists_on_http:
