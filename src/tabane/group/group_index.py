@@ -1,10 +1,7 @@
-"""Audit log and usage of a group of hubs: given to its index, and asked for all hubs.
+"""Audit log and usage of a group of hubs: each hub writes its own, and queries cover all of them.
 
 The log of each hub stays as it is, with its chain. The index lags behind it and catches up from its mark.
-
-Queries in a group of hubs: answered for all hubs, or for this one alone if the database is away.
-
-Usage in a group of hubs: that of this hub is given to the group, and that of all hubs is asked for.
+If the database is away, a query is answered from this hub's log alone.
 """
 
 from __future__ import annotations
@@ -13,7 +10,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -38,13 +35,15 @@ from tabane.group.shared_records import (
     IndexedEntry,
     LogMark,
     LogPart,
-    SharedAudit,
-    SharedUsage,
     UsageConditions,
     UsageRow,
     UsageSums,
 )
 from tabane.messages import say
+
+if TYPE_CHECKING:
+    from tabane.audit.index_process import AuditIndexProcess
+    from tabane.group.tables.shared_usage import PostgresAudit, PostgresUsage
 
 STEP = 2_000
 """Entries that are given at once."""
@@ -67,7 +66,7 @@ class GroupEntries:
     """
 
     def __init__(
-        self, shared: SharedAudit, folder: str, newest: Callable[[], int], mark: str, address: str
+        self, shared: PostgresAudit, folder: str, newest: Callable[[], int], mark: str, address: str
     ) -> None:
         self._shared, self._folder, self._newest = shared, folder, newest
         self._hub, self.address = mark, address
@@ -240,12 +239,6 @@ EVERY = 60.0
 _PAGE = 1000
 
 
-class LocalIndex(Protocol):
-    """The index of this hub's log."""
-
-    async def ask(self, task: IndexTask) -> Any: ...
-
-
 class GroupUsage:
     """The usage of a group, in which this hub has a mark. ``folder`` is that of its log.
 
@@ -254,8 +247,8 @@ class GroupUsage:
 
     def __init__(
         self,
-        shared: SharedUsage,
-        index: Callable[[], LocalIndex],
+        shared: PostgresUsage,
+        index: Callable[[], AuditIndexProcess],
         mark: str,
         folder: str,
         newest: Callable[[], int],
@@ -327,7 +320,9 @@ class GroupIndex:
     Entries then have the member ``hub``. If only this hub is known, the answer has the reason as ``problem``.
     """
 
-    def __init__(self, entries: GroupEntries, usage: GroupUsage, index: Callable[[], LocalIndex]) -> None:
+    def __init__(
+        self, entries: GroupEntries, usage: GroupUsage, index: Callable[[], AuditIndexProcess]
+    ) -> None:
         self._entries, self._usage, self._index = entries, usage, index
 
     async def ask(self, task: IndexTask) -> Any:

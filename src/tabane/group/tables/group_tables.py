@@ -265,12 +265,14 @@ DELETE FROM hub_job WHERE (hub, job) IN (
 
 
 class PostgresJobs:
-    """The jobs of a group."""
+    """The jobs of a group. Raises StoreError if the database cannot be reached."""
 
     def __init__(self, tables: GroupTables) -> None:
         self._tables = tables
 
     async def tell(self, hub: str, jobs: list[SharedJob]) -> list[str]:
+        """Keep the states of some of a hub's jobs. Return the keys of its jobs that are to be cancelled."""
+
         def telling(connection: psycopg.Connection) -> list[str]:
             for job in jobs:
                 row = {"hub": hub, "address": job.address, "job": job.key}
@@ -283,12 +285,16 @@ class PostgresJobs:
         return await self._tables.write(telling)
 
     async def others(self, hub: str) -> list[SharedJob]:
+        """Return the jobs of all other hubs."""
+
         def reading(connection: psycopg.Connection) -> list[SharedJob]:
             return [SharedJob(*row) for row in connection.execute(_JOBS + _MOST, (hub,))]
 
         return await self._tables.read(reading)
 
     async def find(self, hub: str, key: str) -> SharedJob | None:
+        """Return a job of another hub; None if there is none with that key."""
+
         def finding(connection: psycopg.Connection) -> SharedJob | None:
             found = connection.execute(_JOBS + " AND job.job = %s" + _MOST, (hub, key)).fetchone()
             return SharedJob(*found) if found else None
@@ -296,6 +302,8 @@ class PostgresJobs:
         return await self._tables.read(finding)
 
     async def cancel(self, job: SharedJob) -> None:
+        """Have its hub cancel a job."""
+
         def cancelling(connection: psycopg.Connection) -> None:
             connection.execute(_CANCEL, (job.hub, job.key))
 

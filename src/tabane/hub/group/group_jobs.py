@@ -6,16 +6,20 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
 from tabane.catalog.tools.tool_use import ToolUse, forgotten
 from tabane.errors import HubError, TabaneError
-from tabane.group.shared_records import LARGEST_STATE, SharedJob, SharedJobs, SharedToolUse
+from tabane.group.shared_records import LARGEST_STATE, SharedJob
 from tabane.hub.work.job import Job
 from tabane.messages import Lang, Message, say
 from tabane.wire import json
+
+if TYPE_CHECKING:
+    from tabane.group.tables.group_tables import PostgresJobs
+    from tabane.group.tables.shared_usage import PostgresToolUse
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +40,7 @@ class GroupJobs:
     its key, stop soon.
     """
 
-    def __init__(self, shared: SharedJobs, hub: str, address: str, cancel: Callable[[str], None]) -> None:
+    def __init__(self, shared: PostgresJobs, hub: str, address: str, cancel: Callable[[str], None]) -> None:
         self._shared, self._hub, self.address, self._cancel = shared, hub, address, cancel
         self._news: dict[str, Job] = {}
         self._running: set[str] = set()
@@ -143,7 +147,7 @@ class ToolUseSharing:
     ``mark`` names the hub: it stays the same over restarts.
     """
 
-    def __init__(self, use: ToolUse, shared: SharedToolUse, mark: str, clock: Callable[[], float]) -> None:
+    def __init__(self, use: ToolUse, shared: PostgresToolUse, mark: str, clock: Callable[[], float]) -> None:
         self._use, self._shared, self._mark, self._clock = use, shared, mark, clock
         self._restored = False
         self._next = 0.0
