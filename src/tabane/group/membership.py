@@ -318,7 +318,8 @@ class HubGroup:
             try:
                 assert self._state is not None
                 await self._beat(self._state)
-                self._follow_later()
+                if self._following is None or self._following.done():
+                    self._following = self._loop.create_task(self._followed_to(self._view.changes))
                 self._note(self._twin())
             except TabaneError as error:
                 self._note(error)
@@ -339,14 +340,14 @@ class HubGroup:
             view = await state.beat(self.me)
             lapsed = self.joined and before - self._seen >= GONE_AFTER
             self._seen = (before + self._clock()) / 2
-            self._look_at(view)
+            self._view = view
+            self._by_id = {each.id: each for each in view.members}
+            # Of a hub that was restarted, the run that is there now comes last, and counts.
+            self._by_mark = {each.mark: each for each in sorted(view.members, key=lambda one: -one.age)}
+            news, self._news = self._news, asyncio.Event()
+            news.set()
         if lapsed and self.on_lapse is not None:
             await self.on_lapse()
-
-    def _follow_later(self) -> None:
-        """Copy what has changed, beside the heartbeats."""
-        if self._following is None or self._following.done():
-            self._following = self._loop.create_task(self._followed_to(self._view.changes))
 
     async def _followed_to(self, changes: int) -> None:
         try:
@@ -361,14 +362,6 @@ class HubGroup:
         if self.follow is not None:
             await self.follow()
         self._followed = changes
-
-    def _look_at(self, view: GroupView) -> None:
-        self._view = view
-        self._by_id = {each.id: each for each in view.members}
-        # Of a hub that was restarted, the run that is there now comes last, and counts.
-        self._by_mark = {each.mark: each for each in sorted(view.members, key=lambda one: -one.age)}
-        news, self._news = self._news, asyncio.Event()
-        news.set()
 
     def _twin(self) -> TabaneError | None:
         """Return the problem that another hub has the mark of this one, so that handles name both."""

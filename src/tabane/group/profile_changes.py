@@ -87,7 +87,10 @@ class GroupProfiles:
             if change.table is None:
                 found.pop(name, None)
             else:
-                found[name] = _definition(name, change.table)
+                table = change.table
+                # They were checked by then.
+                patterns = PermissionPatterns(table.allow, table.deny, table.read_only)
+                found[name] = ProfileDefinition(name, patterns, table.description)
         return found
 
     @property
@@ -137,8 +140,3 @@ def _table(definition: ProfileDefinition | None) -> ProfileTable | None:
         return None
     patterns = definition.patterns
     return ProfileTable(patterns.allow, patterns.deny, patterns.read_only, definition.description)
-
-
-def _definition(name: str, table: ProfileTable) -> ProfileDefinition:
-    patterns = PermissionPatterns(table.allow, table.deny, table.read_only)  # they were checked by then
-    return ProfileDefinition(name, patterns, table.description)

@@ -159,13 +159,9 @@ class LineBatch:
                 try:
                     work()
                 except Exception:
-                    _log_failure()
+                    import logging  # a bridge, which also uses this module, needs no log
 
-
-def _log_failure() -> None:
-    import logging  # a bridge, which also uses this module, needs no log
-
-    logging.getLogger(__name__).exception("work after a batch of lines failed")
+                    logging.getLogger(__name__).exception("work after a batch of lines failed")
 
 
 class LineChannel:
@@ -332,20 +328,17 @@ class LineChannel:
     def _handled(self) -> None:
         """Continue after all received lines are handled: read on, or end."""
         if self._ended:
-            self._end()
+            if self._on_end is None:
+                self.close(self._last_word or "end of file")
+            elif not self.closed:
+                self._pause()
+                self._started = False
+                self._call(lambda _: self._on_end and self._on_end(), None)
             return
         if self._last_word is not None:
             self._loop.call_soon(self._read_rest)
         if not (self._writing and self.unsent > self._pause_at):
             self._resume()
-
-    def _end(self) -> None:
-        if self._on_end is None:
-            self.close(self._last_word or "end of file")
-        elif not self.closed:
-            self._pause()
-            self._started = False
-            self._call(lambda _: self._on_end and self._on_end(), None)
 
     def _deliver(self) -> None:
         inbox = self._inbox
@@ -364,13 +357,10 @@ class LineChannel:
             if inbox and (monotonic() > until or self._batch.is_behind):
                 return
         if self._splitter.oversized:
-            self._tell_oversized()
-
-    def _tell_oversized(self) -> None:
-        heads, self._splitter.oversized = self._splitter.oversized, []
-        for head in heads:
-            if self._on_oversized and not self.closed:
-                self._call(self._on_oversized, head)
+            heads, self._splitter.oversized = self._splitter.oversized, []
+            for head in heads:
+                if self._on_oversized and not self.closed:
+                    self._call(self._on_oversized, head)
 
     def _release(self, waited: asyncio.Future[None]) -> None:
         if not waited.cancelled() and (error := waited.exception()) is not None:

@@ -130,7 +130,9 @@ def check_headers(
     for header in (VERSION, METHOD, NAME):
         if header.lower() in repeated:
             raise _mismatch(header, "was sent more than once")
-    _check_present(meta)
+    lacking = [key for key in (META_VERSION, META_CAPABILITIES) if key not in meta]
+    if lacking:
+        raise ProtocolRefusal(INVALID_PARAMS, f"_meta lacks {', '.join(lacking)}: each request carries them")
     _check_equal(VERSION, sent.get("mcp-protocol-version"), member(meta, META_VERSION), META_VERSION)
     _check_equal(METHOD, sent.get("mcp-method"), method, "method")
     _check_name(sent.get("mcp-name"), method, params)
@@ -155,12 +157,6 @@ def _by_lower_name(headers: Headers) -> tuple[dict[str, str], set[str]]:
                 repeated.add(key)
             values[key] = value
     return values, repeated
-
-
-def _check_present(meta: Members) -> None:
-    lacking = [key for key in (META_VERSION, META_CAPABILITIES) if key not in meta]
-    if lacking:
-        raise ProtocolRefusal(INVALID_PARAMS, f"_meta lacks {', '.join(lacking)}: each request carries them")
 
 
 def _check_name(sent: str | None, method: str, params: Members) -> None:

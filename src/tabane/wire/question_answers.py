@@ -56,8 +56,10 @@ def answer_of(question: Question, action: AnswerAction, content: Any) -> bytes |
         return None
     elif question.kind == "sampling":
         result = _message(content)
+    elif isinstance(content, list):
+        result = {"roots": [{"uri": each} if isinstance(each, str) else each for each in content]}
     else:
-        result = _roots(content)
+        result = content
     answer = encode(result)
     check_answer(question, answer)
     return answer
@@ -69,12 +71,6 @@ def _message(content: Any) -> Any:
     if isinstance(content, str):
         block = {"type": "text", "text": content}
         return {"role": "assistant", "content": block, "model": "human", "stopReason": "endTurn"}
-    return content
-
-
-def _roots(content: Any) -> Any:
-    if isinstance(content, list):
-        return {"roots": [{"uri": each} if isinstance(each, str) else each for each in content]}
     return content
 
 

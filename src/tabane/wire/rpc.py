@@ -142,7 +142,10 @@ def error_of(error: TabaneError, lang: Lang) -> bytes:
     ``approval`` that a call needs, and of a page
     that could not be read the ``cause``, with ``status`` and ``wait`` where they are known.
     """
-    return json.error_object(error.code, _cut(error.text(lang)), _data(error))
+    text = error.text(lang)
+    if len(text) > LONGEST_TEXT:  # it may repeat what the client sent
+        text = f"{text[:LONGEST_TEXT]}…"
+    return json.error_object(error.code, text, _data(error))
 
 
 _limited = re.compile(
@@ -156,11 +159,6 @@ def retry_seconds(line: bytes) -> float | None:
     """Return the wait that an answer of ours asks for, if it is an error because of a limit."""
     found = _limited(line) if line[:1] == b"{" and len(line) < LONGEST_ID + 4 * LONGEST_TEXT else None
     return float(found[1]) if found else None
-
-
-def _cut(text: str) -> str:
-    """Return an error's text, shortened: it may repeat what the client sent, of any length."""
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
 
 
 def _beside(request_id: bytes, result: bytes, member: bytes) -> bytes:
@@ -191,9 +189,10 @@ def _element(part: bytes) -> Request | InvalidRequest:
 
 
 def _part(text: bytes) -> Request | InvalidRequest:
-    members = _members(text)
-    if members is None:
+    if text.lstrip(_SPACE)[:1] != b"{":
+        json.decode(text)  # raises InvalidJson if it is not JSON at all
         return _invalid(None, INVALID_REQUEST, "a request is an object")
+    members = json.fields(text)
     name = members.get("id")
     request_id = None if name is None else bytes(name)
     if request_id is not None and not _legal_id(request_id):
@@ -204,14 +203,6 @@ def _part(text: bytes) -> Request | InvalidRequest:
     if fault:
         return _invalid(request_id, INVALID_REQUEST, fault)
     return Request(request_id, json.text(members["method"]) or "", bytes(members.get("params", b"{}")))
-
-
-def _members(text: bytes) -> Members | None:
-    """Return the members of an object; None for other JSON. Raises InvalidJson if it is not JSON."""
-    if text.lstrip(_SPACE)[:1] == b"{":
-        return json.fields(text)
-    json.decode(text)
-    return None
 
 
 def _fault(members: Members) -> str | None:

@@ -191,7 +191,16 @@ class WebSocketDecoder:
         if opcode == PONG:
             return WebSocketPong(data)
         self._closed = True
-        return _close_of(data)
+        if not data:
+            return WebSocketClosed(NO_CODE, "")
+        if len(data) < 2:
+            raise Fault(PROTOCOL_ERROR, "half a close code")
+        code = int.from_bytes(data[:2], "big")
+        if not (1000 <= code <= 1003 or 1007 <= code <= 1014 or 3000 <= code <= 4999):
+            raise Fault(PROTOCOL_ERROR, "a close code that is never sent")
+        if not is_text(data[2:]):
+            raise Fault(BAD_TEXT, "a reason that is not UTF-8")
+        return WebSocketClosed(code, data[2:].decode())
 
 
 def frame(payload: bytes | memoryview, opcode: int = TEXT, key: bytes = b"") -> bytes:
@@ -242,19 +251,6 @@ def fault_in(method: str, headers: Mapping[str, str]) -> str | None:
     except (binascii.Error, ValueError):
         nonce = b""
     return None if len(nonce) == 16 else "Sec-WebSocket-Key: 16 bytes in base64"
-
-
-def _close_of(data: bytes) -> WebSocketClosed:
-    if not data:
-        return WebSocketClosed(NO_CODE, "")
-    if len(data) < 2:
-        raise Fault(PROTOCOL_ERROR, "half a close code")
-    code = int.from_bytes(data[:2], "big")
-    if not (1000 <= code <= 1003 or 1007 <= code <= 1014 or 3000 <= code <= 4999):
-        raise Fault(PROTOCOL_ERROR, "a close code that is never sent")
-    if not is_text(data[2:]):
-        raise Fault(BAD_TEXT, "a reason that is not UTF-8")
-    return WebSocketClosed(code, data[2:].decode())
 
 
 def is_text(data: bytes) -> bool:

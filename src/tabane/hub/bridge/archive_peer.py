@@ -59,7 +59,12 @@ class ArchivePeer(WebSocketPeer):
     def __init__(self, fd: int, max_line: int, lang: str) -> None:
         super().__init__(fd, max_line)
         self._lang: Lang = "ja" if lang == "ja" else "en"
-        self._operations = {operation.name: operation for operation in _table() if operation.name in TOOLS}
+
+        def nowhere() -> NoReturn:
+            raise AssertionError("the archive of another server is not opened here")
+
+        table = posts_table(nowhere)
+        self._operations = {operation.name: operation for operation in table if operation.name in TOOLS}
         self._calls: dict[int, _ArchiveCall] = {}
         self._count = 0
         self._answers: list[bytes] = []
@@ -160,17 +165,14 @@ class ArchivePeer(WebSocketPeer):
             why = error.get("message") if isinstance(error, dict) else error
             said = say("The server answered with an error: {why}", why=why)
             return _line(call.id, _failure(said.render(self._lang)), call.modern)
-        text = self._text(call, answer.get("result"), str(answer.get("warning") or ""))
-        return _line(call.id, {"content": [{"type": "text", "text": text}], "isError": False}, call.modern)
-
-    def _text(self, call: _ArchiveCall, result: Any, warning: str) -> str:
-        """Return the result as a hub would render it, or as JSON if the server returns another form."""
+        result, warning = answer.get("result"), str(answer.get("warning") or "")
         render = call.operation.text
         try:
             assert render is not None  # every tool has one
-            return render(_completed(call, result, warning), self._lang)
-        except (AttributeError, KeyError, TypeError, ValueError):
-            return json.dumps(result, ensure_ascii=False, indent=2)
+            text = render(_completed(call, result, warning), self._lang)
+        except (AttributeError, KeyError, TypeError, ValueError):  # the server returns another form
+            text = json.dumps(result, ensure_ascii=False, indent=2)
+        return _line(call.id, {"content": [{"type": "text", "text": text}], "isError": False}, call.modern)
 
     def _answer(self, request_id: bytes, result: dict[str, Any], modern: bool) -> None:
         self._answers.append(_line(request_id, result, modern))
@@ -178,15 +180,6 @@ class ArchivePeer(WebSocketPeer):
     def _refuse(self, request_id: bytes, code: int, text: str) -> None:
         error = json.dumps({"code": code, "message": text}).encode()
         self._answers.append(b'{"jsonrpc":"2.0","id":' + request_id + b',"error":' + error + b"}")
-
-
-def _table() -> list[Operation]:
-    """Return the definitions of the archive's operations; the archive behind them is never used."""
-
-    def nowhere() -> NoReturn:
-        raise AssertionError("the archive of another server is not opened here")
-
-    return posts_table(nowhere)
 
 
 def _definition(operation: Operation) -> dict[str, Any]:

@@ -76,9 +76,12 @@ def client_heads(line: bytes) -> list[ClientMessageHead]:
     if plain is not None:
         return [ClientMessageHead(plain[1], plain[2].decode())]
     if len(line) > LARGE and line[:1] != b"[":
-        ends = _of_ends(line)
-        if ends:
-            return [ends]
+        # A name before the last brace belongs to the outermost object, with anything in between; quotes
+        # within a string are escaped, so neither pattern can match inside of one.
+        method = _METHOD_FIRST.match(line)
+        last = _ID_LAST.search(line, max(0, len(line) - 1024))
+        if method and last:
+            return [ClientMessageHead(canonical(json.loads(last[1])), json.loads(method[1]))]
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -102,7 +105,17 @@ def hub_heads(line: bytes) -> list[HubMessageHead]:
         return []
     try:
         if line[:1] != b"[":
-            return [_of_answer(line)]
+            if line[_AFTER : _AFTER + 1] == b'"':
+                end = _closing_quote(line, _AFTER + 1) + 1
+                name = canonical(json.loads(line[_AFTER:end]))
+            else:
+                end = line.index(b",", _AFTER)
+                name = line[_AFTER:end]
+                if not name.isdigit():
+                    name = canonical(json.loads(name))
+            return [
+                HubMessageHead(name, line.startswith(b',"method"', end), line.startswith(b',"error"', end))
+            ]
         values = json.loads(line)
     except (ValueError, RecursionError):
         return []
@@ -117,29 +130,6 @@ def reason(line: bytes) -> str | None:
     except (ValueError, RecursionError, KeyError, TypeError):
         return None
     return found if isinstance(found, str) else None
-
-
-def _of_ends(line: bytes) -> ClientMessageHead | None:
-    # A name before the last brace belongs to the outermost object, with anything in between; quotes
-    # within a string are escaped, so neither pattern can match inside of one.
-    method = _METHOD_FIRST.match(line)
-    last = _ID_LAST.search(line, max(0, len(line) - 1024))
-    if method and last:
-        return ClientMessageHead(canonical(json.loads(last[1])), json.loads(method[1]))
-    return None
-
-
-def _of_answer(line: bytes) -> HubMessageHead:
-    begin = _AFTER
-    if line[begin : begin + 1] == b'"':
-        end = _closing_quote(line, begin + 1) + 1
-        name = canonical(json.loads(line[begin:end]))
-    else:
-        end = line.index(b",", begin)
-        name = line[begin:end]
-        if not name.isdigit():
-            name = canonical(json.loads(name))
-    return HubMessageHead(name, line.startswith(b',"method"', end), line.startswith(b',"error"', end))
 
 
 def _closing_quote(line: bytes, at: int) -> int:
@@ -240,7 +230,11 @@ class Ledger:
             return self._sent(line, found) if self.present and not self.draining else self._wait(line)
         if all(head.method is None for head in found):
             return self._client_answer(line, found)
-        return self._notification(line, found)
+        if found[0].method == _CANCELLED:
+            return self._cancel(line)
+        if found[0].method == _INITIALIZED:
+            self._initialized = line
+        return line if self.present else None
 
     def from_hub(self, line: bytes) -> bytes | None:
         """Return the line to send to the client; None if it was meant for the bridge."""
@@ -267,7 +261,11 @@ class Ledger:
         self.present, self.draining = True, False
         lines = []
         for method, line in self._settled.items():
-            lines.extend(self._with_initialized(method, self._replay(line)))
+            self._replays += 1
+            name = f"tabane-replay-{self._replays}"
+            self._swallow.add(canonical(name))
+            again = json.dumps({**json.loads(line), "id": name}).encode()
+            lines.extend(self._with_initialized(method, again))
         waiting, self._waiting, self.waiting_bytes = self._waiting, deque(), 0
         for line in waiting:
             found = client_heads(line)
@@ -282,7 +280,9 @@ class Ledger:
         held = {name: s.line for name, s in self._in_flight.items() if name in self._held}
         kept = {name: line for name, line in held.items() if line is not None and line[:1] != b"["}
         owed = [name for name, s in self._in_flight.items() if s.line not in handshake and name not in held]
-        self._await([*handshake, *kept.values(), *again])
+        lines = [*handshake, *kept.values(), *again]
+        self._waiting.extendleft(reversed(lines))
+        self.waiting_bytes += sum(map(len, lines))
         asked = list(self._hub_requests)
         self._held.clear()
         self._in_flight.clear()
@@ -314,10 +314,6 @@ class Ledger:
         self.waiting_bytes += len(line)
         return None
 
-    def _await(self, lines: list[bytes]) -> None:
-        self._waiting.extendleft(reversed(lines))
-        self.waiting_bytes += sum(map(len, lines))
-
     def _sent(self, line: bytes, found: list[ClientMessageHead]) -> bytes:
         for head in found:
             if head.id is not None and head.method is not None:
@@ -329,13 +325,6 @@ class Ledger:
         known = [head.id for head in found if head.id in self._hub_requests]
         self._hub_requests.difference_update(known)
         return line if known and self.present else None
-
-    def _notification(self, line: bytes, found: list[ClientMessageHead]) -> bytes | None:
-        if found[0].method == _CANCELLED:
-            return self._cancel(line)
-        if found[0].method == _INITIALIZED:
-            self._initialized = line
-        return line if self.present else None
 
     def _cancel(self, line: bytes) -> bytes | None:
         try:
@@ -371,17 +360,14 @@ class Ledger:
         return True
 
     def _remember(self, method: str, line: bytes) -> None:
-        key = _subject(method, line)
+        key = method
+        if method.startswith("resources/"):
+            params = json.loads(line).get("params")
+            key = f"resources {params.get('uri') if isinstance(params, dict) else None}"
         if method == "resources/unsubscribe":
             self._settled.pop(key, None)
         elif key in self._settled or len(self._settled) < MAX_SETTLED:
             self._settled[key] = line
-
-    def _replay(self, line: bytes) -> bytes:
-        self._replays += 1
-        name = f"tabane-replay-{self._replays}"
-        self._swallow.add(canonical(name))
-        return json.dumps({**json.loads(line), "id": name}).encode()
 
     def _with_initialized(self, method: str | None, line: bytes) -> list[bytes]:
         return [line, self._initialized] if method == "initialize" and self._initialized else [line]
@@ -393,10 +379,3 @@ class Ledger:
         for name in ids:
             self._in_flight.pop(name, None)
         return not found or any(name not in self._swallow for name in ids)
-
-
-def _subject(method: str, line: bytes) -> str:
-    if not method.startswith("resources/"):
-        return method
-    params = json.loads(line).get("params")
-    return f"resources {params.get('uri') if isinstance(params, dict) else None}"

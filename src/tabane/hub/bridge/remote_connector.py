@@ -240,9 +240,15 @@ class RemoteBridgeConnector:
         head, found, rest = said.partition(b"\r\n\r\n")
         if not found:
             late = time.monotonic() >= deadline
-            self._texts = (self._texts or self._late()) if late else self._hung_up()
+            self._texts = (self._texts or self._late()) if late else say(
+                "The server at {url} closed the connection without an answer. Check that this is "
+                "the address of a hub.",
+                url=self._address.url,
+            )  # fmt: skip
             return None
-        headers = _headers(head)
+        lines = head.decode("latin-1").split("\r\n")[1:]
+        pairs = (line.partition(":") for line in lines)
+        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
         if head.startswith(b"HTTP/1.1 101") and headers.get("sec-websocket-accept") == websocket.accept_of(
             key
         ):
@@ -329,13 +335,6 @@ class RemoteBridgeConnector:
         why = error.strerror or str(error)
         return say("The server at {url} cannot be reached: {why}", url=self._address.url, why=why)
 
-    def _hung_up(self) -> dict[str, str]:
-        return say(
-            "The server at {url} closed the connection without an answer. Check that this is "
-            "the address of a hub.",
-            url=self._address.url,
-        )
-
     def _late(self) -> dict[str, str]:
         return say(
             "The connection to {url} timed out after {seconds} {seconds:second|seconds}. Check the "
@@ -356,12 +355,6 @@ def _read_token(path: str) -> str | None:
     except OSError:
         return None
     return token if token and token.isascii() and token.isprintable() else None
-
-
-def _headers(head: bytes) -> dict[str, str]:
-    lines = head.decode("latin-1").split("\r\n")[1:]
-    pairs = (line.partition(":") for line in lines)
-    return {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
 def _keep_alive(peer: socket.socket) -> None:

@@ -180,7 +180,8 @@ class ApprovalRequests:
         """Return the question for the client's user: accept is to approve."""
         lang = self._session.caller.lang
         reasons = "\n".join(reason.message.render(lang) for reason in approval.reasons)
-        shown = approval.arguments[:LONGEST_SHOWN] + ("…" if _cut(approval) else "")
+        cut = len(approval.arguments) > LONGEST_SHOWN or approval.arguments_size > 0
+        shown = approval.arguments[:LONGEST_SHOWN] + ("…" if cut else "")
         message = say(
             "Approve this call of {tool}?\n{reasons}\nArguments: {arguments}",
             tool=approval.binding.tool, reasons=reasons, arguments=shown).render(lang)  # fmt: skip
@@ -198,7 +199,3 @@ def _chosen(answer: RepeatedAnswer) -> tuple[str, Members]:
     """Return the action that a modern client's user chose, and the values of the form."""
     reply = json.join({"action": Raw(json.quote(answer.action)), "content": Raw(answer.content)})
     return action_of(UpstreamReply(result=Raw(reply)))
-
-
-def _cut(approval: Approval) -> bool:
-    return len(approval.arguments) > LONGEST_SHOWN or approval.arguments_size > 0

@@ -144,22 +144,18 @@ class ClientQuestions:
 
         Return whether the client can be asked.
         """
-        if self._others and request.method not in METHODS.values():
-            return self._pass(about, request)
+        if self._others and request.method not in METHODS.values():  # the hub does not know it
+            if len(self._open) >= MOST_OPEN:
+                return False
+            asked = self._put(request.method, request.params, about, request.answer)
+            request.on_withdrawn = lambda reason: self._withdraw(asked, about, reason)
+            return True
         try:
             question = question_of(request.method, request.params)
             request.on_withdrawn = self.put(about, server, name, question, request.answer)
         except (InvalidQuestion, CannotAsk) as why:
             request.refusal = str(why)
             return False
-        return True
-
-    def _pass(self, about: bytes | None, request: ServerRequest) -> bool:
-        """Put a request that the hub does not know."""
-        if len(self._open) >= MOST_OPEN:
-            return False
-        asked = self._put(request.method, request.params, about, request.answer)
-        request.on_withdrawn = lambda reason: self._withdraw(asked, about, reason)
         return True
 
     def put(
@@ -436,7 +432,8 @@ class AskedInRounds:
             return
         self._answers, self._state = {}, wanted.state
         if not wanted.questions:
-            self._timer = self._loop.call_later(self._pause(), self._repeat)
+            pause = min(FIRST_WAIT * (1 << self._count - 1), LONGEST_WAIT)
+            self._timer = self._loop.call_later(pause, self._repeat)
             return
         self._timer = self._loop.call_later(LIMIT, self._expired)
         self._put_all(wanted.questions)
@@ -449,9 +446,6 @@ class AskedInRounds:
         asking, self._asking = self._asking, {}
         for take_back in asking.values():
             take_back(reason)
-
-    def _pause(self) -> float:
-        return min(FIRST_WAIT * (1 << self._count - 1), LONGEST_WAIT)
 
     def _put_all(self, questions: dict[str, Question]) -> None:
         try:

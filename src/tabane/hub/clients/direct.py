@@ -114,7 +114,10 @@ class DirectRequests:
             if listing is None:
                 raise
             name = json.encode({"name": listing.about or caller.server, "version": ""})
-            capabilities = _members(listing.capabilities)
+            try:
+                capabilities = json.fields(listing.capabilities)
+            except InvalidJson:
+                capabilities = {}
             return Peer(listing.era, listing.version, listing.about, capabilities, info=name)
 
     # -- tools -----------------------------------------------------------------------------------
@@ -207,13 +210,6 @@ def _capabilities(session: Session, peer: Peer) -> dict[str, Any]:
 def _definitions(tools: list[Tool], *, legacy: bool) -> list[tuple[str, bytes]]:
     found = [(tool.shown_name, own_definition(tool)) for tool in tools]
     return [(name, legacy_definition(each)) for name, each in found] if legacy else found
-
-
-def _members(raw: bytes) -> Members:
-    try:
-        return json.fields(raw)
-    except InvalidJson:
-        return {}
 
 
 def _name(params: Members) -> str:

@@ -21,8 +21,8 @@ from tabane.hub.clients.disclosure import FIXED, Disclosure
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.task_calls import BYTES_OF_TOKEN
 from tabane.operations import Caller, CallTarget, Door, OpenCall, ended
+from tabane.wire import cursors, json
 from tabane.wire import era as eras
-from tabane.wire import json
 from tabane.wire.era import META_CAPABILITIES, UI, Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.negotiation import extensions_in
@@ -135,8 +135,6 @@ class ListRequests:
 
         They are many, so they are read page by page.
         """
-        from tabane.wire import cursors
-
         after = after_of(params, "resources")
         await self._gateway.fresh("resources", session.caller)
         listed: list[bytes] = []
@@ -226,8 +224,6 @@ def listed(key: str, inside: bytes, following: str | None, holds: float | None) 
 
 def page_of(items: Sequence[tuple[str, bytes]], kind: str, after: str | None) -> tuple[bytes, str | None]:
     """Return the items after that key that fit a page, joined by commas, and the next cursor."""
-    from tabane.wire import cursors
-
     definitions = dict(items)
     part, following = cursors.page(list(definitions), after, PAGE)
     inside = b",".join(definitions[key] for key in part)
@@ -236,8 +232,6 @@ def page_of(items: Sequence[tuple[str, bytes]], kind: str, after: str | None) ->
 
 def after_of(params: Members, kind: str) -> str | None:
     """Return the key after which a page begins. Raises ProtocolRefusal for a cursor that is not ours."""
-    from tabane.wire import cursors
-
     cursor = params.get("cursor")
     if cursor is None or bytes(cursor) == b"null":
         return None

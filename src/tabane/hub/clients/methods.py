@@ -107,7 +107,9 @@ PASSED = frozenset({LIST, GET, FOLDER})
 
 def introduce(session: Session, params: Members) -> None:
     """Note what a client says of itself in ``initialize``, and which version it gets."""
-    name = _log_client(session, params.get("clientInfo"))
+    name = eras.client_name(params.get("clientInfo"))
+    if name:
+        log.info("session %s is %s", session.key, name)
     if name and not session.caller.client:
         session.caller = structs.replace(session.caller, client=name)
     try:
@@ -212,11 +214,3 @@ def _uri(params: Members) -> str:
     if uri is None:
         raise ProtocolRefusal(eras.INVALID_PARAMS, "uri: the URI of a resource is required")
     return uri
-
-
-def _log_client(session: Session, info: Raw | None) -> str:
-    """Log who the client says it is. Return its name, empty if it gives none."""
-    name = eras.client_name(info)
-    if name:
-        log.info("session %s is %s", session.key, name)
-    return name

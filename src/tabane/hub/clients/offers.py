@@ -69,7 +69,14 @@ class OfferRequests:
             uri = _required(ref, "uri", "a URI or a template of URIs")
             if document_resources.key_of(uri) is not None:
                 self._check_documents(session, uri)
-                await self._complete_key(session, request_id, params)
+                try:
+                    prefix = json.text(json.fields(params["argument"]).get("value"))
+                except (KeyError, InvalidJson):
+                    raise ProtocolRefusal(
+                        eras.INVALID_PARAMS, "argument: an object with name and value is required"
+                    ) from None
+                keys = await self._documents.beginning(prefix or "", document_resources.MOST_COMPLETED + 1)
+                session.answer(request_id, document_resources.completion(keys))
                 return
             source = (await self._sources(session, uri))[0]
             server, name = source.server, source.shown
@@ -129,17 +136,6 @@ class OfferRequests:
             if (recorded := opened.end("ok", len(result))) is not None:
                 await recorded
         session.answer(request_id, eras.cacheable(result) if session.era is Era.MODERN else result)
-
-    async def _complete_key(self, session: Session, request_id: Raw, params: Members) -> None:
-
-        try:
-            prefix = json.text(json.fields(params["argument"]).get("value"))
-        except (KeyError, InvalidJson):
-            raise ProtocolRefusal(
-                eras.INVALID_PARAMS, "argument: an object with name and value is required"
-            ) from None
-        keys = await self._documents.beginning(prefix or "", document_resources.MOST_COMPLETED + 1)
-        session.answer(request_id, document_resources.completion(keys))
 
     def _read(
         self,
@@ -359,7 +355,7 @@ class SkillRequests:
         uri = _uri(params)
         sources = await self._gateway.skill_sources(session.caller, uri)
         if not sources:
-            raise _no_skill(uri)
+            raise ProtocolRefusal(eras.INVALID_PARAMS, f"No skill is served at {uri}", {"uri": uri})
         await self._send(session, request_id, GET, params, meta, sources[0], _shown_skill)
 
     async def read_folder(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
@@ -475,10 +471,6 @@ def _check_carried(session: Session, method: str) -> None:
     """Raise ProtocolRefusal if the setting ``extensions`` leaves skills out."""
     if session.carried is not None and SKILLS not in session.carried:
         raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
-
-
-def _no_skill(uri: str) -> ProtocolRefusal:
-    return ProtocolRefusal(eras.INVALID_PARAMS, f"No skill is served at {uri}", {"uri": uri})
 
 
 def _uri(params: Members) -> str:

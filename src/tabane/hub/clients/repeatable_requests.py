@@ -254,7 +254,10 @@ class LoginRequests:
             return None
         if not isinstance(page, str) or not page.startswith(("https://", "http://")):
             raise error
-        question = self._question(server, error.why, begun, page)
+        message = _message(server, error.why, begun).render(self._session.caller.lang)
+        name = f"login-{self._session.key}-{begun['id']}"
+        asked = {"mode": "url", "message": message, "url": page, "elicitationId": name}
+        question = Question("url", json.encode(asked))
         if self._session.era is Era.MODERN:
             if "url" not in self._session.features:
                 raise _with_page(error, begun, page)
@@ -314,20 +317,8 @@ class LoginRequests:
             waiting.cancel()
             withdraw("the login has ended")
             if answer.done() and not answer.cancelled() and action_of(answer.result())[0] == "accept":
-                self._tell_complete(key, question)
-
-    # -- what the client is told -------------------------------------------------------------------
-
-    def _question(self, server: Server, why: Message | None, begun: Mapping[str, Any], page: str) -> Question:
-        """Return the question for the user. Its id is that of the login, with that of the session."""
-        message = _message(server, why, begun).render(self._session.caller.lang)
-        name = f"login-{self._session.key}-{begun['id']}"
-        asked = {"mode": "url", "message": message, "url": page, "elicitationId": name}
-        return Question("url", json.encode(asked))
-
-    def _tell_complete(self, key: bytes, question: Question) -> None:
-        name = json.fields(question.params)["elicitationId"]
-        self._session.tell(json.notification_line(COMPLETE, Raw(json.join({"elicitationId": name}))), key)
+                about = Raw(json.join({"elicitationId": json.fields(question.params)["elicitationId"]}))
+                self._session.tell(json.notification_line(COMPLETE, about), key)
 
     # -- who asks ----------------------------------------------------------------------------------
 

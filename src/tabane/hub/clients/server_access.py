@@ -10,7 +10,6 @@ import asyncio
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -147,11 +146,8 @@ def folders_of(caller: Caller) -> tuple[str, ...]:
         return ()
     roots = [unquote(urlsplit(root).path) for root in caller.roots if root.startswith("file://")]
     named = roots or ([caller.cwd] if caller.cwd else [])
-    return tuple(dict.fromkeys(os.path.realpath(path) for path in named if _is_path(path)))
-
-
-def _is_path(path: str) -> bool:
-    return os.path.isabs(path) and "\0" not in path
+    paths = [path for path in named if os.path.isabs(path) and "\0" not in path]
+    return tuple(dict.fromkeys(map(os.path.realpath, paths)))
 
 
 async def moved(caller: Caller) -> bool:
@@ -245,7 +241,7 @@ class ProjectOffers:
     async def now(self) -> list[ProjectOffer]:
         """Return what is offered, after another look at the files."""
         known = list(self._offers)
-        offers = await asyncio.to_thread(self._offered_now, known)
+        offers = await asyncio.to_thread(self._offered, known, and_trusted=True)
         for folder in known:
             if folder not in offers:
                 self._offers.pop(folder, None)
@@ -286,41 +282,35 @@ class ProjectOffers:
         places = (project_of(folder, home) for folder in folders_of(caller)[:MOST_OFFERS])
         return self._offered([place for place in dict.fromkeys(places) if place is not None])
 
-    def _offered_now(self, folders: list[str]) -> dict[str, ProjectOffer]:
-        """Return what these folders offer, and those with a trusted file that has changed."""
+    def _offered(self, folders: list[str], *, and_trusted: bool = False) -> dict[str, ProjectOffer]:
+        """Return what these folders offer; ``and_trusted``: also those with a changed trusted file."""
         home = self._context.home
-        if not (home / TRUST_FILE).exists():
-            return self._offered(folders)
-        from tabane.servers.projects.project_servers import ProjectTrust  # most hubs have no project
-
-        trusted: list[str] = []
-        with suppress(ConfigurationError):
-            trusted = [each.folder for each in ProjectTrust(home).files()]
-        return self._offered(list(dict.fromkeys((*folders, *trusted))))
-
-    def _offered(self, folders: list[str]) -> dict[str, ProjectOffer]:
-        return {folder: offer for folder in folders if (offer := self._offer(folder)) is not None}
-
-    def _offer(self, folder: str) -> ProjectOffer | None:
-        """Return what a folder offers; None if there is nothing that is not trusted."""
-        from tabane.servers.projects.project_servers import ProjectTrust, definitions_in, project_files
+        and_trusted = and_trusted and (home / TRUST_FILE).exists()
+        if not folders and not and_trusted:
+            return {}
+        from tabane.servers.projects import project_servers  # most hubs have no project
 
         try:
-            trusted = {each.path: each.digest for each in ProjectTrust(self._context.home).files()}
+            files = project_servers.ProjectTrust(home).files()
         except ConfigurationError as error:
-            return ProjectOffer(folder, 0, problem=error.message)
-        count, changed, problem = 0, False, None
-        for file in project_files(folder):
-            try:
-                if isinstance(file, ConfigurationError):
-                    raise file
-                if trusted.get(file.path) == file.digest:
-                    continue
-                count += len(definitions_in(file))
-                changed = changed or file.path in trusted
-            except ConfigurationError as error:
-                problem = error.message
-        return ProjectOffer(folder, count, changed, problem) if count or problem else None
+            return {folder: ProjectOffer(folder, 0, problem=error.message) for folder in folders}
+        trusted = {file.path: file.digest for file in files}
+        offers: dict[str, ProjectOffer] = {}
+        for folder in dict.fromkeys([*folders, *(file.folder for file in files if and_trusted)]):
+            count, changed, problem = 0, False, None
+            for found in project_servers.project_files(folder):
+                try:
+                    if isinstance(found, ConfigurationError):
+                        raise found
+                    if trusted.get(found.path) == found.digest:
+                        continue
+                    count += len(project_servers.definitions_in(found))
+                    changed = changed or found.path in trusted
+                except ConfigurationError as error:
+                    problem = error.message
+            if count or problem:
+                offers[folder] = ProjectOffer(folder, count, changed, problem)
+        return offers
 
 
 class PresentProjects(ClientProjects):

@@ -447,7 +447,12 @@ class Session:
                     {"supported": [eras.MODERN]},
                 )
             eras.check_envelope(meta)
-            self._note_capabilities(meta[eras.META_CAPABILITIES])
+            declared = meta[eras.META_CAPABILITIES]
+            if declared != self._capabilities:
+                self._capabilities = Raw(bytes(declared))
+                capabilities = json.fields(declared)
+                self.features = features_of(capabilities)
+                self._told_to_servers(capabilities, self.features)
             if not self.caller.client and (name := eras.client_name(meta.get(eras.META_CLIENT))):
                 self.caller = structs.replace(self.caller, client=name)
         elif modern:
@@ -455,14 +460,6 @@ class Session:
                 eras.INVALID_REQUEST,
                 f"this connection was opened by initialize; requests of {eras.MODERN} are not taken on it",
             )
-
-    def _note_capabilities(self, declared: Raw) -> None:
-        """Note the capabilities of a modern client."""
-        if declared != self._capabilities:
-            self._capabilities = Raw(bytes(declared))
-            capabilities = json.fields(declared)
-            self.features = features_of(capabilities)
-            self._told_to_servers(capabilities, self.features)
 
     @property
     def carried(self) -> Collection[str] | None:

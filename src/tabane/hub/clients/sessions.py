@@ -18,7 +18,7 @@ from tabane.hub.clients.session import ClientMethods, Session
 from tabane.hub.context import HubContext
 from tabane.hub.local.handshake import BEGUN, DRAIN, HELD, Hello
 from tabane.messages import language
-from tabane.operations import Access, Caller, Face
+from tabane.operations import Caller, Face
 from tabane.servers.server import Server
 from tabane.settings import Mode
 from tabane.wire.channel import LineBatch, LineChannel
@@ -100,6 +100,11 @@ class ClientSessions:
         Raises UnknownName if there is no such profile as the client asks for.
         """
         settings = self._context.settings
+        access = self._people.narrowed(hello.profile)
+        if hello.server:
+            access = ServerAccess(access, hello.server)
+        # The working directory of a process has no links.
+        folders = (os.path.normpath(hello.cwd),) if os.path.isabs(hello.cwd) else ()
         caller = Caller(
             identity="local",
             face=Face.MCP,
@@ -108,7 +113,7 @@ class ClientSessions:
             client=hello.client,
             cwd=hello.cwd,
             roots=tuple(hello.roots),
-            access=self._in_folder(self._access(hello), hello.cwd),
+            access=ProjectAccess(access, self.gateway, folders),
             server=hello.server,
         )
         self.offers.look(caller)
@@ -124,15 +129,6 @@ class ClientSessions:
             max_outbox=settings.outbox,
         )
         return session
-
-    def _access(self, hello: Hello) -> Access:
-        access = self._people.narrowed(hello.profile)
-        return ServerAccess(access, hello.server) if hello.server else access
-
-    def _in_folder(self, access: Access, folder: str) -> Access:
-        # The working directory of a process has no links.
-        folders = (os.path.normpath(folder),) if os.path.isabs(folder) else ()
-        return ProjectAccess(access, self.gateway, folders)
 
     def begin(
         self, caller: Caller, mode: Mode, outlet: Outlet, era: Era | None = None, *, shared: bool = False

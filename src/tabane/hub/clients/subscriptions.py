@@ -63,7 +63,10 @@ class ClientSubscriptions:
         """Begin a subscription. It is acknowledged with what is granted, and answered when it ends."""
         if len(self._listens) >= MOST_LISTENS:
             raise HubError(say("Too many subscriptions on one connection."))
-        wanted = _wanted(params)
+        try:
+            wanted = json.fields(params["notifications"]) if "notifications" in params else {}
+        except InvalidJson:
+            raise ProtocolRefusal(eras.INVALID_PARAMS, "notifications: an object is required") from None
         lists = {kind for kind, name in LISTS.items() if bytes(wanted.get(name, b"")) == b"true"}
         uris = _uris(wanted)
         self._listens[request_id] = _Listen(frozenset(lists), frozenset(uris), tasks)
@@ -192,15 +195,6 @@ class ClientSubscriptions:
 
 def _about(request_id: bytes) -> Raw:
     return Raw(json.join({eras.META_SUBSCRIPTION: Raw(request_id)}))
-
-
-def _wanted(params: Members) -> Members:
-    if "notifications" not in params:
-        return {}
-    try:
-        return json.fields(params["notifications"])
-    except InvalidJson:
-        raise ProtocolRefusal(eras.INVALID_PARAMS, "notifications: an object is required") from None
 
 
 def _uris(wanted: Members) -> list[str]:

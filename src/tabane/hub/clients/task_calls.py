@@ -162,11 +162,16 @@ class TaskCalls:
     def send(self, call: OpenToolCall, plan: TaskPlan, upstream: Upstream) -> None:
         """Send a call that may become a task."""
         calls = call.session.calls
+        params = call.inner.params_for(call.tool)
+        if call.tool.task_support in WITH_TASKS:
+            params["task"] = Raw(json.encode({"ttl": plan.ttl} if plan.ttl else {}))
+        elif plan.asked:
+            params.pop("task", None)
         sent = calls.send(
             call.key,
             upstream,
             b"tools/call",
-            _params(call, plan),
+            params,
             announcing_tasks(call.meta, CLIENT, _capabilities(call.session)),
             partial(self._replied, call, plan, upstream),
             name=call.tool.alias,
@@ -180,7 +185,13 @@ class TaskCalls:
             self._become(call, sent, upstream, plan.ttl)
         elif (after := self._parts.settings().task_after) and not plan.asked:
             timer = self._parts.loop.call_later(after, self._slow, call, sent, upstream)
-            sent.on_reply = _stopping(timer, sent.on_reply)
+            on_reply = sent.on_reply
+
+            def stop_timer(reply: UpstreamReply) -> None:
+                timer.cancel()
+                on_reply(reply)
+
+            sent.on_reply = stop_timer
 
     def goes_on(self, inner: ToolCallRequest) -> bool:
         """Return whether a call only goes on to wait for a task, as :meth:`resumed` then says."""
@@ -222,7 +233,8 @@ class TaskCalls:
     # -- replies ---------------------------------------------------------------------------------
 
     def _replied(self, call: OpenToolCall, plan: TaskPlan, upstream: Upstream, reply: UpstreamReply) -> None:
-        if reply.result is not None and _is_task(reply.result):
+        result = reply.result
+        if result is not None and may_be_task(result, LONGEST_CREATION) and created_task(result) is not None:
             self._begun(call, plan, upstream, reply)
         elif plan.asked and reply.result is not None and _is_final(reply):
             self._ended_at_once(call, plan, reply.result)
@@ -325,7 +337,15 @@ class TaskCalls:
         if task.over:
             await self._give_end(call, task)
         else:
-            await self._park(call, task)
+            # The questions of the task: the client calls again with the answers.
+            await self._tasks.keep(task)
+            asked = {key: one.request for key, one in task.inputs.items()}
+            result = {
+                "resultType": Raw(b'"input_required"'),
+                "inputRequests": Raw(json.join(asked)),
+                "requestState": Raw(json.quote(PARKED + task.id)),
+            }
+            call.session.answer(Raw(call.key), json.join(result))
 
     async def _until_over(self, call: OpenToolCall, task: Task) -> None:
         """Wait until a task is over, or asks a client that has to call again with the answers."""
@@ -341,17 +361,6 @@ class TaskCalls:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PAUSE):
                     await task.changed(pulse)
-
-    async def _park(self, call: OpenToolCall, task: Task) -> None:
-        """Answer with the questions of a task. The client calls again with the answers."""
-        await self._tasks.keep(task)
-        asked = {key: one.request for key, one in task.inputs.items()}
-        result = {
-            "resultType": Raw(b'"input_required"'),
-            "inputRequests": Raw(json.join(asked)),
-            "requestState": Raw(json.quote(PARKED + task.id)),
-        }
-        call.session.answer(Raw(call.key), json.join(result))
 
     async def _give_end(self, call: OpenToolCall, task: Task) -> None:
         body = await self._tasks.body(task)
@@ -464,30 +473,6 @@ def _tell_progress(call: OpenToolCall, task: Task, progress: int) -> None:
     if task.message:
         note["message"] = Raw(json.quote(task.message))
     call.session.tell(json.notification_line("notifications/progress", json.join(note)), call.key)
-
-
-def _params(call: OpenToolCall, plan: TaskPlan) -> Members:
-    """Return the parameters for the server, with or without the request for a task of the handshake era."""
-    params = call.inner.params_for(call.tool)
-    if call.tool.task_support in WITH_TASKS:
-        params["task"] = Raw(json.encode({"ttl": plan.ttl} if plan.ttl else {}))
-    elif plan.asked:
-        params.pop("task", None)
-    return params
-
-
-def _stopping(
-    timer: asyncio.TimerHandle, on_reply: Callable[[UpstreamReply], None]
-) -> Callable[[UpstreamReply], None]:
-    def replied(reply: UpstreamReply) -> None:
-        timer.cancel()
-        on_reply(reply)
-
-    return replied
-
-
-def _is_task(result: Raw) -> bool:
-    return may_be_task(result, LONGEST_CREATION) and created_task(result) is not None
 
 
 def _is_final(reply: UpstreamReply) -> bool:

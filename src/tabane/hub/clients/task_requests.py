@@ -12,8 +12,8 @@ from tabane.hub.clients.session import Handler, Session
 from tabane.hub.clients.task_calls import TaskParts, ask_client
 from tabane.hub.clients.tool_calls import shown
 from tabane.hub.work.tasks import Task
+from tabane.wire import cursors, json
 from tabane.wire import era as eras
-from tabane.wire import json
 from tabane.wire.era import ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.questions import has_too_many_members
@@ -132,13 +132,12 @@ class TaskRequests:
         session.give(request_id, json.error_line(request_id, error), ok=False)
 
     async def _list(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        from tabane.wire import cursors
-
         self._check_version(session, "tasks/list")
         await self._tasks.ready()
         cursor = json.member(params, "cursor")
         after = "" if cursor is None else cursors.key_of_cursor(str(cursor), "tasks")
-        items = [(_place(task), task) for task in self._tasks.of(session.caller)]
+        # By age, then by id.
+        items = [(f"{task.created:017.6f} {task.id}", task) for task in self._tasks.of(session.caller)]
         rest = sorted((item for item in items if item[0] > after), key=lambda item: item[0])
         shown = [Raw(json.join(legacy_members(task.facts))) for _, task in rest[:PAGE]]
         members: Members = {"tasks": Raw(json.encode(shown))}
@@ -182,8 +181,3 @@ class TaskRequests:
         if session.version != eras.LEGACY[0]:
             raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
         self._check_on(method)
-
-
-def _place(task: Task) -> str:
-    """Return the place of a task in lists: by age, then by id."""
-    return f"{task.created:017.6f} {task.id}"

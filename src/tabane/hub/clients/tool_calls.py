@@ -36,7 +36,7 @@ from tabane.code.table import RUN
 from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, UnknownName, upgraded
 from tabane.hub.clients.client_questions import asks_for_input
 from tabane.hub.clients.disclosure import DISCLOSING
-from tabane.hub.clients.questions.parked_files import APPROVAL, RepeatedAnswer
+from tabane.hub.clients.questions.parked_files import APPROVAL
 from tabane.hub.clients.repeatable_requests import RepeatableRequest
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.task_calls import OpenToolCall, TaskCalls, TaskParts
@@ -56,7 +56,6 @@ from tabane.workers.time_slices import Pause, no_pause, thread_slices
 
 if TYPE_CHECKING:
     from tabane.catalog.tool_search import ToolSearchResult
-    from tabane.code.sandbox import ScriptSnapshot
     from tabane.code.scripts import ScriptReport
     from tabane.upstreams.call import ServerRequest
     from tabane.upstreams.upstream import Upstream
@@ -126,8 +125,11 @@ class ScriptRequests:
             raise _gone()  # it never begins again: its calls were made
         if kept is not None and (answer := kept.answer) is not None:
             kept.answer = None
-            snapshot = await self._waiting(answer, caller)
-            await session.approvals.decide_later(_approval_of(answer), answer)
+            approval, dash, script = answer.about.removeprefix(APPROVAL).partition("-")
+            if not answer.about.startswith(APPROVAL) or not dash:
+                raise _gone()
+            snapshot = await self._scripts.waiting(script, caller.access.holder)
+            await session.approvals.decide_later(approval, answer)
             if answer.action in ("accept", "decline"):
                 for call in snapshot.run.asked:
                     if not await self._scripts.is_decided(call.approval):
@@ -153,13 +155,6 @@ class ScriptRequests:
         given = await self._long_results.first_part_of_large(caller, result, tokens, origins, value=value)
         return bytes(given)
 
-    async def _waiting(self, answer: RepeatedAnswer, caller: Caller) -> ScriptSnapshot:
-        """Return the script that waits for an answer. Raises CallerError."""
-        _, found, script = answer.about.removeprefix(APPROVAL).partition("-")
-        if not answer.about.startswith(APPROVAL) or not found:
-            raise _gone()
-        return await self._scripts.waiting(script, caller.access.holder)
-
     async def _question(self, session: Session, kept: RepeatableRequest, script: str, approval: str) -> bytes:
         question = await session.approvals.question_later(approval)
         return bytes(session.requests.asking(kept, question, f"{APPROVAL}{approval}-{script}"))
@@ -168,10 +163,6 @@ class ScriptRequests:
 def object_or_list(value: Raw) -> bytes | None:
     """Return JSON that is an object or list; None for any other value."""
     return bytes(value) if bytes(memoryview(value)[:1]) in (b"{", b"[") else None
-
-
-def _approval_of(answer: RepeatedAnswer) -> str:
-    return answer.about.removeprefix(APPROVAL).partition("-")[0]
 
 
 def _gone() -> CallerError:
@@ -679,9 +670,10 @@ def as_result(operation: Operation | None, value: Any, lang: Lang) -> bytes:
         return bytes(value)  # an upstream's own result, to be passed on as it is
     if operation is None:
         return json.encode({"content": [_text(json.encode(value).decode())], "isError": False})
-    content = (
-        operation.content(value, lang) if operation.content else [_text(_worded(operation, value, lang))]
-    )
+    if operation.content:
+        content = operation.content(value, lang)
+    else:
+        content = [_text(operation.text(value, lang) if operation.text else json.encode(value).decode())]
     failed = operation.failed is not None and operation.failed(value)
     result: dict[str, Any] = {"content": content, "isError": failed}
     if operation.structured:
@@ -694,10 +686,6 @@ def as_failure(operation: Operation | None, error: TabaneError, lang: Lang) -> b
     if operation is None or operation.failure is None:
         return tool_failure(error, lang)
     return json.encode({"content": [_text(operation.failure(error, lang))], "isError": True})
-
-
-def _worded(operation: Operation, value: Any, lang: Lang) -> str:
-    return operation.text(value, lang) if operation.text else json.encode(value).decode()
 
 
 def _text(text: str) -> dict[str, str]:

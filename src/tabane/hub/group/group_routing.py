@@ -88,14 +88,6 @@ def signed_headers(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]
             yield name, value
 
 
-def _passed_headers(request: HttpRequest) -> Iterator[tuple[str, str]]:
-    """Yield those of a request. Of credentials, only an access token of OAuth is passed on: it says what its
-    holder may do.
-    """
-    token = request.access is not None and request.access.holder.startswith("oauth:")
-    return (pair for pair in signed_headers(request.pairs) if token or pair[0] != "authorization")
-
-
 class GroupClient:
     """Passes requests on. Made inside the running loop; its connections are kept between requests."""
 
@@ -156,7 +148,9 @@ class GroupClient:
 
         if self._session is None:
             self._session = client_session()
-        headers = list(_passed_headers(request))
+        # Of credentials, only an access token of OAuth is passed on: it says what its holder may do.
+        token = request.access is not None and request.access.holder.startswith("oauth:")
+        headers = [pair for pair in signed_headers(request.pairs) if token or pair[0] != "authorization"]
         signature = self._signature(request, member, headers, body)
         streams = accepted(request.headers.get("accept")).events
         return await self._session.request(
@@ -373,7 +367,10 @@ class GroupRouting:
         if stored is None or stored.owner != request.owner:
             return False
         if stored.hub != me:
-            self._remember(name, stored.hub)
+            self._moved[name] = stored.hub
+            self._moved.move_to_end(name)
+            if len(self._moved) > MOST_MOVED:
+                self._moved.popitem(last=False)
             return True
         if name in self._sessions:
             return True  # another request was faster
@@ -439,12 +436,6 @@ class GroupRouting:
             raise _later("this hub has not joined its group yet")
 
     # -- sessions in the shared state ------------------------------------------------------------
-
-    def _remember(self, name: str, hub: str) -> None:
-        self._moved[name] = hub
-        self._moved.move_to_end(name)
-        if len(self._moved) > MOST_MOVED:
-            self._moved.popitem(last=False)
 
     def _ended(self, session: ResumableSession) -> None:
         known = self._messages.pop(session.id, None)

@@ -34,7 +34,7 @@ from tabane.upstreams.upstream import Upstream
 from tabane.wire import era as eras
 from tabane.wire import json, websocket
 from tabane.wire.era import Era
-from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
+from tabane.wire.json import InvalidJson, Members
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +132,19 @@ class ServerRelay:
         done.set_result(None)
         try:
             head, line = self._frames.opened(text)
-            self._took(head, json.decode_frame(line))
+            frame = json.decode_frame(line)
+            if frame.method is UNSET:
+                name = None if frame.id is UNSET else json.text(frame.id)
+                question = self._questions.pop(name or "", None)
+                if question is not None:
+                    result = None if frame.result is UNSET else frame.result
+                    error = None if frame.error is UNSET else frame.error
+                    question.answer(UpstreamReply(result=result, error=error))
+            elif frame.id is UNSET:
+                self._notified(str(frame.method), Raw(b"{}") if frame.params is UNSET else frame.params)
+            else:
+                params = {} if frame.params is UNSET else json.fields(frame.params)
+                self._requested(head, int(bytes(frame.id)), str(frame.method), params)
         except (ForgedRequest, InvalidJson):
             log.warning("the link of hub %s to %s sent something invalid", self._hub, self._server)
             self._socket.close(websocket.POLICY, "not a message of this link")
@@ -169,15 +181,6 @@ class ServerRelay:
         self._tell(json.notification_line("notifications/resources/updated", params))
 
     # -- what the other hub sends ----------------------------------------------------------------
-
-    def _took(self, head: LinkHead, frame: JsonRpcFrame) -> None:
-        if frame.method is UNSET:
-            self._answered(frame)
-        elif frame.id is UNSET:
-            self._notified(str(frame.method), Raw(b"{}") if frame.params is UNSET else frame.params)
-        else:
-            params = {} if frame.params is UNSET else json.fields(frame.params)
-            self._requested(head, int(bytes(frame.id)), str(frame.method), params)
 
     def _requested(self, head: LinkHead, number: int, method: str, params: Members) -> None:
         if method in ("initialize", "server/discover"):
@@ -275,14 +278,6 @@ class ServerRelay:
         }
         self._tell(json.join(asked), LinkHead(call=number))
         return True
-
-    def _answered(self, frame: JsonRpcFrame) -> None:
-        name = None if frame.id is UNSET else json.text(frame.id)
-        question = self._questions.pop(name or "", None)
-        if question is not None:
-            result = None if frame.result is UNSET else frame.result
-            error = None if frame.error is UNSET else frame.error
-            question.answer(UpstreamReply(result=result, error=error))
 
     # -- the connection itself -------------------------------------------------------------------
 

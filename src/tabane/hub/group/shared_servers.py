@@ -240,7 +240,9 @@ class SharedServers:
         """Start a server, or open a link to the hub that runs it. Raises UpstreamUnavailable."""
         if server.run != "group":
             return await self._start(server, on_notice, on_closed)
-        self._watch()
+        if not self._watching:
+            self._watching = True
+            self._gateway.spawn(self._look_after())
         until = self._gateway.loop.time() + PATIENCE
         while True:
             member = await self._runner(server.name, until)
@@ -330,11 +332,6 @@ class SharedServers:
 
     # -- servers that move -----------------------------------------------------------------------
 
-    def _watch(self) -> None:
-        if not self._watching:
-            self._watching = True
-            self._gateway.spawn(self._look_after())
-
     async def _look_after(self) -> None:
         while True:
             try:
@@ -344,23 +341,20 @@ class SharedServers:
                 pass
             for server in list(self._gateway.servers.values()):
                 if server.run == "group":
-                    self._look_at_links(server.name)
+                    # The calls at a hub that is leaving finish there; later ones go to another hub.
+                    for instance in self._gateway.instances(server.name):
+                        connection = instance.connection
+                        if not isinstance(connection, LinkedConnection):
+                            continue
+                        member = self._group.member(connection.member.id)
+                        if member is None or not member.alive:
+                            connection.lost()
+                        elif not member.serves:
+                            self._gateway.replace_instances(server.name)
             try:
                 await self._look_at_own()
             except StoreError as error:
                 log.warning("it is not known who runs the servers of the group: %s", error)
-
-    def _look_at_links(self, name: str) -> None:
-        """Leave a hub that is leaving: the calls there finish, and later ones go to another hub."""
-        for instance in self._gateway.instances(name):
-            connection = instance.connection
-            if not isinstance(connection, LinkedConnection):
-                continue
-            member = self._group.member(connection.member.id)
-            if member is None or not member.alive:
-                connection.lost()
-            elif not member.serves:
-                self._gateway.replace_instances(name)
 
     async def _look_at_own(self) -> None:
         """Give up what another hub has taken or may take, and what is not in the servers file any more."""

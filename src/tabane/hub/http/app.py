@@ -313,7 +313,14 @@ class HttpApp:
             raise self._gate.preflight(request)
         if request.method not in ("GET", "POST", "DELETE"):
             raise _not_allowed(METHODS)
-        await self._identify(request, place)
+        if request.forwarded is None:
+            await self._gate.require(request)
+        else:
+            await self._gate.trust(request, request.forwarded.holder)
+        if place.profile:
+            self._gate.enter_profile(request, place.profile)
+        if place.server:
+            self._gate.enter_server(request, place.server)
         mode = place.mode or self._hub.settings.mode
         if request.method == "POST":
             await self._post(request, mode)
@@ -334,17 +341,6 @@ class HttpApp:
         else:
             self._refuse_if_draining(None)
             await session.listen(request)
-
-    async def _identify(self, request: HttpRequest, place: McpPlace) -> None:
-        """Find out whose request it is, within the profile and server of its path. Raises RefusedRequest."""
-        if request.forwarded is None:
-            await self._gate.require(request)
-        else:
-            await self._gate.trust(request, request.forwarded.holder)
-        if place.profile:
-            self._gate.enter_profile(request, place.profile)
-        if place.server:
-            self._gate.enter_server(request, place.server)
 
     async def _post(self, request: HttpRequest, mode: Mode) -> None:
         kinds = accepted(request.headers.get("accept"))
@@ -394,7 +390,8 @@ class HttpApp:
                 self._group.note(session, _INITIALIZE, message.line)
             return
         session = self._session(request)
-        if session.knows(ids) or len(ids) < _count(message):
+        requests = [frame for frame in message.frames if frame.method is not UNSET and frame.id is not UNSET]
+        if session.knows(ids) or len(ids) < len(requests):
             raise refusal(400, "the id of a request is in use already")
         if message.batch and session.session.version != BATCHED:
             raise refusal(400, f"only {BATCHED} has batches: send one message to a request")
@@ -509,21 +506,17 @@ def _read(body: bytes) -> PostedMessage:
     if not frames:
         raise refusal(400, "an empty batch")
     for frame in frames:
-        _check(frame)
+        if frame.id is not UNSET and bytes(frame.id)[:1] not in b'"-0123456789':
+            raise refusal(400, "id: a string or a number")
+        request_id = None if frame.id is UNSET else bytes(frame.id)
+        if frame.method is UNSET and frame.result is UNSET and frame.error is UNSET:
+            raise refusal(400, "a request needs a method", request_id=request_id)
+        if frame.method is not UNSET and frame.params is not UNSET and bytes(frame.params)[:1] != b"{":
+            raise refusal(400, "params: an object", code=eras.INVALID_PARAMS, request_id=request_id)
     # Breaks between tokens would break the lines that messages are to servers on pipes.
     if b"\n" in body or b"\r" in body:
         body = body.replace(b"\n", b" ").replace(b"\r", b" ")
     return PostedMessage(body, frames, batch)
-
-
-def _check(frame: JsonRpcFrame) -> None:
-    if frame.id is not UNSET and bytes(frame.id)[:1] not in b'"-0123456789':
-        raise refusal(400, "id: a string or a number")
-    request_id = None if frame.id is UNSET else bytes(frame.id)
-    if frame.method is UNSET and frame.result is UNSET and frame.error is UNSET:
-        raise refusal(400, "a request needs a method", request_id=request_id)
-    if frame.method is not UNSET and frame.params is not UNSET and bytes(frame.params)[:1] != b"{":
-        raise refusal(400, "params: an object", code=eras.INVALID_PARAMS, request_id=request_id)
 
 
 def _is_json(body: bytes) -> bool:
@@ -545,10 +538,6 @@ def _check_version(request: HttpRequest, negotiated: str | None) -> None:
         legacy_version(request.headers.get("mcp-protocol-version"), negotiated)
     except ProtocolRefusal as refused:
         raise refusal(400, refused.message, code=refused.code, data=refused.data) from None
-
-
-def _count(message: PostedMessage) -> int:
-    return sum(1 for frame in message.frames if frame.method is not UNSET and frame.id is not UNSET)
 
 
 def _not_allowed(methods: bytes) -> RefusedRequest:

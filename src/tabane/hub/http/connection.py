@@ -116,7 +116,11 @@ class HttpExchange:
         if not self.disconnected and not self.complete:
             self._connection.resume_reading()
             while not self._news:
-                await self._arrival()
+                self._waiter = self._connection.loop.create_future()
+                try:
+                    await self._waiter
+                finally:
+                    self._waiter = None
             self._news = False
         if self.disconnected or self.complete:
             return {"type": "http.disconnect"}
@@ -124,13 +128,6 @@ class HttpExchange:
         self._parts.clear()
         self._size = 0
         return {"type": "http.request", "body": body, "more_body": self.more_body}
-
-    async def _arrival(self) -> None:
-        self._waiter = self._connection.loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
 
     def _stir(self) -> None:
         self._news = True
@@ -605,19 +602,16 @@ class HttpConnection(asyncio.Protocol):
             return False
         if not self._asked:
             self._asked = True
-            self._admission = self._admitted()
+            try:
+                self._admission = self._server.admit(HttpRequest(self._scope(), _nothing, _nothing))
+            except RefusedRequest:
+                self._admission = None
         return self._admission is not None
 
     def _asks_for_websocket(self) -> bool:
         named = dict(self._headers)
         tokens = [token.lower().strip() for token in named.get(b"connection", b"").split(b",")]
         return b"upgrade" in tokens and named.get(b"upgrade", b"").lower() == b"websocket"
-
-    def _admitted(self) -> Admission | None:
-        try:
-            return self._server.admit(HttpRequest(self._scope(), _nothing, _nothing))
-        except RefusedRequest:
-            return None
 
     def become(self, admission: Admission) -> None:
         """Turn into the WebSocket of a request that was admitted after a wait."""

@@ -124,7 +124,14 @@ class HttpGate:
             request.extra.append(HSTS)
         if not (origin.secure or self._is_health_check(request)):
             raise self._exposing(request)
-        if not allowed_host(origin.host, self._port, self._names()):
+        settings = self._context.settings
+        names = [] if settings.host in WILDCARDS else [_bracketed(settings.host)]
+        if settings.public_url:
+            public = settings.public_url.partition("://")[2].rstrip("/").lower()
+            # Clients leave the default port out, and it need not be the hub's own: a proxy may have it.
+            has_port = ":" in public.rpartition("]")[2]
+            names += [public] if has_port else [f"{public}:80", f"{public}:443", public]
+        if not allowed_host(origin.host, self._port, [*names, *settings.hosts]):
             # The name may be an attacker's: its DNS may lead here.
             text = "Host: this hub is reached as 127.0.0.1 or localhost, or by a name in the setting hosts"
             raise refusal(421, text)
@@ -153,15 +160,6 @@ class HttpGate:
             text += f"; the proxy at {peer} is none of the setting trusted_proxies"
         return refusal(403, text)
 
-    def _names(self) -> list[str]:
-        settings = self._context.settings
-        names = [] if settings.host in WILDCARDS else [_bracketed(settings.host)]
-        if settings.public_url:
-            public = settings.public_url.partition("://")[2].rstrip("/").lower()
-            # Clients leave the default port out, and it need not be the hub's own: a proxy may have it.
-            names += [public] if _has_port(public) else [f"{public}:80", f"{public}:443", public]
-        return [*names, *settings.hosts]
-
     def _check_page(self, request: HttpRequest) -> None:
         origin = request.headers.get("origin")
         site = request.headers.get("sec-fetch-site")
@@ -176,7 +174,11 @@ class HttpGate:
             raise refusal(
                 403, "Origin: pages from there may not use this hub; the setting origins allows them"
             )
-        request.extra += _headers_for_origin(origin)
+        request.extra += [
+            (b"access-control-allow-origin", origin.strip().encode("latin-1")),
+            (b"access-control-expose-headers", EXPOSED),
+            (b"vary", b"origin"),
+        ]
 
     def _is_own_page(self, request: HttpRequest) -> bool:
         """Return whether a page of the hub itself asks, with a token or key. The host was checked already."""
@@ -369,9 +371,12 @@ class HttpGate:
         """Answer a browser that asks whether a page may send a request. Only listed pages are named."""
         if "origin" not in request.headers:
             return RefusedRequest(HttpReply(204, b"", [(b"allow", METHODS)]))
-        wanted = request.headers.get("access-control-request-headers", "").lower().split(",")
-        mirrored = [name.strip() for name in wanted if name.strip().startswith("mcp-param-")]
-        allowed = b", ".join([HEADERS, *(name.encode("latin-1") for name in mirrored if _is_name(name))])
+        allowed = HEADERS
+        for name in request.headers.get("access-control-request-headers", "").lower().split(","):
+            name = name.strip()
+            plain = name.isascii() and all(c.isalnum() or c in "-_" for c in name)
+            if plain and name.startswith("mcp-param-"):
+                allowed += b", " + name.encode()
         headers: HeaderList = [
             (b"access-control-allow-methods", METHODS),
             (b"access-control-allow-headers", allowed),
@@ -388,14 +393,6 @@ def _unchecked(why: UncheckedCredential) -> RefusedRequest:
     return refusal(503, text, (b"retry-after", b"5"))
 
 
-def _headers_for_origin(origin: str) -> HeaderList:
-    return [
-        (b"access-control-allow-origin", origin.strip().encode("latin-1")),
-        (b"access-control-expose-headers", EXPOSED),
-        (b"vary", b"origin"),
-    ]
-
-
 def token_in(request: HttpRequest) -> str | None:
     """Return the token in a request; "" if the request contains something else instead."""
     if "authorization" in request.headers:
@@ -404,16 +401,8 @@ def token_in(request: HttpRequest) -> str | None:
     return next((one.removeprefix(TOKEN) for one in protocols if one.startswith(TOKEN)), None)
 
 
-def _has_port(place: str) -> bool:
-    return ":" in place.rpartition("]")[2]
-
-
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _is_name(text: str) -> bool:
-    return text.isascii() and all(c.isalnum() or c in "-_" for c in text)
 
 
 def json_reply(status: int, body: bytes) -> HttpReply:

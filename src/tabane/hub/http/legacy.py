@@ -204,7 +204,11 @@ class ResumableSession:
         self._streams[post.number] = post
         if ids and not kinds.json:
             stream.begin()
-        self._take(post, body)
+        self._current = post
+        try:
+            self.session.receive(body)
+        finally:
+            self._current = None
         try:
             if not ids and not stream.finished:
                 self._end(post)
@@ -243,13 +247,6 @@ class ResumableSession:
                 self._drop(number)
 
     # -- responses of POSTs ----------------------------------------------------------------------
-
-    def _take(self, post: _PostResponse, body: bytes) -> None:
-        self._current = post
-        try:
-            self.session.receive(body)
-        finally:
-            self._current = None
 
     def _say(self, post: _PostResponse, line: bytes, *, due: bool = False) -> None:
         stream = post.stream

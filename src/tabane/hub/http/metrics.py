@@ -124,14 +124,13 @@ class HttpMetrics:
     def _of_process(self) -> Iterator[MetricFamily]:
         up = self._door.uptime
         yield MetricFamily("tabane_uptime_seconds", "gauge", "Seconds since the hub was started.", single(up))
-        memory = _resident()
-        if memory is not None:
-            yield MetricFamily(
-                "process_resident_memory_bytes",
-                "gauge",
-                "Memory that the hub holds, in bytes.",
-                single(memory),
-            )
+        try:
+            with open("/proc/self/statm", "rb") as file:
+                memory = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, ValueError, IndexError):
+            return  # not on this platform
+        text = "Memory that the hub holds, in bytes."
+        yield MetricFamily("process_resident_memory_bytes", "gauge", text, single(memory))
 
     def _of_http(self) -> Iterator[MetricFamily]:
         requests = [
@@ -223,11 +222,3 @@ _OF_INSTANCES: tuple[tuple[str, MetricKind, str, Callable[[Upstream], int]], ...
     ("deaths_total", "counter", "Times that a server died.", lambda one: one.vitals.deaths),
     ("calls_in_flight", "gauge", "Calls it works on, or that wait for it.", lambda one: one.in_flight),
 )
-
-
-def _resident() -> int | None:
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return None

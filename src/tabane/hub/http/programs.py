@@ -135,7 +135,11 @@ class HttpPrograms:
         fault = websocket.fault_in(request.method, headers)
         if fault:
             raise refusal(400, fault)
-        self._refuse_if_full()
+        if self._hub.sessions.draining or self._draining:
+            raise refusal(503, "The hub is stopping.", (b"retry-after", b"1"))
+        if len(self.sockets) >= self._hub.settings.max_sessions:
+            text = "the hub has as many WebSockets as it takes (the setting max_sessions)"
+            raise refusal(503, text, (b"retry-after", b"5"))
         return offered(headers.get("sec-websocket-protocol"))
 
     def _admission(self, request: HttpRequest, protocols: list[str]) -> Admission:
@@ -189,13 +193,6 @@ class HttpPrograms:
         self._hub.gateway.leave(left.dispatcher.caller.session)
         self._hub.jobs.session_ended(left.dispatcher.caller.session)
         self._door.touch()
-
-    def _refuse_if_full(self) -> None:
-        if self._hub.sessions.draining or self._draining:
-            raise refusal(503, "The hub is stopping.", (b"retry-after", b"1"))
-        if len(self.sockets) >= self._hub.settings.max_sessions:
-            text = "the hub has as many WebSockets as it takes (the setting max_sessions)"
-            raise refusal(503, text, (b"retry-after", b"5"))
 
     # -- POST ------------------------------------------------------------------------------------
 

@@ -208,13 +208,10 @@ class HttpRequest:
                 raise BodyTooLarge
             parts.append(part)
             if not message["more_body"]:
-                return self._checked(parts[0] if len(parts) == 1 else b"".join(parts))
-
-    def _checked(self, body: bytes) -> bytes:
-        """Return the body. Raises RefusedRequest if it is not the one that another hub has signed."""
-        if self.forwarded is not None and sha256(body).digest() != self.forwarded.digest:
-            raise refusal(403, "the body is not the one that was signed")
-        return body
+                body = parts[0] if len(parts) == 1 else b"".join(parts)
+                if self.forwarded is not None and sha256(body).digest() != self.forwarded.digest:
+                    raise refusal(403, "the body is not the one that was signed")
+                return body
 
     async def pass_to(self, app: AsgiApp, more: Mapping[str, Any]) -> None:
         """Let another application answer. ``more`` is added to the scope."""

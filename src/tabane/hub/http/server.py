@@ -159,17 +159,16 @@ class HttpServer:
             self._listening.close()
         end = self.loop.time() + limit
         await self.app.close()
-        while self._sends() and self.loop.time() < end:  # noqa: ASYNC110  (transports tell nothing)
-            await asyncio.sleep(_FLUSH)
+        while self.loop.time() < end:
+            if not (self._programs.sockets or any(one.answering or one.unsent for one in self._open())):
+                break
+            await asyncio.sleep(_FLUSH)  # transports tell nothing
         for connection in self._open():
             # What is not read by now would keep the process from ending.
             (connection.transport.abort if connection.unsent else connection.transport.close)()
         for one in list(self._programs.sockets):
             one.abort()
         self.pulse.close()
-
-    def _sends(self) -> bool:
-        return bool(self._programs.sockets) or any(one.answering or one.unsent for one in self._open())
 
     def _open(self) -> list[HttpConnection]:
         return list(self.open_connections)

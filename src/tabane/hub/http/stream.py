@@ -231,7 +231,12 @@ class Stream:
                     if await self._write():
                         return not self._lost
                     continue
-                await self._wait()
+                self._future = self._pulse.loop.create_future()
+                self._pulse.add(self)
+                try:
+                    await self._future
+                finally:
+                    self._future = None
             return False
         finally:
             line.on_lost = None
@@ -260,14 +265,6 @@ class Stream:
         self._since = self._pulse.loop.time()
         await self._request.send(chunk, more=not last)
         return last
-
-    async def _wait(self) -> None:
-        self._future = self._pulse.loop.create_future()
-        self._pulse.add(self)
-        try:
-            await self._future
-        finally:
-            self._future = None
 
     def _push(self, data: bytes, *, due: bool = False) -> None:
         # One message may be as long as it is; what counts is what was not read when it came.

@@ -83,7 +83,16 @@ def server_context(certificate: Path, key: Path, authorities: Path | None) -> ss
     _check_key(key)
     _load_pair(context, certificate, key)
     if authorities is not None:
-        _require_clients(context, authorities)
+        _check_readable(authorities, "tls_client_ca")
+        try:
+            context.load_verify_locations(cafile=authorities)
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                say(
+                    "tls_client_ca: {path} cannot be used: {reason}.", path=authorities, reason=_reason(error)
+                )
+            ) from None
+        context.verify_mode = ssl.CERT_REQUIRED
     return context
 
 
@@ -131,17 +140,6 @@ def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
                 reason=_reason(error),
             )
         ) from None
-
-
-def _require_clients(context: ssl.SSLContext, path: Path) -> None:
-    _check_readable(path, "tls_client_ca")
-    try:
-        context.load_verify_locations(cafile=path)
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(
-            say("tls_client_ca: {path} cannot be used: {reason}.", path=path, reason=_reason(error))
-        ) from None
-    context.verify_mode = ssl.CERT_REQUIRED
 
 
 def _missing(setting: str, path: Path) -> Message:

@@ -63,7 +63,10 @@ def launch(endpoint: Endpoint, flags: Sequence[str], started_by: str, environ: M
     try:
         child = os.fork()
         if not child:
-            _detach(endpoint, _arguments(flags, started_by, write_end), environ, words, write_end)
+            # -P: the working directory is no place to import from.
+            arguments = [sys.executable, "-P", "-m", "tabane", COMMAND]
+            arguments += [f"--started-by={started_by}", f"--pipe={write_end}", *flags]
+            _detach(endpoint, arguments, environ, words, write_end)
     except OSError:
         os.close(read_end)
         raise
@@ -72,12 +75,6 @@ def launch(endpoint: Endpoint, flags: Sequence[str], started_by: str, environ: M
         os.close(write_end)
     os.waitpid(child, 0)
     return read_end
-
-
-def _arguments(flags: Sequence[str], started_by: str, pipe: int) -> list[str]:
-    # -P: the working directory is no place to import from.
-    head = [sys.executable, "-P", "-m", "tabane", COMMAND]
-    return [*head, f"--started-by={started_by}", f"--pipe={pipe}", *flags]
 
 
 def _detach(
@@ -98,21 +95,16 @@ def _detach(
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        variables = _absolute(environ)
+        # The hub has another working directory than its launcher.
+        variables = dict(environ)
+        variables.pop("TABANE_MODE", None)  # how one client wants its tools is not how all do
+        for name in _PATHS:
+            if variables.get(name):
+                variables[name] = absolute(variables[name], environ)
         os.chdir(endpoint.home)
         os.execve(sys.executable, arguments, variables)
     finally:
         os._exit(127)
-
-
-def _absolute(environ: Mapping[str, str]) -> dict[str, str]:
-    # The hub has another working directory than its launcher.
-    variables = dict(environ)
-    variables.pop("TABANE_MODE", None)  # how one client wants its tools is not how all do
-    for name in _PATHS:
-        if variables.get(name):
-            variables[name] = absolute(variables[name], environ)
-    return variables
 
 
 ANSWER_LIMIT = 15.0

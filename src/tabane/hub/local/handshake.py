@@ -134,13 +134,16 @@ def read_hello(line: bytes) -> Hello:
     body = _members(line)
     if body.get("tabane") != "hello":
         raise InvalidHello("not a hello")
+    roots = body.get("roots") or []
+    if not isinstance(roots, list) or not all(isinstance(item, str) for item in roots):
+        raise InvalidHello("roots is not a list of strings")
     hello = Hello(
         version=_string(body, "version"),
         role=_string(body, "role"),
         home=_string(body, "home"),
         pid=_number(body, "pid"),
         cwd=_string(body, "cwd"),
-        roots=_strings(body, "roots"),
+        roots=tuple(roots),
         mode=_string(body, "mode") or None,
         lang=_string(body, "lang"),
         client=_string(body, "client"),
@@ -246,10 +249,3 @@ def _number(body: dict[str, Any], key: str) -> int:
         return int(value)
     except (ValueError, OverflowError):
         raise InvalidHello(f"{key} is not a number") from None
-
-
-def _strings(body: dict[str, Any], key: str) -> tuple[str, ...]:
-    value = body.get(key) or []
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise InvalidHello(f"{key} is not a list of strings")
-    return tuple(value)

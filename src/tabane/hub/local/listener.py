@@ -143,7 +143,10 @@ class HubListener:
 
         Raises OSError, also if something other than a socket is in the way.
         """
-        _clear(self.path)
+        with contextlib.suppress(FileNotFoundError):  # of the last hub
+            if not stat.S_ISSOCK(os.lstat(self.path).st_mode):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path)
+            os.unlink(self.path)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listening.setblocking(False)
         mask = os.umask(0o177)
@@ -190,7 +193,9 @@ class HubListener:
         except OSError as error:
             # Out of descriptors: asking again at once would find the same, a hundred thousand times a second.
             log.error("cannot accept a connection: %s", error.strerror)
-            self._rest()
+            if self._socket is not None:
+                self._loop.remove_reader(self._socket)
+                self._loop.call_later(_BREATH, self._resume)
             return
         peer.setblocking(False)
         self._admit(peer)
@@ -210,11 +215,6 @@ class HubListener:
             peer.close()
         else:
             self._greetings.add(_PendingHello(self._loop, peer, self))
-
-    def _rest(self) -> None:
-        if self._socket is not None:
-            self._loop.remove_reader(self._socket)
-            self._loop.call_later(_BREATH, self._resume)
 
     def _resume(self) -> None:
         if self._socket is not None:
@@ -285,14 +285,6 @@ class _PendingHello:
             return
         self._end()
         self._listener.met(self._peer, hello)
-
-
-def _clear(path: str) -> None:
-    """Delete a stale socket. Raises OSError if anything else is at the path."""
-    with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISSOCK(os.lstat(path).st_mode):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-        os.unlink(path)
 
 
 def uid_of(peer: socket.socket) -> int:

@@ -160,7 +160,10 @@ class TlsTunnel:
         if reads_tls:
             self._receive()
         if reads_inner:
-            self._take()
+            with contextlib.suppress(BlockingIOError):
+                chunk = self._inner.recv(CHUNK)
+                self._inner_ended = not chunk
+                self._out += chunk
         self._deliver()
         self._send()
         return True
@@ -175,12 +178,6 @@ class TlsTunnel:
                 self._tls_ended = True
                 return
             self._in += chunk
-
-    def _take(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            chunk = self._inner.recv(CHUNK)
-            self._inner_ended = not chunk
-            self._out += chunk
 
     def _deliver(self) -> None:
         try:

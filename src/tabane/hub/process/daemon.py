@@ -24,7 +24,7 @@ from tabane.hub.local.handshake import Hello, HelloRefused, Welcome
 from tabane.hub.local.listener import HubIdentity, HubListener
 from tabane.hub.local.lock import HomeLock, LockHolder
 from tabane.hub.process import MODEL_FILE
-from tabane.hub.process.administration import HubAdministration, check_restart, settings_report, table_of
+from tabane.hub.process.administration import HubAdministration, settings_report, table_of
 from tabane.hub.process.home_version import DiskRoom, write_stamp
 from tabane.hub.process.joining import UNTIL_KNOWN, group_of, routing_of, shared_servers_of
 from tabane.hub.process.logs import HubLogs
@@ -348,12 +348,11 @@ class Daemon:
                     "an assistant. Restart it there."
                 )
             )
+        from tabane.hub.process.check_up_operations import check_restart, environment_of
 
         check_restart(self._origin.flags, self._environment, self.report())
         if self._restarter is None or self._restarter.poll() is not None:
             log.info("the hub is asked to restart")
-            from tabane.hub.process.check_up_operations import environment_of
-
             self._restarter = start_restart(environment_of(self.settings, self._environment))
 
     def keep(self) -> None:

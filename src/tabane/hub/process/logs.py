@@ -133,7 +133,13 @@ class LogBudget:
         for cause in over:
             suppressed = self._counts.pop(cause).suppressed
             if suppressed:
-                yield _summary(cause, suppressed)
+                if cause.server:
+                    text, about = "%s: … %d more messages of this server were suppressed", cause.server
+                else:
+                    text, about = "%s: … %d more messages of this kind were suppressed", cause.place
+                yield logging.LogRecord(
+                    __name__, logging.WARNING, __file__, 0, text, (about, suppressed), None
+                )
 
     def _count(self, cause: LogCause) -> _LogCauseCount:
         if cause not in self._counts and len(self._counts) >= MOST_CAUSES:
@@ -149,14 +155,6 @@ def cause_of(record: logging.LogRecord) -> LogCause:
     if isinstance(server, str) and server:
         return LogCause(server[:100])
     return LogCause("", f"{record.name}:{record.lineno}")
-
-
-def _summary(cause: LogCause, count: int) -> logging.LogRecord:
-    if cause.server:
-        text, about = "%s: … %d more messages of this server were suppressed", cause.server
-    else:
-        text, about = "%s: … %d more messages of this kind were suppressed", cause.place
-    return logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, (about, count), None)
 
 
 class BudgetedHandler(logging.Handler):

@@ -13,27 +13,29 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from tabane.access.parameters import Patterns
+from tabane.access.permissions import EVERY_TOOL, PermissionPatterns
+from tabane.access.profiles import ProfileDefinition, is_profile_name, profiles_in
 from tabane.errors import BadArguments, ConfigurationError, HubError, TabaneError, UnknownName
 from tabane.hub.hub import Hub
 from tabane.hub.process import MODEL_FILE
+from tabane.hub.process.check_up_operations import CheckUpOperations
 from tabane.hub.servers.configuration import FIXED
 from tabane.hub.sources.models.operations import UsedModel
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress
 from tabane.settings import OPTIONS, SettingOption, Settings, load_settings
+from tabane.settings.editing import UnsafeTomlEdit, file_value, with_value, without_value
 from tabane.settings.files import read_trusted, write_private
 from tabane.settings.option import InvalidSetting, allowed, shown
 from tabane.text.nearest_names import nearest
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger(__name__)
 
@@ -167,9 +169,6 @@ class SettingsOperations:
 
         In a group of hubs, it applies at all of them, and the settings file stays as it is.
         """
-        from tabane.access.permissions import EVERY_TOOL, PermissionPatterns
-        from tabane.access.profiles import ProfileDefinition, is_profile_name
-
         if not is_profile_name(params.name):
             raise BadArguments(
                 say(
@@ -276,8 +275,6 @@ def _reload(hub: Hub) -> Message | None:
 
 
 def _setting(option: SettingOption, given: object) -> tuple[Edit, Message]:
-    from tabane.settings.editing import file_value, with_value
-
     try:
         value = file_value(option, given)
     except InvalidSetting as unfit:
@@ -289,15 +286,11 @@ def _setting(option: SettingOption, given: object) -> tuple[Edit, Message]:
 
 
 def _profile(name: str, table: Mapping[str, Any]) -> tuple[Edit, Message]:
-    from tabane.settings.editing import with_value
-
     by_hand = say("write the table [profiles.{name}]", name=name)
     return lambda text: with_value(text, ("profiles", name), table), by_hand
 
 
 def _removal(path: tuple[str, ...]) -> Edit:
-    from tabane.settings.editing import without_value
-
     def remove(text: str) -> str:
         try:
             return without_value(text, path)
@@ -325,12 +318,14 @@ def _write(settings: Settings, environment: Mapping[str, str], edit: Edit, by_ha
 def _replace(
     path: Path, settings: Settings, environment: Mapping[str, str], edit: Edit, by_hand: Message
 ) -> bool:
-    import tomllib
-
-    from tabane.settings.editing import UnsafeTomlEdit
-
-    previous = _content(path)
-    text = _decoded(path, previous)
+    try:
+        previous = read_trusted(path)
+    except FileNotFoundError:
+        previous = None
+    try:
+        text = (previous or b"").decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=path)) from None
     try:
         changed = edit(text)
     except (UnsafeTomlEdit, tomllib.TOMLDecodeError):
@@ -342,34 +337,13 @@ def _replace(
         ) from None
     if changed == text:
         return False
-    _check(settings, environment, changed)
+    _load(settings, environment, changed)  # a hub could start with this file
+    profiles_in(settings.config, changed)
     if previous is not None:
         write_private(f"{path}.bak", previous)
     mark = b"\xef\xbb\xbf" if previous is not None and previous.startswith(b"\xef\xbb\xbf") else b""
     write_private(path, mark + changed.encode())
     return True
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return read_trusted(path)
-    except FileNotFoundError:
-        return None
-
-
-def _decoded(path: Path, content: bytes | None) -> str:
-    try:
-        return (content or b"").decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=path)) from None
-
-
-def _check(settings: Settings, environment: Mapping[str, str], text: str) -> None:
-    """Raise ConfigurationError if no hub could start with this file."""
-    from tabane.access.profiles import profiles_in
-
-    _load(settings, environment, text)
-    profiles_in(settings.config, text)
 
 
 def _load(current: Settings, environment: Mapping[str, str], text: str | None) -> Settings:
@@ -500,3 +474,11 @@ def _mark(hub: Hub) -> Path:
 def _forget(mark: Path) -> None:
     with contextlib.suppress(OSError):
         mark.unlink()
+
+
+def process_operations(hub: Hub) -> Iterator[Operation]:
+    """Yield the operations of a hub that runs as a process: on its settings, its model and its health."""
+    settings = SettingsOperations(hub)
+    yield from settings.table()
+    yield from ModelUse(hub, settings).table()
+    yield from CheckUpOperations(hub).table()

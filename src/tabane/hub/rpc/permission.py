@@ -42,7 +42,14 @@ def load_token(home: Path) -> str:
     try:
         text = read_private(path, _MOST).decode("ascii", "replace").strip()
     except FileNotFoundError:
-        return _create_token(path)
+        token = base64.urlsafe_b64encode(os.urandom(BITS // 8)).rstrip(b"=")
+        try:
+            write_private(path, token + b"\n")
+        except OSError as error:
+            raise ConfigurationError(
+                say("{path} cannot be written: {reason}.", path=path, reason=error.strerror)
+            ) from None
+        return token.decode()
     if len(text) < FEWEST or not _CHARACTERS.issuperset(text) or "=" in text.rstrip("="):
         raise ConfigurationError(
             say(
@@ -54,17 +61,6 @@ def load_token(home: Path) -> str:
             )
         )
     return text
-
-
-def _create_token(path: Path) -> str:
-    token = base64.urlsafe_b64encode(os.urandom(BITS // 8)).rstrip(b"=")
-    try:
-        write_private(path, token + b"\n")
-    except OSError as error:
-        raise ConfigurationError(
-            say("{path} cannot be written: {reason}.", path=path, reason=error.strerror)
-        ) from None
-    return token.decode()
 
 
 LOCAL, LOOPBACK = "local", "loopback"
@@ -103,7 +99,8 @@ class LoopbackAccess:
         """
         if target.public and self._context.settings.open_archive:
             return True
-        if target.name in OF_THE_USER and target.kind == "operation" and self._is_the_user():
+        of_the_user = target.name in OF_THE_USER and target.kind == "operation" and not self._page
+        if of_the_user and self._uid is not None and self._uid() == os.getuid():
             return True
         raise Forbidden(
             say(
@@ -116,6 +113,3 @@ class LoopbackAccess:
 
     def sees_server(self, server: str) -> bool:
         return False
-
-    def _is_the_user(self) -> bool:
-        return not self._page and self._uid is not None and self._uid() == os.getuid()

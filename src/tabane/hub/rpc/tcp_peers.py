@@ -132,8 +132,17 @@ def find_occupant(port: int) -> PortOccupant | None:
     pid = next((pid for pid, link in _links() if link in sockets), None)
     if pid is None:
         return PortOccupant(0)
-    words = _command_of(pid)
-    return PortOccupant(pid, _shown(words), _home(pid) if {"tabane", COMMAND} <= set(words) else "")
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read(1 << 16).decode(errors="replace").split("\0")
+    except OSError:
+        words = []
+    shown: list[str] = []
+    for word in words[:WORDS]:
+        if not word or word.startswith("--") or (shown and "=" in word):
+            break
+        shown.append(os.path.basename(word)[:WORD])
+    return PortOccupant(pid, " ".join(shown), _home(pid) if {"tabane", COMMAND} <= set(words) else "")
 
 
 def refusal(host: str, port: int, error: OSError | None = None) -> Message:
@@ -200,23 +209,6 @@ def _links() -> Iterator[tuple[int, str]]:
                     return
                 with contextlib.suppress(OSError):
                     yield int(name), os.readlink(f"/proc/{name}/fd/{fd}")
-
-
-def _command_of(pid: int) -> list[str]:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read(1 << 16).decode(errors="replace").split("\0")
-    except OSError:
-        return []
-
-
-def _shown(words: list[str]) -> str:
-    shown: list[str] = []
-    for word in words[:WORDS]:
-        if not word or word.startswith("--") or (shown and "=" in word):
-            break
-        shown.append(os.path.basename(word)[:WORD])
-    return " ".join(shown)
 
 
 def _home(pid: int) -> str:

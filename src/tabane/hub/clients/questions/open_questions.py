@@ -61,19 +61,15 @@ class OpenQuestion:
 
     def _message(self, members: json.Members) -> str:
         if self.question.kind == "sampling":
-            return "\n\n".join(_said(json.member(members, "messages")))
+            messages = json.member(members, "messages")
+            texts: list[str] = []
+            for message in messages if isinstance(messages, list) else []:
+                content = message.get("content") if isinstance(message, dict) else None
+                blocks = content if isinstance(content, list) else [content]
+                values = (block.get("text") for block in blocks if isinstance(block, dict))
+                texts.extend(value for value in values if isinstance(value, str))
+            return "\n\n".join(texts)
         return json.text(members.get("message")) or ""
-
-
-def _said(messages: Any) -> list[str]:
-    """Return the texts of the messages of a sampling."""
-    found: list[str] = []
-    for message in messages if isinstance(messages, list) else []:
-        content = message.get("content") if isinstance(message, dict) else None
-        blocks = content if isinstance(content, list) else [content]
-        texts = (block.get("text") for block in blocks if isinstance(block, dict))
-        found.extend(each for each in texts if isinstance(each, str))
-    return found
 
 
 class OpenQuestions:

@@ -226,7 +226,14 @@ class ParkedCalls:
             return False
         # The question has both, without the message that they came in.
         request.method, request.params = question.method, _TAKEN
-        self._put(parked, request, question, lacking is None)
+        parked.count += 1
+        asked = self._asked(parked, _key(parked, request), request, question)
+        self._open.put(asked)
+        if lacking is None:
+            parked.asked += (asked,)
+            if parked.on_reply is not None and parked.id not in self._gathering:
+                self._gathering[parked.id] = parked
+                asyncio.get_running_loop().call_later(GATHER, self._park, parked)
         return True
 
     def _full(self, parked: ParkedCall) -> str | None:
@@ -242,16 +249,6 @@ class ParkedCalls:
         if len(waiting) >= self.most or (holder != "local" and of_one >= MOST_OF_ONE):
             return "too many calls wait for answers"
         return None
-
-    def _put(self, parked: ParkedCall, request: ServerRequest, question: Question, to_client: bool) -> None:
-        parked.count += 1
-        asked = self._asked(parked, _key(parked, request), request, question)
-        self._open.put(asked)
-        if to_client:
-            parked.asked += (asked,)
-            if parked.on_reply is not None and parked.id not in self._gathering:
-                self._gathering[parked.id] = parked
-                asyncio.get_running_loop().call_later(GATHER, self._park, parked)
 
     def _asked(
         self, parked: ParkedCall, key: str, request: ServerRequest, question: Question
@@ -314,14 +311,11 @@ class ParkedCalls:
         self._timer = None
         now = time.time()
         for parked in [one for one in self._parked.values() if one.expires <= now]:
-            self._expire(parked)
+            self._end(parked, "nobody answered within 10 minutes")
+            if parked.reply is None:
+                parked.holder.cancel(parked.call, "nobody answered in time")
         if self._parked:
             self._sweep_by(min(one.expires for one in self._parked.values()))
-
-    def _expire(self, parked: ParkedCall) -> None:
-        self._end(parked, "nobody answered within 10 minutes")
-        if parked.reply is None:
-            parked.holder.cancel(parked.call, "nobody answered in time")
 
     def _end(self, parked: ParkedCall, why: str) -> None:
         """Forget a parked call, and remember why."""
@@ -329,18 +323,13 @@ class ParkedCalls:
         if parked.kept:
             parked.kept = False
             self._files.drop(parked.id)
-        self._remember(f"{parked.id}.{parked.round}", why)
-        if why != USED:
-            self._drop_questions(parked)
-
-    def _drop_questions(self, parked: ParkedCall) -> None:
-        for each in parked.asked:
-            each.withdraw("")
-
-    def _remember(self, handle: str, why: str) -> None:
+        handle = f"{parked.id}.{parked.round}"
         self._ended[handle] = why
         if len(self._ended) > MOST_REMEMBERED:
             self._ended.popitem(last=False)
+        if why != USED:
+            for each in parked.asked:
+                each.withdraw("")
 
     # -- over a restart ----------------------------------------------------------------------------
 
@@ -464,7 +453,11 @@ class ParkedCalls:
         if handle is None:
             return False
         if handle.call == AGAIN:
-            _check_opened(params, handle)
+            if handle.expires <= time.time():
+                raise _refused("requestState: it has expired; call again without it")
+            for key, answer in _responses(params).items():
+                if _action(answer)[0] != "accept":
+                    raise _refused(f"inputResponses.{key}: the call needs the URL, which was not opened")
             return True
         parked = self._parked.get(handle.call)
         if parked is None or parked.round != handle.round:
@@ -534,19 +527,6 @@ def _responses(params: Members) -> Members:
         return fields(given)
     except InvalidJson:
         raise _refused("inputResponses: an object with an answer for each question") from None
-
-
-def _check_opened(params: Members, handle: CallHandle) -> None:
-    """Raise ProtocolRefusal if a user did not agree to open the URLs, or took too long."""
-    if handle.expires <= time.time():
-        raise _refused("requestState: it has expired; call again without it")
-    for key, answer in _responses(params).items():
-        if not _agrees(answer):
-            raise _refused(f"inputResponses.{key}: the call needs the URL, which was not opened")
-
-
-def _agrees(answer: Raw) -> bool:
-    return _action(answer)[0] == "accept"
 
 
 def _action(answer: Raw) -> tuple[str, bytes]:
