@@ -54,6 +54,7 @@ class GroupMember:
 
     @property
     def alive(self) -> bool:
+        """Whether its last heartbeat is recent enough for the others to count on it."""
         return self.age < GONE_AFTER
 
     @property
@@ -235,6 +236,7 @@ class HubGroup:
 
     @property
     def joined(self) -> bool:
+        """Whether this hub has the key of the group, which it gets when it joins."""
         return bool(self.key)
 
     @property

@@ -93,6 +93,7 @@ def _session_mac(key: bytes, body: str) -> str:
 
 
 def body_digest(body: bytes) -> bytes:
+    """Return the SHA-256 of a body, which a signature covers."""
     return hashlib.sha256(body).digest()
 
 
@@ -131,6 +132,7 @@ class SeenRequests:
 
     @property
     def remembered(self) -> int:
+        """Number of request ids that are kept to detect repeated ones."""
         return sum(len(numbers) for _, numbers in self._seen.values())
 
     def take(self, request: ForwardedRequest, me: str, now: float) -> None:

@@ -60,6 +60,7 @@ class LineSplitter:
         self.oversized: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that these bytes complete, without those that are too long."""
         lines = chunk.split(b"\n")
         tail = lines.pop()
         if lines and (self._size or self._dropping or len(chunk) > self._limit):

@@ -141,10 +141,6 @@ def _check_value(path: str, part: dict[str, Any], value: Any) -> None:
             raise AnswerMismatch(f"{path}: one or more of {_listed(choices)}")
     elif (choices := _choices(part)) is not None and value not in choices:
         raise AnswerMismatch(f"{path}: one of {_listed(choices)}")
-    _check_bounds(path, part, value)
-
-
-def _check_bounds(path: str, part: dict[str, Any], value: Any) -> None:
     if isinstance(value, bool):
         return
     size = len(value) if isinstance(value, str | list) else value

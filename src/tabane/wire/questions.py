@@ -77,6 +77,7 @@ class Question(NamedTuple):
 
     @property
     def method(self) -> str:
+        """Method of MCP that asks this kind of question."""
         return METHODS[self.kind]
 
 

@@ -252,6 +252,7 @@ class TraceParent(NamedTuple):
 
     @property
     def sampled(self) -> bool:
+        """Whether the caller records this trace."""
         return bool(self.flags & SAMPLED)
 
     def __str__(self) -> str:

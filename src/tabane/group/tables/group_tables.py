@@ -24,6 +24,7 @@ from tabane.group.membership import (
     MOST_MEMBERS,
     REMEMBERED,
     GroupMember,
+    GroupState,
     GroupView,
     StoredSession,
 )
@@ -119,7 +120,7 @@ _LONGEST = 3.0
 """Seconds of a statement. A heartbeat that waits longer comes too late, and a new connection may answer."""
 
 
-class GroupTables:
+class GroupTables(GroupState):
     """The state of a group in a database, which the caller also closes."""
 
     def __init__(self, database: PostgresDatabase) -> None:

@@ -13,10 +13,10 @@ import msgspec
 import psycopg
 
 from tabane.access.key_store import COLUMNS, FORGOTTEN_AFTER, MOST_KEYS, KeyRecord, record_of, row_of
-from tabane.access.keys import SharedChanges, name_taken
-from tabane.access.token_bucket import TokenGrant, granted
+from tabane.access.keys import SharedChanges, SharedKeys, name_taken
+from tabane.access.token_bucket import TokenGrant, TokenLedger, granted
 from tabane.errors import StoreFull
-from tabane.group.profile_changes import FollowedChanges, ProfileChange
+from tabane.group.profile_changes import FollowedChanges, ProfileChange, SharedProfiles
 from tabane.group.tables.group_tables import GroupTables
 from tabane.messages import say
 from tabane.settings.limit_rules import CallRate
@@ -43,7 +43,7 @@ _CHANGED = f"SELECT number, {COLUMNS} FROM hub_key WHERE number > %s ORDER BY nu
 _LAST = "SELECT last FROM hub_counter"
 
 
-class PostgresKeys:
+class PostgresKeys(SharedKeys):
     """The keys of a group."""
 
     def __init__(self, tables: GroupTables) -> None:
@@ -119,7 +119,7 @@ _KEEP = "UPDATE hub_bucket SET full_at = %s WHERE name = %s"
 _GIVE_BACK = "UPDATE hub_bucket SET full_at = full_at - %s WHERE name = %s"
 
 
-class PostgresTokens:
+class PostgresTokens(TokenLedger):
     """The buckets of a group. A bucket that is not kept is full."""
 
     def __init__(self, tables: GroupTables) -> None:
@@ -151,7 +151,7 @@ ON CONFLICT (name) DO UPDATE SET change = EXCLUDED.change, number = EXCLUDED.num
 _CHANGED_PROFILES = "SELECT change FROM hub_profile WHERE number > %s ORDER BY number"
 
 
-class PostgresProfiles:
+class PostgresProfiles(SharedProfiles):
     """The changed profiles of a group."""
 
     def __init__(self, tables: GroupTables) -> None:

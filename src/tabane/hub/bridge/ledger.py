@@ -213,6 +213,7 @@ class Ledger:
 
     @property
     def in_flight(self) -> bool:
+        """Whether a request of the client is not answered yet."""
         return bool(self._in_flight)
 
     def from_client(self, line: bytes) -> bytes | None:
@@ -241,7 +242,11 @@ class Ledger:
         name = plain_result(line)
         if name is not None:
             # A replay is not among them: its id is a string.
-            self._close(name)
+            sent = self._in_flight.pop(name, None)
+            if self._held:
+                self._held.discard(name)
+            if sent is not None and sent.line is not None and sent.method in _SETTLING:
+                self._remember(sent.method, sent.line)
             return line
         if line.startswith(b'{"tabane":'):
             self._told(line)
@@ -337,14 +342,6 @@ class Ledger:
         kept = [one for one in self._waiting if all(head.id != name for head in client_heads(one))]
         self._waiting, self.waiting_bytes = deque(kept), sum(map(len, kept))
         return None
-
-    def _close(self, name: bytes) -> None:
-        """Close a request that has a result."""
-        sent = self._in_flight.pop(name, None)
-        if self._held:
-            self._held.discard(name)
-        if sent is not None and sent.line is not None and sent.method in _SETTLING:
-            self._remember(sent.method, sent.line)
 
     def _settle(self, answer: HubMessageHead, line: bytes) -> bool:
         """Close a request by its answer. Return False if another hub has to answer it instead."""

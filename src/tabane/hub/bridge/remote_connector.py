@@ -16,7 +16,7 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tabane.hub.bridge.connections import LinePeer
+from tabane.hub.bridge.connections import BridgeConnector, LinePeer
 from tabane.hub.bridge.websocket_peer import WebSocketPeer
 from tabane.hub.local import lock
 from tabane.hub.local.connector import HubConnection, HubUnreachable, Pause
@@ -105,7 +105,7 @@ def _name_after(what: str, parts: list[str]) -> tuple[str | None, list[str]]:
     return None, parts
 
 
-class RemoteBridgeConnector:
+class RemoteBridgeConnector(BridgeConnector):
     """Connects to the hub at an address, and connects again after it was lost."""
 
     def __init__(
@@ -236,7 +236,18 @@ class RemoteBridgeConnector:
         """Open a WebSocket. Return the bytes after the answer; None if another attempt may help."""
         key = base64.b64encode(os.urandom(16)).decode()
         peer.sendall(self._request(key, token))
-        said = self._read(peer, deadline, b"\r\n\r\n")
+        said = b""
+        while b"\r\n\r\n" not in said and len(said) < _MOST_HEAD:
+            if (left := deadline - time.monotonic()) <= 0:
+                break
+            self._pause(left, peer.fileno())
+            try:
+                chunk = peer.recv(_MOST_HEAD)
+            except BlockingIOError:
+                continue
+            if not chunk:
+                break
+            said += chunk
         head, found, rest = said.partition(b"\r\n\r\n")
         if not found:
             late = time.monotonic() >= deadline
@@ -279,19 +290,6 @@ class RemoteBridgeConnector:
             *([f"{SERVER_HEADER}: {server}"] if server else []),
         ]
         return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
-
-    def _read(self, peer: socket.socket, deadline: float, end: bytes) -> bytes:
-        said = b""
-        while end not in said and len(said) < _MOST_HEAD and (left := deadline - time.monotonic()) > 0:
-            self._pause(left, peer.fileno())
-            try:
-                chunk = peer.recv(_MOST_HEAD)
-            except BlockingIOError:
-                continue
-            if not chunk:
-                break
-            said += chunk
-        return said
 
     # -- the token -------------------------------------------------------------------------------
 

@@ -71,6 +71,7 @@ class DirectRequests:
     # -- introductions ---------------------------------------------------------------------------
 
     def initialize(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer initialize with what the server says about itself."""
         mark = self._gateway.chain.arrived(session.key, meta, stays=True)
         self._introduce(session, params)
         session.run(request_id, self._initialize(session, request_id, mark))
@@ -91,6 +92,7 @@ class DirectRequests:
         session.answer(request_id, json.encode(result))
 
     async def discover(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer server/discover with the capabilities of the server."""
         mark = self._gateway.chain.arrived(session.key, meta, stays=False)
         peer = await self._peer(session.caller)
         result = {
@@ -123,6 +125,7 @@ class DirectRequests:
     # -- tools -----------------------------------------------------------------------------------
 
     async def list_tools(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer tools/list with the tools of the server, under its own names."""
         after = after_of(params, "tools")
         opened = self._door.admit(session.caller, TOOLS_LIST, b"", bytes(request_id).decode())
         async with ended(opened):
@@ -140,10 +143,12 @@ class DirectRequests:
         session.answer(request_id, result)
 
     async def get_tool(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer tools/get with the definition as the server made it."""
         tool = await self._gateway.find(session.caller, _name(params))
         session.answer(request_id, b'{"tool":' + own_definition(tool) + b"}")
 
     def call_tool(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer tools/call of a tool by its own name."""
         tool = self._gateway.own_tool(session.caller, _name(params))
         if tool is not None:
             self._call(session, request_id, params, meta, tool)
@@ -163,6 +168,7 @@ class DirectRequests:
     # -- prompts and resources -------------------------------------------------------------------
 
     async def list_prompts(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer prompts/list with the prompts of the server, under its own names."""
         after, caller = after_of(params, "prompts"), session.caller
         await self._gateway.fresh("prompts", caller)
         prompts = self._gateway.prompts.of_server(caller.server)
@@ -174,9 +180,11 @@ class DirectRequests:
         session.answer(request_id, self._page(session, "prompts", items, after))
 
     async def list_resources(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer resources/list with the resources of the server."""
         await self._list_resources(session, request_id, params, "resources", "uri")
 
     async def list_templates(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer resources/templates/list with the templates of the server."""
         await self._list_resources(session, request_id, params, "resourceTemplates", "uriTemplate")
 
     async def _list_resources(

@@ -67,6 +67,7 @@ class ListRequests:
         self._door = door
 
     def list_tools(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer tools/list, at once if the list is ready and the caller is within its limits."""
         after, apps = after_of(params, "tools"), shows_apps(session, meta)
         opened = self._door.admit(session.caller, TOOLS_LIST, b"", bytes(request_id).decode())
         if opened.waits is None and self._disclosure.list_is_ready(session.mode, session.caller.access):
@@ -115,6 +116,7 @@ class ListRequests:
         session.answer(request_id, result)
 
     async def list_prompts(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer prompts/list with the prompts that the caller may get."""
         after = after_of(params, "prompts")
         await self._gateway.fresh("prompts", session.caller)
         items, caller = self._gateway.prompts.items(), session.caller
@@ -127,7 +129,6 @@ class ListRequests:
         return prompt is not None and may_find(caller, prompt_target(prompt))
 
     def _may_find_documents(self, caller: Caller) -> bool:
-
         return self._documents.there and may_find(caller, document_resources.READING)
 
     async def list_resources(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
@@ -155,7 +156,6 @@ class ListRequests:
         self, caller: Caller, after: str | None, most: int
     ) -> tuple[list[bytes], str | None]:
         """Return the documents after that key as list items, and the cursor of the next page."""
-
         if not self._may_find_documents(caller):
             return [], None
         if not most:
@@ -172,7 +172,7 @@ class ListRequests:
         return [*map(document_resources.definition, found)], following
 
     async def list_templates(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-
+        """Answer resources/templates/list, with the template for documents if there are any."""
         after = after_of(params, "resourceTemplates")
         await self._gateway.fresh("resources", session.caller)
         items = _visible(session.caller, self._gateway.resources.template_items())

@@ -42,6 +42,7 @@ class OfferRequests:
         self._gateway, self._door, self._documents = gateway, door, documents
 
     async def get_prompt(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer prompts/get with what the prompt's server answers."""
         name = _required(params, "name", "the name of a prompt")
         prompt = await self._gateway.find_prompt(session.caller, name)
         opened = await self._admit(session, request_id, prompt_target(prompt), params, meta)
@@ -52,7 +53,6 @@ class OfferRequests:
 
     async def complete(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer completion/complete, for the arguments of a prompt or of a template of resources."""
-
         try:
             ref = json.fields(params["ref"])
         except (KeyError, InvalidJson):
@@ -90,7 +90,6 @@ class OfferRequests:
 
     async def read_resource(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer resources/read. If no server lists the URI, those that may know it are asked in turn."""
-
         uri = _required(params, "uri", "the URI of a resource")
         key = document_resources.key_of(uri)
         if key is not None:
@@ -118,14 +117,12 @@ class OfferRequests:
 
     def _check_documents(self, session: Session, uri: str) -> None:
         """Raise ProtocolRefusal if the client may not read documents: then there is none for it."""
-
         if not may_find(session.caller, document_resources.READING):
             raise _not_found(session, uri)
 
     async def _read_document(
         self, session: Session, request_id: Raw, uri: str, key: str, meta: Members
     ) -> None:
-
         given = {"arguments": Raw(json.encode({"filepath": key}))}
         opened = await self._admit(session, request_id, document_resources.READING, given, meta)
         with ended(opened):
@@ -294,7 +291,6 @@ def _not_found(session: Session, uri: str) -> ProtocolRefusal:
 
 def _renamed(result: Raw, source: ResourceSource) -> Raw:
     """Return what was read under the URI in the request: two servers have the same URI."""
-
     try:
         members = json.fields(result)
         contents = [json.fields(item) for item in json.elements(members["contents"])]
@@ -336,6 +332,7 @@ class SkillRequests:
         self._gateway, self._door = gateway, door
 
     def methods(self) -> dict[str, Handler]:
+        """Return the handlers of requests for skills, by method."""
         return {LIST: self.list_skills, GET: self.get_skill, FOLDER: self.read_folder}
 
     async def list_skills(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:

@@ -106,6 +106,7 @@ class RepeatableRequests:
         return params
 
     def get(self, key: bytes) -> RepeatableRequest | None:
+        """Return a request that is not answered yet; None if there is none with that id."""
         return self.kept.get(key)
 
     def over(self, key: bytes) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tabane.catalog.gateway import Gateway
 
 
-class ServerAccess:
+class ServerAccess(Access):
     """An access to one server: what the identity may do there, and nothing of others or of the hub."""
 
     def __init__(self, inner: Access, server: str) -> None:
@@ -61,7 +61,7 @@ class ServerAccess:
         return server == self.server and self._inner.sees_server(server)
 
 
-class ProjectAccess:
+class ProjectAccess(Access):
     """An access without the servers of projects that its client does not work in.
 
     ``folders`` are the absolute paths that the client works in. A client below several projects works in the

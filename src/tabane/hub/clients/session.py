@@ -374,7 +374,11 @@ class Session:
 
     def _received(self, frame: JsonRpcFrame) -> None:
         if frame.method is UNSET:
-            self._answered(frame)
+            if frame.result is UNSET and frame.error is UNSET:
+                request_id = None if frame.id is UNSET else frame.id
+                self.refuse(request_id, eras.INVALID_REQUEST, "a request needs a method")
+            elif self.questions:
+                self.questions.answered(frame)
             return
         try:
             params = {} if frame.params is UNSET else json.fields(frame.params)
@@ -382,17 +386,16 @@ class Session:
             if frame.id is not UNSET:
                 self.refuse(frame.id, eras.INVALID_PARAMS, "params must be an object")
             return
-        if frame.id is UNSET:
-            self._notified(str(frame.method), params)
-        else:
-            self._requested(frame.id, str(frame.method), params)
-
-    def _answered(self, frame: JsonRpcFrame) -> None:
-        if frame.result is UNSET and frame.error is UNSET:
-            request_id = None if frame.id is UNSET else frame.id
-            self.refuse(request_id, eras.INVALID_REQUEST, "a request needs a method")
-        elif self.questions:
-            self.questions.answered(frame)
+        method = str(frame.method)
+        if frame.id is not UNSET:
+            self._requested(frame.id, method, params)
+        elif method == "notifications/cancelled":
+            reason = json.text(params.get("reason")) or "the client cancelled"
+            self.cancel(bytes(params.get("requestId", b"")), reason)
+        elif method == "notifications/roots/list_changed" and self.questions:
+            follow_roots(self, self._host.gateway, self._host.offers)
+        elif self.caller.server and method not in _OF_CONNECTION:
+            self._host.unknown.notified(self, method, params)
 
     def _requested(self, request_id: Raw, method: str, params: Members) -> None:
         meta = eras.take_meta(params) if "_meta" in params else {}
@@ -475,15 +478,6 @@ class Session:
         key = bytes(request_id)
         if key == b"null" or key in calls or key in tasks:
             raise ProtocolRefusal(eras.INVALID_REQUEST, f"the id {key.decode()} is null or in use")
-
-    def _notified(self, method: str, params: Members) -> None:
-        if method == "notifications/cancelled":
-            reason = json.text(params.get("reason")) or "the client cancelled"
-            self.cancel(bytes(params.get("requestId", b"")), reason)
-        elif method == "notifications/roots/list_changed" and self.questions:
-            follow_roots(self, self._host.gateway, self._host.offers)
-        elif self.caller.server and method not in _OF_CONNECTION:
-            self._host.unknown.notified(self, method, params)
 
     def cancel(self, request_id: bytes, reason: str) -> None:
         """Cancel a request. It is not answered, but a subscription ends with its result."""

@@ -232,7 +232,7 @@ class ListNotices:
         self._tell(*what)
 
 
-class LineOutlet:
+class LineOutlet(Outlet):
     """A client on a line channel: the socket of a bridge, or standard input and output.
 
     If it ``lingers`` (standard input; a bridge waits itself), all requests before its end of file are

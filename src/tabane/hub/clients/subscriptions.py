@@ -36,7 +36,6 @@ class ListenedTasks(Protocol):
     granted: list[str]
 
     def start(self) -> None: ...
-
     def close(self) -> None: ...
 
 
@@ -120,6 +119,7 @@ class ClientSubscriptions:
         return next(iter(self._listens), None)
 
     def end_all(self) -> None:
+        """Answer every subscriptions/listen, so that the client knows that it ends."""
         for request_id in list(self._listens):
             self.end(request_id)
 
@@ -134,6 +134,7 @@ class ClientSubscriptions:
         self._session.answer(request_id, b"{}")
 
     def unsubscribe(self, request_id: Raw, uri: str) -> None:
+        """Answer resources/unsubscribe."""
         self._uris.discard(uri)
         self._unwatch(uri)
         self._session.answer(request_id, b"{}")

@@ -167,12 +167,14 @@ class TaskCalls:
             params["task"] = Raw(json.encode({"ttl": plan.ttl} if plan.ttl else {}))
         elif plan.asked:
             params.pop("task", None)
+        asking = call.session.questions
+        capabilities = asking.capabilities if asking is not None else call.session.caller.capabilities
         sent = calls.send(
             call.key,
             upstream,
             b"tools/call",
             params,
-            announcing_tasks(call.meta, CLIENT, _capabilities(call.session)),
+            announcing_tasks(call.meta, CLIENT, capabilities),
             partial(self._replied, call, plan, upstream),
             name=call.tool.alias,
             opened=call.opened,
@@ -335,7 +337,17 @@ class TaskCalls:
         finally:
             task.waiting -= 1
         if task.over:
-            await self._give_end(call, task)
+            body = await self._tasks.body(task)
+            self._tasks.forget(task)
+            call.session.no_longer_runs(Raw(call.key))
+            era = Era.MODERN if task.era is Era.MODERN else Era.LEGACY
+            if task.body == "result" and body is not None:
+                self._give(call, UpstreamReply(result=body, era=era))
+            elif task.body == "error" and body is not None:
+                self._give(call, UpstreamReply(error=body, era=era))
+            else:
+                failure = UpstreamError(say("The task of {tool} was cancelled.", tool=call.tool.alias))
+                self._give(call, UpstreamReply(failure=failure))
         else:
             # The questions of the task: the client calls again with the answers.
             await self._tasks.keep(task)
@@ -362,19 +374,6 @@ class TaskCalls:
                 async with asyncio.timeout(PAUSE):
                     await task.changed(pulse)
 
-    async def _give_end(self, call: OpenToolCall, task: Task) -> None:
-        body = await self._tasks.body(task)
-        self._tasks.forget(task)
-        call.session.no_longer_runs(Raw(call.key))
-        era = Era.MODERN if task.era is Era.MODERN else Era.LEGACY
-        if task.body == "result" and body is not None:
-            self._give(call, UpstreamReply(result=body, era=era))
-        elif task.body == "error" and body is not None:
-            self._give(call, UpstreamReply(error=body, era=era))
-        else:
-            failure = UpstreamError(say("The task of {tool} was cancelled.", tool=call.tool.alias))
-            self._give(call, UpstreamReply(failure=failure))
-
 
 def ask_client(session: Session, key: bytes, task: Task, parts: TaskParts) -> None:
     """Put the open questions of a task to a client of the handshake era, each once.
@@ -386,23 +385,19 @@ def ask_client(session: Session, key: bytes, task: Task, parts: TaskParts) -> No
             continue
         asked.asked = True
 
-        question = _question(asked.request, task.id, partial(_answered, session, task, name, parts))
+        answered = partial(_answered, session, task, name, parts)
+        try:
+            members = json.fields(asked.request)
+        except InvalidJson:
+            members = {}
+        method = json.text(members.get("method")) or ""
+        params = _related_params(members.get("params", Raw(b"{}")), task.id)
+        question = ServerRequest(method, params, answered)
         if asked.question is not None:
             asked.question.on_withdrawn = partial(_withdrawn, task, name, question)
         questions = session.questions
         if questions is None or not questions.ask(key, task.target.server, task.target.name, question):
             question.answer(UpstreamReply())
-
-
-def _question(
-    request: Raw, task: str, answered: Callable[[ServerRequest, UpstreamReply], None]
-) -> ServerRequest:
-    try:
-        members = json.fields(request)
-    except InvalidJson:
-        members = {}
-    method = json.text(members.get("method")) or ""
-    return ServerRequest(method, _related_params(members.get("params", Raw(b"{}")), task), answered)
 
 
 def _withdrawn(task: Task, name: str, question: ServerRequest, reason: str) -> None:
@@ -457,11 +452,6 @@ def _follow_status(session: Session, task: Task) -> None:
         session.tell(json.notification_line("notifications/tasks/status", json.join(members)), None)
 
     task.listeners.append(changed)
-
-
-def _capabilities(session: Session) -> bytes:
-    """Return what servers are told of the client, for a request in the name of a client without tasks."""
-    return session.questions.capabilities if session.questions is not None else session.caller.capabilities
 
 
 def _tell_progress(call: OpenToolCall, task: Task, progress: int) -> None:

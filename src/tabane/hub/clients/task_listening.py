@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from tabane.hub.clients.calls import MOST_UNREAD
 from tabane.hub.clients.session import Session
-from tabane.hub.clients.subscriptions import MOST_URIS
+from tabane.hub.clients.subscriptions import MOST_URIS, ListenedTasks
 from tabane.hub.clients.task_calls import TaskParts
 from tabane.hub.work.tasks import Task
 from tabane.wire import era as eras
@@ -21,7 +21,7 @@ Detailed = Callable[[Session, Task], Awaitable[Members]]
 """Returns a task as tasks/get does."""
 
 
-class TaskListening:
+class TaskListening(ListenedTasks):
     """The tasks of one subscription. ``granted`` are those whose changes will be told."""
 
     def __init__(

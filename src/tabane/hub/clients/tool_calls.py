@@ -214,7 +214,6 @@ class ApprovedRounds:
 
 
 def _round(session: Session, tool: Tool, inner: ToolCallRequest, state: bytes) -> _Round:
-
     return _Round(session.caller.access.holder, tool.alias, argument_digest(inner.arguments), state)
 
 

@@ -32,6 +32,7 @@ from tabane.group.signatures import (
 from tabane.hub.http.gate import HttpGate
 from tabane.hub.http.legacy import HttpSessions, ResumableSession
 from tabane.hub.http.request import HeaderList, HttpReply, HttpRequest, RefusedRequest, RequesterGone, refusal
+from tabane.hub.http.routing import RequestRouting
 from tabane.hub.http.stream import parse_event_id
 from tabane.settings import Mode
 from tabane.wire import era as eras
@@ -117,6 +118,7 @@ class GroupClient:
             request.line.on_lost = None
 
     async def close(self) -> None:
+        """Close the connections to other hubs."""
         if self._session is not None:
             await self._session.close()
 
@@ -231,7 +233,7 @@ KEPT_METHODS = frozenset(("logging/setLevel", "resources/subscribe", "resources/
 _MODES: tuple[Mode, ...] = get_args(Mode)
 
 
-class GroupRouting:
+class GroupRouting(RequestRouting):
     """Finds the hub of each request over HTTP, and takes the sessions of hubs that have gone."""
 
     def __init__(self, group: HubGroup, gate: HttpGate, sessions: HttpSessions) -> None:

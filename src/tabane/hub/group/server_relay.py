@@ -120,6 +120,7 @@ class ServerRelay:
 
     @property
     def holding(self) -> bool:
+        """Always False: the other hub is read on, whatever its callers do."""
         return False
 
     @property
@@ -128,6 +129,7 @@ class ServerRelay:
         return bool(self._calls)
 
     def receive(self, text: bytes, send: object) -> asyncio.Future[None]:
+        """Take a message of the other hub. Close the link if it is invalid."""
         done = asyncio.get_running_loop().create_future()
         done.set_result(None)
         try:
@@ -171,6 +173,7 @@ class ServerRelay:
     # -- what the server does --------------------------------------------------------------------
 
     def changed(self, kind: str) -> None:
+        """Tell the other hub that a list of the server has changed."""
         self._tell(json.notification_line(f"notifications/{kind}/list_changed"))
 
     def lost(self) -> None:

@@ -26,7 +26,7 @@ from tabane.hub.http.request import HttpRequest, refusal
 from tabane.messages import Message, say
 from tabane.operations import LOCAL, Caller, Face
 from tabane.servers.server import Server
-from tabane.upstreams.call import Call, InputBacklogFull, SessionPosition
+from tabane.upstreams.call import Call, InputBacklogFull, SessionPosition, UpstreamTransport
 from tabane.upstreams.connection import UpstreamConnection
 from tabane.upstreams.conversation import Conversation
 from tabane.upstreams.upstream import Upstream
@@ -48,10 +48,10 @@ MOST_WAITING = 128 << 20
 """Bytes that may wait for the other hub. Above it, calls are refused."""
 
 
-class LinkTransport:
+class LinkTransport(UpstreamTransport):
     """Carries a conversation to the hub that runs the server. Ends with the connection."""
 
-    exact = mirrors_arguments = False
+    closed = exact = mirrors_arguments = False
 
     def __init__(
         self,
@@ -60,7 +60,6 @@ class LinkTransport:
         frames: LinkFrames,
         conversation: Conversation,
     ) -> None:
-        self.closed = False
         self._session, self._socket, self._frames = session, socket, frames
         self._conversation = conversation
         self._outbox: asyncio.Queue[bytes] = asyncio.Queue()
@@ -151,7 +150,7 @@ class LinkTransport:
             await waits
 
 
-class LinkedConnection:
+class LinkedConnection(UpstreamConnection):
     """A connection to a server that the hub ``member`` runs."""
 
     def __init__(self, conversation: Conversation, transport: LinkTransport, member: GroupMember) -> None:

@@ -46,7 +46,7 @@ from tabane.messages import say
 from tabane.operations import Access, Door
 from tabane.settings import Mode
 from tabane.upstreams.logins.redirect_listener import CallbackPage, page_language
-from tabane.web.hub import VISIT, LiveFeed, Visit
+from tabane.web.hub import VISIT, LiveFeed, Visit, WebHub
 from tabane.web.paths import is_web_path
 from tabane.web.sessions import SignInLinks, WebSessions
 from tabane.wire import era as eras
@@ -67,7 +67,7 @@ SESSIONS = "web-sessions.json"
 _APP = "tabane.web.app"
 
 
-class WebPages:
+class WebPages(WebHub):
     """Answers requests for the web page, whose application is loaded with the first of them."""
 
     def __init__(self, hub_door: HttpDoor, gate: HttpGate, authenticator: Authenticator) -> None:
@@ -125,6 +125,7 @@ class WebPages:
 
     @cached_property
     def sessions(self) -> WebSessions:
+        """Sessions of signed-in browsers, kept in the home over restarts."""
         path = self._http.settings.home / SESSIONS
         return WebSessions(path, time.time, self._http.identities.restore)
 
@@ -138,6 +139,7 @@ class WebPages:
 
     @property
     def links(self) -> SignInLinks:
+        """Links that sign a browser in, each once."""
         return self._http.links
 
     @property

@@ -383,6 +383,7 @@ class HttpConnection(asyncio.Protocol):
     # -- what the transport says -----------------------------------------------------------------
 
     def connection_made(self, transport: BaseTransport) -> None:
+        """Take the transport, and begin to read requests."""
         self.transport = cast("Transport", transport)
         if hasattr(transport, "max_size"):
             cast("Any", transport).max_size = READ_SIZE
@@ -440,11 +441,13 @@ class HttpConnection(asyncio.Protocol):
             await asyncio.shield(self._writable)
 
     def pause_reading(self) -> None:
+        """Read no more until :meth:`resume_reading`."""
         if not self._read_paused:
             self._read_paused = True
             self.transport.pause_reading()
 
     def resume_reading(self) -> None:
+        """Read on."""
         if self._read_paused:
             self._read_paused = False
             self.transport.resume_reading()
@@ -717,4 +720,5 @@ def date_line(now: float) -> bytes:
 
 
 def wall_clock() -> int:
+    """Return the seconds since 1970, for the Date header."""
     return int(time.time())

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tabane.errors import ConfigurationError, HubError, TabaneError, upgraded
 from tabane.hub.clients.server_access import ProjectAccess
-from tabane.hub.http.authentication import HttpIdentities, only_local
+from tabane.hub.http.authentication import HttpIdentities, KeyFinder, ProfileShelf, only_local
 from tabane.hub.hub import Hub
 from tabane.hub.people.access import HubAccess
 from tabane.hub.people.oauth import HubOAuth
@@ -98,11 +98,8 @@ class LoadedServer(Protocol):
         ...
 
     async def listen(self, listening: socket.socket) -> None: ...
-
     def drain(self) -> None: ...
-
     async def idle(self) -> None: ...
-
     async def close(self, limit: float) -> None: ...
 
 
@@ -418,7 +415,7 @@ class HubIdentities:
         return f"{public}/mcp" if public else (self.door.url if self.door else None) or ""
 
 
-class KeysOnUse:
+class KeysOnUse(KeyFinder):
     """The API keys of a hub. They are loaded when somebody shows one."""
 
     def __init__(self, access: HubAccess) -> None:
@@ -428,7 +425,7 @@ class KeysOnUse:
         return self._access.keys.find(secret)
 
 
-class ProfilesOnUse:
+class ProfilesOnUse(ProfileShelf):
     """The profiles of a hub. They are loaded when somebody names one."""
 
     def __init__(self, access: HubAccess) -> None:

@@ -406,4 +406,5 @@ def _bracketed(host: str) -> str:
 
 
 def json_reply(status: int, body: bytes) -> HttpReply:
+    """Return a reply with a JSON body."""
     return HttpReply(status, body, JSON_HEAD)

@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 
-from tabane.hub.clients.outlet import ROOM, undelivered
+from tabane.hub.clients.outlet import ROOM, Outlet, undelivered
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.context import HubContext
@@ -65,7 +65,7 @@ class _PostResponse:
         self.ended: float | None = None
 
 
-class ResumableSession:
+class ResumableSession(Outlet):
     """The outlet of a session, and the session itself. It knows which response belongs to each request."""
 
     __slots__ = (
@@ -458,6 +458,7 @@ class HttpSessions:
                 self.end(session, "its key or token is no longer valid")
 
     def close(self) -> None:
+        """End all sessions."""
         if self._timer:
             self._timer.cancel()
         for session in list(self._by_id.values()):

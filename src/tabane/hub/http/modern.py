@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.lookup import may_find
+from tabane.hub.clients.outlet import Outlet
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.context import HubContext
@@ -52,6 +53,7 @@ class SingleRequests:
 
     @property
     def in_flight(self) -> int:
+        """Number of requests that are not answered yet."""
         return len(self._open)
 
     async def post(
@@ -113,7 +115,12 @@ class SingleRequests:
                 eras.INVALID_REQUEST, "a request needs a method; answers are not sent in this version"
             )
         if frame.id is UNSET:
-            _check_version(request.headers.get("mcp-protocol-version"))
+            header = request.headers.get("mcp-protocol-version")
+            if header != eras.MODERN:
+                data = {"supported": [eras.MODERN, *eras.LEGACY], "requested": header}
+                raise ProtocolRefusal(
+                    eras.UNSUPPORTED_VERSION, "MCP-Protocol-Version: not a version of this hub", data
+                )
             return
         params = {} if frame.params is UNSET else json.fields(frame.params)
         meta = eras.take_meta(params)
@@ -134,7 +141,7 @@ class SingleRequests:
         return tool.shown_mirrors if tool and may_find(caller, tool.target) else ()
 
 
-class SingleOutlet:
+class SingleOutlet(Outlet):
     """The outlet of a session of one request: its own response."""
 
     __slots__ = ("_kinds", "_listens", "_marked", "_stream")
@@ -184,16 +191,14 @@ class SingleOutlet:
             self._stream.reply(refusal(status, why, *headers).reply)
 
 
-class NoOutlet:
+class NoOutlet(Outlet):
     """The outlet of a notification, which is not answered."""
 
     unsent = 0
     closed = False
 
     def answer(self, request_id: bytes | None, line: bytes, ok: bool) -> None: ...
-
     def tell(self, line: bytes, about: bytes | None) -> None: ...
-
     def drain(self) -> None: ...
 
     def hold(self, request_id: bytes, *, held: bool) -> bool:
@@ -221,11 +226,3 @@ def error_code(line: bytes) -> int:
     error = json.decode_frame(line).error
     code = json.member(json.fields(error), "code") if error is not UNSET else None
     return code if isinstance(code, int) else eras.INTERNAL_ERROR
-
-
-def _check_version(header: str | None) -> None:
-    if header != eras.MODERN:
-        data = {"supported": [eras.MODERN, *eras.LEGACY], "requested": header}
-        raise ProtocolRefusal(
-            eras.UNSUPPORTED_VERSION, "MCP-Protocol-Version: not a version of this hub", data
-        )

@@ -171,6 +171,7 @@ class HttpRequest:
 
     @property
     def tls(self) -> bool:
+        """Whether the request came over TLS to this port."""
         return bool(self.scope.get("scheme") == "https")
 
     @property
@@ -180,6 +181,7 @@ class HttpRequest:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
+        """All headers as they were sent, with lower-case names."""
         return self._pairs
 
     def forget(self) -> None:
@@ -248,6 +250,7 @@ class HttpRequest:
         return headers
 
     async def start(self, status: int, headers: HeaderList) -> None:
+        """Send the status and headers of the answer."""
         self.status = status
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 

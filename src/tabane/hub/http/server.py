@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tabane.hub.http.app import HttpApp, WebPages
 from tabane.hub.http.authentication import Authenticator
 from tabane.hub.http.connection import HttpConnection, date_line, wall_clock
-from tabane.hub.http.door import HttpDoor
+from tabane.hub.http.door import HttpDoor, LoadedServer
 from tabane.hub.http.gate import LOGIN_RETURN, HttpGate
 from tabane.hub.http.legacy import HttpSessions
 from tabane.hub.http.metrics import HttpMetrics
@@ -29,7 +29,7 @@ SPARE = 256
 _FLUSH = 0.01
 
 
-class HttpServer:
+class HttpServer(LoadedServer):
     """Takes connections from a listening socket and has the application answer their requests.
 
     ``most`` is the number of connections that the limit of open files allows.

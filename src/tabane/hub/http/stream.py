@@ -60,6 +60,7 @@ class Journal:
 
 
 def event_id(stream: int, number: int) -> str:
+    """Return the id of an event: the number of its stream, and its own."""
     return f"{stream}-{number}"
 
 
@@ -102,11 +103,13 @@ class Pulse:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, one: PulseListener) -> None:
+        """Call a listener at each beat."""
         self._waiting.add(one)
         if self._timer is None:
             self._timer = self.loop.call_later(self._every, self._beat)
 
     def discard(self, one: PulseListener) -> None:
+        """Call a listener no longer."""
         self._waiting.discard(one)
 
     @property
@@ -115,6 +118,7 @@ class Pulse:
         return self._timer is not None
 
     def close(self) -> None:
+        """Stop, and forget all listeners."""
         self._waiting.clear()
         if self._timer:
             self._timer.cancel()
@@ -178,6 +182,7 @@ class Stream:
 
     @property
     def unsent(self) -> int:
+        """Bytes that the client has not read yet."""
         return 0 if self._lost else self._size + self._request.line.unsent
 
     def event(self, event: bytes, *, due: bool = False) -> None:

@@ -80,7 +80,18 @@ def server_context(certificate: Path, key: Path, authorities: Path | None) -> ss
     context.set_ciphers(CIPHERS)
     context.set_alpn_protocols(PROTOCOLS)
     _check_readable(certificate, "tls_certificate")
-    _check_key(key)
+    try:
+        text = read_private(key)
+    except FileNotFoundError:
+        raise ConfigurationError(_missing("tls_key", key)) from None
+    if b"ENCRYPTED" in text:
+        raise ConfigurationError(
+            say(
+                "tls_key: the key in {path} has a password, which the hub cannot ask for. Write it without "
+                "one: openssl pkey -in KEY -out NEW_KEY",
+                path=key,
+            )
+        )
     _load_pair(context, certificate, key)
     if authorities is not None:
         _check_readable(authorities, "tls_client_ca")
@@ -101,21 +112,6 @@ def _check_readable(path: Path, setting: str) -> None:
         read_trusted(path)
     except FileNotFoundError:
         raise ConfigurationError(_missing(setting, path)) from None
-
-
-def _check_key(path: Path) -> None:
-    try:
-        text = read_private(path)
-    except FileNotFoundError:
-        raise ConfigurationError(_missing("tls_key", path)) from None
-    if b"ENCRYPTED" in text:
-        raise ConfigurationError(
-            say(
-                "tls_key: the key in {path} has a password, which the hub cannot ask for. Write it without "
-                "one: openssl pkey -in KEY -out NEW_KEY",
-                path=path,
-            )
-        )
 
 
 def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:

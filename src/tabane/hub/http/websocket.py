@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from tabane.hub.clients.outlet import ROOM, undelivered
+from tabane.hub.clients.outlet import ROOM, Outlet, undelivered
 from tabane.hub.clients.session import Session
 from tabane.hub.context import HubContext
 from tabane.hub.http.authentication import has_ended
@@ -132,6 +132,7 @@ class WebSocket(asyncio.Protocol):
     # -- what the transport says -----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport, and begin to send pings."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=AHEAD)
         self._timer = self._loop.call_later(self._context.settings.ping_interval, self._tick)
@@ -185,6 +186,7 @@ class WebSocket(asyncio.Protocol):
         self._read_or_not()
 
     def resume_writing(self) -> None:
+        """Continue with answers, now that the client has read enough."""
         self._writable.set()
         self._read_or_not()
 
@@ -192,7 +194,10 @@ class WebSocket(asyncio.Protocol):
 
     def _happened(self, event: Event) -> None:
         if isinstance(event, WebSocketClosed):
-            self._closed(event)
+            if not self._ending:
+                self._ending = True
+                self._transport.write(websocket.close_frame(event.code))
+            self._transport.close()
         elif self._ending:
             return
         elif isinstance(event, WebSocketMessage):
@@ -214,12 +219,6 @@ class WebSocket(asyncio.Protocol):
     def _released(self, size: int) -> None:
         self._held -= size
         self._read_or_not()
-
-    def _closed(self, closed: WebSocketClosed) -> None:
-        if not self._ending:
-            self._ending = True
-            self._transport.write(websocket.close_frame(closed.code))
-        self._transport.close()
 
     # -- what the client is told -----------------------------------------------------------------
 
@@ -276,7 +275,7 @@ class WebSocket(asyncio.Protocol):
         self._timer = self._loop.call_later(self._context.settings.ping_interval, self._tick)
 
 
-class WebSocketOutlet:
+class WebSocketOutlet(Outlet):
     """The outlet of a session, which also takes the messages of a :class:`WebSocket`.
 
     If more than ``most`` bytes wait for the client, an answer becomes an error and a notification is

@@ -15,7 +15,7 @@ from typing import NamedTuple, NoReturn
 from tabane.build import on_disk
 from tabane.hub.local import handshake, lock
 from tabane.hub.local.endpoint import Endpoint, UnsafeEndpoint, absolute
-from tabane.hub.local.handshake import Hello, HelloRefused, Welcome, say
+from tabane.hub.local.handshake import Hello, Welcome, say
 
 COMMAND = "_hub"
 """The internal command that is a hub's process; see :mod:`tabane.__main__`."""
@@ -232,7 +232,9 @@ class HubConnector:
         received, deadline = b"", time.monotonic() + limit
         while (left := deadline - time.monotonic()) > 0:
             self._pause(left, pipe)
-            if not _readable(pipe):
+            poll = select.poll()
+            poll.register(pipe, select.POLLIN)
+            if not poll.poll(0):
                 continue
             chunk = os.read(pipe, 1 << 16)
             received += chunk
@@ -288,7 +290,12 @@ class HubConnector:
             raise HubUnreachable(text, "stranger") from None
         if isinstance(answer, Welcome):
             return HubConnection(fd, answer, rest)
-        return self._refused(answer)
+        if answer.code in TRANSIENT:
+            return None
+        if self.hello.role != "replace":
+            raise HubUnreachable(answer.texts or {"en": answer.code}, answer.code)
+        self._keep_older = True
+        return None
 
     def _first_line(self, fd: int, limit: float) -> bytes | None:
         received, deadline = b"", time.monotonic() + limit
@@ -305,14 +312,6 @@ class HubConnector:
                 return None
             received += chunk
         return received
-
-    def _refused(self, answer: HelloRefused) -> HubConnection | None:
-        if answer.code in TRANSIENT:
-            return None
-        if self.hello.role != "replace":
-            raise HubUnreachable(answer.texts or {"en": answer.code}, answer.code)
-        self._keep_older = True
-        return None
 
     def _replace(self, old: HubConnection) -> HubConnection | None:
         """Ask an older hub to end. Return None when it is gone, and the connection if it refuses."""
@@ -365,9 +364,3 @@ class HubConnector:
             log=self.endpoint.log,
             words=words.rpartition("\n")[2],
         )
-
-
-def _readable(fd: int) -> bool:
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    return bool(poll.poll(0))

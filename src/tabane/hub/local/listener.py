@@ -106,7 +106,6 @@ class ClientReceiver(Protocol):
     """Takes the admitted clients, and owns their descriptors from then on."""
 
     def house(self) -> HubIdentity: ...
-
     def welcome(self) -> Welcome: ...
 
     def refuses(self, hello: Hello) -> HelloRefused | None:

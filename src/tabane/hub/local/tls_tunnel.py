@@ -129,6 +129,7 @@ class TlsTunnel:
         self._inner_ended = self._tls_ended = False
 
     def start(self) -> None:
+        """Carry bytes in a thread of its own, which the end of the process waits for shortly."""
         thread = threading.Thread(target=self._run, name="tls", daemon=True)
         thread.start()
         atexit.register(thread.join, ENDING)

@@ -81,9 +81,11 @@ class HubAdministration:
         self._administered: AdministeredHub | None = None
 
     def of(self, administered: AdministeredHub) -> None:
+        """Administer this hub from now on."""
         self._administered = administered
 
     def table(self) -> list[Operation]:
+        """Return the operations: status, end, restart, and links that sign in."""
         admin = Privilege.ADMIN
         return [
             Operation(
@@ -124,6 +126,7 @@ class HubAdministration:
         ]
 
     async def status(self, caller: Caller, params: HubStatus) -> dict[str, Any]:
+        """Return how the hub is, after another attempt to listen at a port that was taken."""
         hub = self._hub()
         await hub.try_port()
         report = hub.report() | await hub.kept()
@@ -142,6 +145,7 @@ class HubAdministration:
         return {"status": "stopping", "message": say("The hub is stopping.").render(caller.lang)}
 
     async def sign_in_link(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, str]:
+        """Return a link that signs a browser in. Raises Forbidden for anyone but the local user."""
         if inner_access(caller.access) is not LOCAL:
             raise Forbidden(say("Only the user of this machine can make a link that signs in as that user."))
         await self._hub().try_port()
@@ -153,6 +157,7 @@ class HubAdministration:
         return {"status": "restarting", "message": say("The hub is restarting.").render(caller.lang)}
 
     async def keep(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, str]:
+        """Treat the hub as started by hand, so that it does not end when idle."""
         self._hub().keep()
         return {"status": "kept"}
 

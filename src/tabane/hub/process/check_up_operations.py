@@ -59,6 +59,7 @@ class CheckUpOperations:
         self._hub, self._turn = hub, Turn()
 
     def table(self) -> list[Operation]:
+        """Return the operations that run the doctor and its fixes."""
         admin = Privilege.ADMIN
         return [
             Operation(

@@ -21,10 +21,10 @@ from tabane.hub.local import endpoint
 from tabane.hub.local import lock as locks
 from tabane.hub.local.endpoint import Endpoint
 from tabane.hub.local.handshake import Hello, HelloRefused, Welcome
-from tabane.hub.local.listener import HubIdentity, HubListener
+from tabane.hub.local.listener import ClientReceiver, HubIdentity, HubListener
 from tabane.hub.local.lock import HomeLock, LockHolder
 from tabane.hub.process import MODEL_FILE
-from tabane.hub.process.administration import HubAdministration, settings_report, table_of
+from tabane.hub.process.administration import AdministeredHub, HubAdministration, settings_report, table_of
 from tabane.hub.process.home_version import DiskRoom, write_stamp
 from tabane.hub.process.joining import UNTIL_KNOWN, group_of, routing_of, shared_servers_of
 from tabane.hub.process.logs import HubLogs
@@ -70,7 +70,7 @@ class LaunchOrigin:
         self.detached = False
 
 
-class Daemon:
+class Daemon(ClientReceiver, AdministeredHub):
     """A hub, its door, and all that ends it. Made with the lock of its home held."""
 
     def __init__(
@@ -130,7 +130,13 @@ class Daemon:
             from tabane.hub.process import settings_operations
 
             settings_operations.resume_reembedding(self.hub)
-        self._listener = self._listening()
+        listener = HubListener(self._loop, self._endpoint.socket, self)
+        try:
+            listener.open()
+        except OSError as error:
+            text = say("The hub cannot listen at {path}: {why}.", path=listener.path, why=error.strerror)
+            raise HubError(text) from None
+        self._listener = listener
         self._reloaded()  # The token must not appear in the log either.
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._signalled, number)
@@ -185,6 +191,7 @@ class Daemon:
     # -- reception -------------------------------------------------------------------------------
 
     def house(self) -> HubIdentity:
+        """Return what a client has to know to accept this hub: its build, home and servers file."""
         replaceable = self._origin.started_by != locks.STANDALONE
         self._check_home()
         return HubIdentity(
@@ -198,6 +205,7 @@ class Daemon:
         )
 
     def welcome(self) -> Welcome:
+        """Return the answer to an accepted hello."""
         settings = self.settings
         return Welcome(
             this_build().name,
@@ -278,6 +286,7 @@ class Daemon:
     # -- administration --------------------------------------------------------------------------
 
     def report(self) -> dict[str, Any]:
+        problem = self._room.problem()
         return {
             "status": "stopping" if self._ending.done() else "running",
             "version": this_build().name,
@@ -292,7 +301,7 @@ class Daemon:
             ),
             "log": self._endpoint.log,
             "stuck": self._stuck,
-            **self._disk(),
+            **({"disk_problem": problem.render(self.hub.lang)} if problem else {}),
             "started_by": self._origin.started_by,
             "restartable": self._origin.detached,
             "flags": list(self._origin.flags),
@@ -300,10 +309,6 @@ class Daemon:
             "memory_mb": _memory(),
             **self.hub.status(),
         }
-
-    def _disk(self) -> dict[str, str]:
-        problem = self._room.problem()
-        return {"disk_problem": problem.render(self.hub.lang)} if problem else {}
 
     async def kept(self) -> dict[str, Any]:
         hub = self.hub
@@ -417,15 +422,6 @@ class Daemon:
         if isinstance(failed, Exception):
             log.error("the shutdown of the hub failed", exc_info=failed)
         return done
-
-    def _listening(self) -> HubListener:
-        listener = HubListener(self._loop, self._endpoint.socket, self)
-        try:
-            listener.open()
-        except OSError as error:
-            text = say("The hub cannot listen at {path}: {why}.", path=listener.path, why=error.strerror)
-            raise HubError(text) from None
-        return listener
 
     def _http(self) -> HttpDoor | None:
         """Raise HubError if the user who starts this hub asked for HTTP, and HTTP is not possible."""

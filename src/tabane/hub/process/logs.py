@@ -165,6 +165,7 @@ class BudgetedHandler(logging.Handler):
         self._outputs, self._budget = tuple(outputs), budget
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Write an entry, if the budget of its cause admits it."""
         self._sum_up()
         if self._budget.admits(record):
             self._budget.spend(record, self._write(record))

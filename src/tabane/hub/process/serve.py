@@ -56,7 +56,6 @@ def run_foreground(flags: Mapping[str, object]) -> int:
 
     Raises HubError if one runs already, ConfigurationError if a setting or file is wrong.
     """
-
     settings = load_settings(flags, os.environ)
     endpoint = _prepared(settings)
     lock = take(endpoint, connector.LIMIT)

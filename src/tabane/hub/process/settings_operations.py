@@ -88,6 +88,7 @@ class SettingsOperations:
         self._changing = asyncio.Lock()
 
     def table(self) -> list[Operation]:
+        """Return the operations on settings and profiles."""
         admin = Privilege.ADMIN
         return [
             Operation(
@@ -403,6 +404,7 @@ class ModelUse:
         self._hub, self._settings = hub, settings
 
     def table(self) -> list[Operation]:
+        """Return the operation that changes the embedding model."""
         return [
             Operation(
                 "use_model",

@@ -372,6 +372,7 @@ class RpcSession:
         )
 
     def start(self) -> None:
+        """Begin to read requests."""
         self._channel.start()
 
     @property
@@ -398,6 +399,7 @@ class RpcSession:
         self._dispatcher.draining = True
 
     def close(self, why: str) -> None:
+        """Send what waits, and close the connection."""
         self._channel.flush()
         self._channel.close(why)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from tabane.errors import ConfigurationError, Forbidden
 from tabane.hub.context import HubContext
 from tabane.messages import say
-from tabane.operations import CallTarget
+from tabane.operations import Access, CallTarget
 from tabane.settings.files import read_private, write_private
 from tabane.settings.limit_rules import LOOPBACK_TIER
 
@@ -70,7 +70,7 @@ OF_THE_USER = frozenset({"stop_server"})
 """Served without the token to a process of the hub's own user, which could end the hub by a signal anyway."""
 
 
-class LoopbackAccess:
+class LoopbackAccess(Access):
     """The access of a client over TCP without an identity: public operations, if a setting allows them.
 
     ``open_archive`` is that setting. ``uid`` returns the owner of the client's process; None if it is

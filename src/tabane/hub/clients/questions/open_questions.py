@@ -34,6 +34,7 @@ class OpenQuestion:
 
     @property
     def expires(self) -> float:
+        """Time at which it ends unanswered, in seconds since 1970."""
         return self.asked + self.seconds
 
     def give(self, reply: UpstreamReply) -> None:

@@ -48,6 +48,7 @@ class QuestionOperations:
         self._questions = questions
 
     def table(self) -> list[Operation]:
+        """Return the operations that list open questions and answer them."""
         return [
             Operation(
                 "list_questions",

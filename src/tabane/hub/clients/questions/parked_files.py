@@ -93,6 +93,7 @@ class HandleSigner:
         self.hub = hashlib.sha256(b"hub" + key).hexdigest()[:8]
 
     def sign(self, handle: CallHandle, binding: CallBinding) -> str:
+        """Return a handle as text, with a MAC that binds it to its caller and call."""
         body = f"{_PREFIX}.{self.hub}.{handle.call}.{handle.round}.{handle.expires}"
         return f"{body}.{self._mac(body, binding)}"
 
@@ -181,6 +182,7 @@ class ParkedFiles:
         self._tidied = False
 
     def has(self, name: str) -> bool:
+        """Return whether a call of that name is kept."""
         return self._path(name).exists()
 
     def write(self, call: StoredCall) -> None:
@@ -223,6 +225,7 @@ class ParkedFiles:
             return None
 
     def drop(self, name: str) -> None:
+        """Delete a call, if it is kept."""
         with contextlib.suppress(OSError):
             self._path(name).unlink()
 

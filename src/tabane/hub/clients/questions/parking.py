@@ -504,7 +504,6 @@ USED = "it was used already: each requestState continues its call once"
 
 def _key(parked: ParkedCall, request: ServerRequest) -> str:
     """Return the name of a new question for the client: the id that the server gave it, if it has a name."""
-
     given = given_key(request.id)
     if given is not None and all(given != one.key for one in parked.asked):
         return given
@@ -591,6 +590,7 @@ class HubQuestions:
         self.parked = ParkedCalls(self.signer, self.open, self.takes, ParkedFiles(home), adopt)
 
     def table(self) -> list[Operation]:
+        """Return the operations on open questions; they are loaded when one is called."""
         from tabane.hub.clients.questions.operations import QuestionOperations
 
         return QuestionOperations(self.open).table()
