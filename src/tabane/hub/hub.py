@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tabane.hub.clients.methods import client_methods
-from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.clients.session import ClientSessions
 from tabane.hub.context import HubContext
 from tabane.hub.people.access import HubAccess
 from tabane.hub.people.flows.hub_flows import HubFlows

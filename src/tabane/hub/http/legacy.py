@@ -12,8 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 
 from tabane.hub.clients.outlet import ROOM, Outlet, undelivered
-from tabane.hub.clients.session import Session
-from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.clients.session import ClientSessions, Session
 from tabane.hub.context import HubContext
 from tabane.hub.http.authentication import has_ended
 from tabane.hub.http.gate import HttpGate

@@ -9,8 +9,7 @@ from msgspec import UNSET
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.lookup import may_find
 from tabane.hub.clients.outlet import Outlet
-from tabane.hub.clients.session import Session
-from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.clients.session import ClientSessions, Session
 from tabane.hub.context import HubContext
 from tabane.hub.http.authentication import has_ended
 from tabane.hub.http.gate import HttpGate
