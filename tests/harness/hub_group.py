@@ -74,7 +74,7 @@ async def hubs_in_group(
             hub = http_hub(
                 home,
                 servers,
-                identities=identities or (lambda hub: HubIdentities(hub).over_http()),
+                identities=identities or HubIdentities,
                 engine=postgres.url(schema),
                 advertise=address,
                 port=port,

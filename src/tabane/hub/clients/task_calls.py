@@ -73,16 +73,16 @@ class OpenToolCall(Struct):
         outcome: Outcome = "failed" if says_failed(result) else "ok"
         return self.opened.end(outcome, len(result), saved=max(0, saved), result=result)
 
-    def after(self, recorded: Awaitable[None] | None, give: Callable[[], None]) -> None:
-        """Give the answer, after it is on disk that it was given if that is wanted."""
+    def after(self, recorded: Awaitable[None] | None, give: Callable[..., None], *given: Any) -> None:
+        """Call ``give``, which answers; if wanted, after it is on disk that the answer was given."""
         if recorded is None:
-            give()
+            give(*given)
         else:
-            self.session.prepare(self.key, 0, self._later(recorded, give))
+            self.session.prepare(self.key, 0, self._give_after(recorded, give, *given))
 
-    async def _later(self, recorded: Awaitable[None], give: Callable[[], None]) -> None:
+    async def _give_after(self, recorded: Awaitable[None], give: Callable[..., None], *given: Any) -> None:
         await recorded
-        give()
+        give(*given)
 
 
 EXTENSION = "tasks"

@@ -14,7 +14,6 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Raw, structs
@@ -469,7 +468,7 @@ class ToolCalls:
             self._give_reply(call, reply)
         except TabaneError as error:  # the call cannot be recorded, or its result is too large
             recorded = call.opened.end("failed", reason=failure_reason(error))
-            call.after(recorded, partial(_fail, call.session, call.key, error, call.through))
+            call.after(recorded, _fail, call.session, call.key, error, call.through)
 
     def _give_reply(self, call: OpenToolCall, reply: UpstreamReply) -> None:
         session, key, result = call.session, call.key, reply.result
@@ -477,7 +476,7 @@ class ToolCalls:
             self._rounds.note(session, call.tool, call.inner, reply)
         if result is None:
             recorded = call.opened.end("failed", reason=failure_of(reply))
-            call.after(recorded, lambda: _unanswered(session, key, call.tool, reply, call.through))
+            call.after(recorded, _unanswered, session, key, call.tool, reply, call.through)
             return
         size = len(result)
         if most := call.opened.most:
@@ -495,7 +494,7 @@ class ToolCalls:
         if recorded is None and line is not None:
             session.give(key, line)
         else:
-            call.after(recorded, lambda: _give(session, key, call.tool, line, call.through))
+            call.after(recorded, _give, session, key, call.tool, line, call.through)
 
     async def _give_large(self, call: OpenToolCall, reply: UpstreamReply, result: Raw) -> None:
         """Do the same in a thread, so that no other client waits for it."""

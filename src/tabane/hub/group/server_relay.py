@@ -100,7 +100,7 @@ class ServerRelay:
         self, server: str, hub: str, caller: Caller, frames: LinkFrames, instance: Callable[[], Upstream]
     ) -> None:
         self.caller, self.draining = caller, False
-        self.on_held: Callable[[], None] = lambda: None
+        self.on_held: Callable[[], None]
         self._server, self._hub, self._frames, self._instance = server, hub, frames, instance
         self._socket: WebSocket
         self._upstream: Upstream | None = None

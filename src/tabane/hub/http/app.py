@@ -168,7 +168,7 @@ class WebPages(WebHub):
             raise Unauthorized(text) from None
 
     def signed_in(self, access: Access, source: str) -> None:
-        self._http.identities.on_signed_in(access.holder, source)
+        self._http.identities.signed_in(access.holder, source)
 
 
 MCP = "/mcp"
@@ -218,7 +218,7 @@ class PostedMessage(NamedTuple):
 
 
 class HttpApp:
-    """An ASGI application. It counts on :class:`~tabane.hub.http.connection.HttpConnection` below it."""
+    """An ASGI application. It counts on :class:`~tabane.hub.http.server.HttpConnection` below it."""
 
     def __init__(
         self,

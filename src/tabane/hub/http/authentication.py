@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Literal, Protocol
-
-from msgspec import Struct
 
 from tabane.access.oauth.refusals import AuthorizationServerUnavailable, ScopeMissing
 from tabane.errors import TabaneError
@@ -125,31 +123,36 @@ class ProfileShelf(Protocol):
         ...
 
 
-def _unheard(source: str, reason: str) -> None:
-    return
-
-
 def only_local(holder: str) -> Access | None:
     """Return the access of the local user, and of nobody else."""
     return LOCAL if holder == LOCAL.holder else None
 
 
-class HttpIdentities(Struct, frozen=True):
-    """Identities besides the hub's own token.
+class HttpIdentities:
+    """Identities besides the hub's own token. Without any, there is the local user alone."""
 
-    ``exist`` returns whether there is any key, or OAuth is configured: without, nobody could come in from
-    another machine. ``on_refused`` is called with the source and the reason of each failed attempt.
-    ``restore`` returns the access of a holder whose key was shown before, None if it has ended.
-    ``on_signed_in`` is called with the holder and the source of a browser that signed in.
-    ``resource_metadata`` returns the OAuth metadata of the hub as a URL and a JSON document; None without
-    OAuth.
-    """
+    def __init__(
+        self,
+        keys: KeyFinder | None = None,
+        tokens: TokenVerifier | None = None,
+        profiles: ProfileShelf | None = None,
+    ) -> None:
+        self.keys, self.tokens, self.profiles = keys, tokens, profiles
 
-    keys: KeyFinder | None = None
-    tokens: TokenVerifier | None = None
-    profiles: ProfileShelf | None = None
-    exist: Callable[[], bool] = lambda: False
-    on_refused: Callable[[str, str], None] = _unheard
-    resource_metadata: Callable[[], tuple[str, bytes] | None] = lambda: None
-    restore: Callable[[str], Access | None] = only_local
-    on_signed_in: Callable[[str, str], None] = _unheard
+    def exist(self) -> bool:
+        """Return whether anybody could come in from another machine: with a key, or by OAuth."""
+        return self.keys is not None or self.tokens is not None
+
+    def resource_metadata(self) -> tuple[str, bytes] | None:
+        """Return the OAuth metadata of the hub as a URL and a JSON document; None without OAuth."""
+        return None
+
+    def restore(self, holder: str) -> Access | None:
+        """Return the access of a holder whose key was shown before; None if it has ended."""
+        return only_local(holder)
+
+    def refused(self, source: str, reason: str) -> None:
+        """Note a failed attempt of a source."""
+
+    def signed_in(self, holder: str, source: str) -> None:
+        """Note that a browser signed in."""

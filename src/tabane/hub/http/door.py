@@ -359,33 +359,27 @@ def allow_files() -> int:
     return max(soft, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
-class HubIdentities:
-    """Identities of one hub. Whoever opens its port sets ``door``."""
+class HubIdentities(HttpIdentities):
+    """Identities of one hub: its API keys, and those of its OAuth server. Attempts are in the audit log.
+
+    Whoever opens the port sets ``door``.
+    """
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self.door: HttpDoor | None = None
         self._oauth = HubOAuth(lambda: hub.settings, self._resource, hub.environment)
-
-    def over_http(self) -> HttpIdentities:
-        """Return them as HTTP uses them. Failed attempts are recorded in the audit log."""
-        access = self._hub.access
-        return HttpIdentities(
-            keys=KeysOnUse(access),
-            tokens=self._oauth if self._oauth.active else None,
-            profiles=ProfilesOnUse(access),
-            exist=self._exist,
-            on_refused=self._refused,
-            resource_metadata=self._oauth.metadata,
-            restore=self._restore,
-            on_signed_in=self._signed_in,
-        )
+        tokens = self._oauth if self._oauth.active else None
+        super().__init__(KeysOnUse(hub.access), tokens, ProfilesOnUse(hub.access))
 
     async def close(self) -> None:
         """Close the connection to the OAuth server."""
         await self._oauth.close()
 
-    def _exist(self) -> bool:
+    def resource_metadata(self) -> tuple[str, bytes] | None:
+        return self._oauth.metadata()
+
+    def exist(self) -> bool:
         if self._hub.settings.advertise:
             return True  # the keys of the group come with it
         try:
@@ -393,7 +387,7 @@ class HubIdentities:
         except TabaneError:
             return False  # the file of keys cannot be used, so no key is known
 
-    def _restore(self, holder: str) -> Access | None:
+    def restore(self, holder: str) -> Access | None:
         local = only_local(holder)
         if local is not None or not holder.startswith("key:"):
             return local
@@ -404,10 +398,10 @@ class HubIdentities:
         # Whoever has a key works in no folder of this machine.
         return ProjectAccess(found, self._hub.gateway) if found else None
 
-    def _signed_in(self, holder: str, source: str) -> None:
+    def signed_in(self, holder: str, source: str) -> None:
         self._hub.audit.event("access", "sign_in", "ok", "web", holder=holder, source=source)
 
-    def _refused(self, source: str, reason: str) -> None:
+    def refused(self, source: str, reason: str) -> None:
         self._hub.audit.event("access", "sign_in", "refused", reason, holder="", source=source)
 
     def _resource(self) -> str:

@@ -436,7 +436,7 @@ class Daemon(ClientReceiver, AdministeredHub):
         door = HttpDoor(
             self.hub,
             table=self._door.table,
-            identities=self._identities.over_http(),
+            identities=self._identities,
             routing=routing_of(self.group),
             server_links=links,
         )

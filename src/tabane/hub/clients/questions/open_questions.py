@@ -78,7 +78,7 @@ class OpenQuestions:
 
     def __init__(self) -> None:
         self._open: dict[str, OpenQuestion] = {}
-        self.watcher: Callable[[], None] = lambda: None
+        self.watcher: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return len(self._open)
@@ -87,12 +87,16 @@ class OpenQuestions:
         """List a question, unless too many are listed."""
         if len(self._open) < MOST_LISTED:
             self._open[question.id] = question
-            self.watcher()
+            self._changed()
         return question
 
     def drop(self, question: OpenQuestion | None) -> None:
         """Note that a question is over."""
         if question is not None and self._open.pop(question.id, None) is not None:
+            self._changed()
+
+    def _changed(self) -> None:
+        if self.watcher is not None:
             self.watcher()
 
     def of(self, holder: str | None) -> list[OpenQuestion]:
