@@ -162,12 +162,12 @@ def next_part(folder: str, mark: LogMark | None) -> LogPart | None:
     files = log_files(folder)
     if not files:
         return None
-    at = _place(files, mark)
+    at = _place_of_mark(files, mark)
     begins = mark is None or at is None
     number, place = at or (0, 0)
     while True:
         file = files[number]
-        entries, place = _read(file, place)
+        entries, place = _read_entries(file, place)
         last = number + 1 == len(files)
         if entries or last:
             break
@@ -178,7 +178,7 @@ def next_part(folder: str, mark: LogMark | None) -> LogPart | None:
     return LogPart(entries, moved, begins, more=not last or len(entries) == STEP)
 
 
-def _place(files: list[LogFile], mark: LogMark | None) -> tuple[int, int] | None:
+def _place_of_mark(files: list[LogFile], mark: LogMark | None) -> tuple[int, int] | None:
     """Return the number of the file, and the place in it, that a mark means; None: it is another log."""
     if mark is None:
         return None
@@ -191,7 +191,7 @@ def _place(files: list[LogFile], mark: LogMark | None) -> tuple[int, int] | None
     return None
 
 
-def _read(file: LogFile, place: int) -> tuple[list[IndexedEntry], int]:
+def _read_entries(file: LogFile, place: int) -> tuple[list[IndexedEntry], int]:
     """Return the next entries of a file, and the place after them."""
     entries: list[IndexedEntry] = []
     try:
@@ -200,7 +200,7 @@ def _read(file: LogFile, place: int) -> tuple[list[IndexedEntry], int]:
                 place += len(line) + 1
                 found = timed_entry(line)
                 if found is not None:
-                    entries.append(_indexed(line, *found))
+                    entries.append(_indexed_entry(line, *found))
                 if len(entries) == STEP:
                     return entries, place
             place = read.end
@@ -209,7 +209,7 @@ def _read(file: LogFile, place: int) -> tuple[list[IndexedEntry], int]:
     return entries, place
 
 
-def _indexed(line: bytes, entry: AuditEntry, moment: int) -> IndexedEntry:
+def _indexed_entry(line: bytes, entry: AuditEntry, moment: int) -> IndexedEntry:
     text = line[: line.rfind(MAC_MEMBER)] + b"}"
     if len(text) > LARGEST_ENTRY:
         size = entry.arguments_size or len(bytes(entry.arguments))
@@ -273,7 +273,7 @@ class GroupUsage:
         known = await self._shared.days(self._mark)
         for day, calls in counted:
             if calls > known.get(day, 0):
-                await self._give(day)
+                await self._give_day(day)
         self._given = newest
 
     async def answer(self, query: UsageQuery) -> Any:
@@ -285,25 +285,25 @@ class GroupUsage:
         if query.used_tools:
             return [list(row) for row in await self._shared.used_tools(wanted)]
         page = await self._shared.page(wanted, query.by, query.offset, query.limit)
-        groups = [_group(query, one) for one in page.groups]
+        groups = [_usage_row(query, one) for one in page.groups]
         return {"results": groups, "total": page.total, "sum": usage_figures(page.amounts, page.buckets)}
 
-    async def _give(self, day: str) -> None:
+    async def _give_day(self, day: str) -> None:
         after = 0
         while True:
             found = await self._index().ask(UsageOfDay(day, after, _PAGE))
-            await self._shared.keep(self._mark, [_row(day, each) for each in found])
+            await self._shared.keep(self._mark, [_usage_of_day(day, each) for each in found])
             if len(found) < _PAGE:
                 return
             after = found[-1][0]
 
 
-def _group(query: UsageQuery, one: UsageSums) -> dict[str, Any]:
+def _usage_row(query: UsageQuery, one: UsageSums) -> dict[str, Any]:
     server = one.server if one.servers == 1 else None
     return usage_group(query.by, one.name, one.label, server, one.amounts, one.buckets)
 
 
-def _row(day: str, found: list[Any]) -> UsageRow:
+def _usage_of_day(day: str, found: list[Any]) -> UsageRow:
     _, key, client, server, tool, label, amounts, buckets = found
     return UsageRow(day, key, label, client, server, tool, tuple(amounts), tuple(map(tuple, buckets)))
 

@@ -308,7 +308,7 @@ def argument_digest(arguments: bytes) -> bytes:
     may make different things never have the same digest. Takes time in proportion to the length.
     """
     try:
-        value = json.loads(arguments, object_pairs_hook=_distinct_members, parse_float=_exact)
+        value = json.loads(arguments, object_pairs_hook=_distinct_members, parse_float=_exact_number)
         text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     except (ValueError, RecursionError):
         return hashlib.sha256(b"\0" + arguments).digest()
@@ -322,7 +322,7 @@ def _distinct_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _exact(digits: str) -> float:
+def _exact_number(digits: str) -> float:
     value = float(digits)
     if repr(value) != digits:
         raise _NoCanonicalForm

@@ -54,17 +54,17 @@ def mirrors(definition: bytes) -> tuple[HeaderMirror, ...]:
     """Return the arguments that a tool's definition marks; none if any mark is invalid."""
     if MARK.encode() not in definition:
         return ()
-    return _read(definition)[0]
+    return _read_mirrors(definition)[0]
 
 
 def mirror_fault(definition: bytes) -> str | None:
     """Return why a tool's marks make it unusable over HTTP, for a log; None if they are valid."""
     if MARK.encode() not in definition:
         return None
-    return _read(definition)[1]
+    return _read_mirrors(definition)[1]
 
 
-def _read(definition: bytes) -> tuple[tuple[HeaderMirror, ...], str | None]:
+def _read_mirrors(definition: bytes) -> tuple[tuple[HeaderMirror, ...], str | None]:
     try:
         tool = decode(definition)
     except InvalidJson:
@@ -122,10 +122,10 @@ def _positions(root: Any) -> Iterator[tuple[_SchemaStep | None, dict[str, Any]]]
                     for name, part in value.items()
                 )
             else:
-                waiting.extend((_ELSEWHERE, part) for part in _held(keyword, value))
+                waiting.extend((_ELSEWHERE, part) for part in _schemas_in(keyword, value))
 
 
-def _held(keyword: str, value: Any) -> list[Any]:
+def _schemas_in(keyword: str, value: Any) -> list[Any]:
     if keyword in _HOLD_ONE:
         return [value]
     if keyword in _HOLD_LIST and isinstance(value, list):

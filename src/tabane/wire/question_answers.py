@@ -138,9 +138,9 @@ def _check_value(path: str, part: dict[str, Any], value: Any) -> None:
     if kind == "array":
         choices = _choices(part.get("items"))
         if choices is not None and any(each not in choices for each in value):
-            raise AnswerMismatch(f"{path}: one or more of {_listed(choices)}")
+            raise AnswerMismatch(f"{path}: one or more of {_list_choices(choices)}")
     elif (choices := _choices(part)) is not None and value not in choices:
-        raise AnswerMismatch(f"{path}: one of {_listed(choices)}")
+        raise AnswerMismatch(f"{path}: one of {_list_choices(choices)}")
     if isinstance(value, bool):
         return
     size = len(value) if isinstance(value, str | list) else value
@@ -182,6 +182,6 @@ def _choices(part: Any) -> list[Any] | None:
     return None
 
 
-def _listed(choices: list[Any]) -> str:
+def _list_choices(choices: list[Any]) -> str:
     shown = ", ".join(str(choice)[:40] for choice in choices[:10])
     return f"{shown}, …" if len(choices) > 10 else shown

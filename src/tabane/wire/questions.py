@@ -127,9 +127,9 @@ def input_request(question: Question) -> bytes:
     """Return a question as an entry of ``inputRequests``. The modern era has no ``elicitationId``."""
     params = question.params
     if question.kind == "url":
-        params = _without(params, "elicitationId", "task")
+        params = _without_members(params, "elicitationId", "task")
     elif question.kind != "roots":
-        params = _without(params, "task")
+        params = _without_members(params, "task")
     return b'{"method":%b,"params":%b}' % (quote(question.method), params)
 
 
@@ -357,7 +357,7 @@ def _object(raw: Raw | None) -> Members | None:
         return None
 
 
-def _without(params: bytes, *names: str) -> bytes:
+def _without_members(params: bytes, *names: str) -> bytes:
     members = fields(params)
     kept = {key: value for key, value in members.items() if key not in names}
     return params if len(kept) == len(members) else join(kept)

@@ -107,11 +107,11 @@ class WebSocketDecoder:
             frame = self._frame or self._next_frame()
             if frame is None:
                 return
-            self._take(frame)
+            self._take_payload(frame)
             if frame.left:
                 return
             self._frame = None
-            event = self._ended(frame)
+            event = self._message_of(frame)
             if event is not None:
                 yield event
         self._buffer.clear()
@@ -151,7 +151,7 @@ class WebSocketDecoder:
         if opcode == CONTINUATION and not self._kind:
             raise Fault(PROTOCOL_ERROR, "the rest of a message that never began")
 
-    def _take(self, frame: _WebSocketFrame) -> None:
+    def _take_payload(self, frame: _WebSocketFrame) -> None:
         """Take the received part of the frame's payload."""
         count = min(len(self._buffer), frame.left)
         if not count:
@@ -170,11 +170,11 @@ class WebSocketDecoder:
                 self._dropping = True
                 self._message = self._message[: min(HEAD_SIZE, self._limit)]
 
-    def _ended(self, frame: _WebSocketFrame) -> Event | None:
+    def _message_of(self, frame: _WebSocketFrame) -> Event | None:
         if frame.opcode >= CLOSE:
             data = bytes(self._control)
             self._control.clear()
-            return self._controlled(frame.opcode, data)
+            return self._control_event(frame.opcode, data)
         if not frame.final:
             return None
         data, text, dropped = bytes(self._message), self._kind == TEXT, self._dropping
@@ -185,7 +185,7 @@ class WebSocketDecoder:
             raise Fault(BAD_TEXT, "a text that is not UTF-8")
         return WebSocketMessage(data, text)
 
-    def _controlled(self, opcode: int, data: bytes) -> Event:
+    def _control_event(self, opcode: int, data: bytes) -> Event:
         if opcode == PING:
             return WebSocketPing(data)
         if opcode == PONG:

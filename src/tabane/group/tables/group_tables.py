@@ -160,11 +160,11 @@ class GroupTables(GroupState):
             await self.drop_session(session.digest, session.hub)
             return
         row = (session.digest, session.hub, session.owner, session.mode, packed)
-        await self.write(lambda connection: _none(connection.execute(_KEEP, row)))
+        await self.write(lambda connection: _ignore(connection.execute(_KEEP, row)))
 
     async def drop_session(self, digest: str, hub: str) -> None:
         statement = "DELETE FROM hub_session WHERE digest = %s AND hub = %s"
-        await self.write(lambda connection: _none(connection.execute(statement, (digest, hub))))
+        await self.write(lambda connection: _ignore(connection.execute(statement, (digest, hub))))
 
     async def claim_session(self, digest: str, hub: str) -> StoredSession | None:
         def claiming(connection: psycopg.Connection) -> StoredSession | None:
@@ -193,7 +193,7 @@ class GroupTables(GroupState):
 
     async def release_server(self, server: str, hub: str) -> None:
         statement = "DELETE FROM hub_lease WHERE server = %s AND hub = %s"
-        await self.write(lambda connection: _none(connection.execute(statement, (server, hub))))
+        await self.write(lambda connection: _ignore(connection.execute(statement, (server, hub))))
 
     async def close(self) -> None:
         await asyncio.to_thread(self._writing.close)
@@ -205,14 +205,14 @@ class GroupTables(GroupState):
 
     async def write(self, work: Callable[[psycopg.Connection], T]) -> T:
         """Run short work in a transaction of its own. Raises StoreError."""
-        return await _done(self._writing, work)
+        return await _do(self._writing, work)
 
     async def write_much(self, work: Callable[[psycopg.Connection], T]) -> T:
         """As :meth:`write`, for work that takes longer: no heartbeat waits for it."""
-        return await _done(self._copying, work)
+        return await _do(self._copying, work)
 
 
-async def _done(thread: CommitThread, work: Callable[[psycopg.Connection], T]) -> T:
+async def _do(thread: CommitThread, work: Callable[[psycopg.Connection], T]) -> T:
     answer = thread.submit(CommitJob(work, ALONE))
     found: T = await asyncio.shield(asyncio.wrap_future(answer))
     return found
@@ -222,7 +222,7 @@ def _row(me: GroupMember) -> tuple[str, ...]:
     return me.id, me.mark, me.address, me.version, me.state
 
 
-def _none(_: object) -> None:
+def _ignore(_: object) -> None:
     return
 
 

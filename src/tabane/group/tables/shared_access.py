@@ -50,12 +50,12 @@ class PostgresKeys(SharedKeys):
         self._tables = tables
 
     async def add(self, record: KeyRecord) -> bool:
-        return await self._tables.write(lambda connection: _added(connection, record))
+        return await self._tables.write(lambda connection: _add_record(connection, record))
 
     async def change(self, record: KeyRecord) -> KeyRecord | None:
         def changing(connection: psycopg.Connection) -> KeyRecord | None:
             row = dict(zip(_NAMES, row_of(record), strict=True))
-            values = {**row, "number": _number(connection)}
+            values = {**row, "number": _number_change(connection)}
             found = connection.execute(_CHANGE, values).fetchone()
             return record_of(found) if found else None
 
@@ -63,11 +63,11 @@ class PostgresKeys(SharedKeys):
 
     async def record_uses(self, uses: Mapping[str, float]) -> None:
         def recording(connection: psycopg.Connection) -> None:
-            number = _number(connection)
+            number = _number_change(connection)
             for count, (id, when) in enumerate(uses.items(), 1):
                 connection.execute(_USED, (when, number, id))
                 if count % MOST_AT_ONCE == 0:
-                    number = _number(connection)
+                    number = _number_change(connection)
 
         await self._tables.write(recording)
 
@@ -86,8 +86,8 @@ class PostgresKeys(SharedKeys):
         return await self._tables.read(reading)
 
 
-def _added(connection: psycopg.Connection, record: KeyRecord) -> bool:
-    number = _number(connection)
+def _add_record(connection: psycopg.Connection, record: KeyRecord) -> bool:
+    number = _number_change(connection)
     connection.execute("DELETE FROM hub_key WHERE revoked < %s", (record.created - FORGOTTEN_AFTER,))
     if connection.execute("SELECT 1 FROM hub_key WHERE id = %s", (record.id,)).fetchone():
         return False
@@ -103,7 +103,7 @@ def _added(connection: psycopg.Connection, record: KeyRecord) -> bool:
     return True
 
 
-def _number(connection: psycopg.Connection) -> int:
+def _number_change(connection: psycopg.Connection) -> int:
     """Return the number of a change, which is in order with all others until the transaction ends."""
     found = connection.execute(_NUMBER).fetchone()
     assert found is not None

@@ -139,12 +139,12 @@ class ArchivePeer(WebSocketPeer):
         try:
             decode_params(operation, json.dumps(arguments).encode())
         except TabaneError as error:
-            self._answer(request_id, _failure(error.text(self._lang)), modern)
+            self._answer(request_id, _failed_result(error.text(self._lang)), modern)
             return
         asked = _ASKED.get(operation.name)
         if asked is not None and not arguments[asked].strip():
             said = say("{parameter}: the search query is empty.", parameter=asked)
-            self._answer(request_id, _failure(said.render(self._lang)), modern)
+            self._answer(request_id, _failed_result(said.render(self._lang)), modern)
             return
         self._count += 1
         self._calls[self._count] = _ArchiveCall(request_id, operation, arguments, modern)
@@ -164,12 +164,12 @@ class ArchivePeer(WebSocketPeer):
             error = answer["error"]
             why = error.get("message") if isinstance(error, dict) else error
             said = say("The server answered with an error: {why}", why=why)
-            return _line(call.id, _failure(said.render(self._lang)), call.modern)
+            return _line(call.id, _failed_result(said.render(self._lang)), call.modern)
         result, warning = answer.get("result"), str(answer.get("warning") or "")
         render = call.operation.text
         try:
             assert render is not None  # every tool has one
-            text = render(_completed(call, result, warning), self._lang)
+            text = render(_completed_result(call, result, warning), self._lang)
         except (AttributeError, KeyError, TypeError, ValueError):  # the server returns another form
             text = json.dumps(result, ensure_ascii=False, indent=2)
         return _line(call.id, {"content": [{"type": "text", "text": text}], "isError": False}, call.modern)
@@ -205,12 +205,12 @@ def _params(arguments: Mapping[str, Any], operation: Operation) -> dict[str, Any
     return {**given, **({"settings": settings} if settings else {})}
 
 
-def _completed(call: _ArchiveCall, result: Any, warning: str) -> Any:
+def _completed_result(call: _ArchiveCall, result: Any, warning: str) -> Any:
     """Return a result with fields that the text needs and an older server leaves out."""
     if call.operation.name == "search_similar":
-        rows: Sequence[Any] = [{**row, "post": _POST | _known(row["post"])} for row in result]
+        rows: Sequence[Any] = [{**row, "post": _POST | _with_known_fields(row["post"])} for row in result]
     elif call.operation.name == "search_posts_by_text":
-        rows = [_POST | _known(row) for row in result]
+        rows = [_POST | _with_known_fields(row) for row in result]
     elif call.operation.name == "get_user_stats":
         rows = result
     elif call.operation.name == "get_status":
@@ -223,7 +223,7 @@ def _completed(call: _ArchiveCall, result: Any, warning: str) -> Any:
     return PostRows(rows, asked, Message(warning) if warning else None)
 
 
-def _known(post: Mapping[str, Any]) -> dict[str, Any]:
+def _with_known_fields(post: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in post.items() if value is not None}
 
 
@@ -253,7 +253,7 @@ def _is_modern(params: Mapping[str, Any]) -> bool:
     return isinstance(meta, dict) and eras.META_VERSION in meta
 
 
-def _failure(text: str) -> dict[str, Any]:
+def _failed_result(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 

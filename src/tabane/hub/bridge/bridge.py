@@ -129,14 +129,14 @@ class Bridge:
 
     def _run(self) -> int:
         try:
-            self._connected(self._connector.reach())
+            self._take_connection(self._connector.reach())
         except HubUnreachable as error:
             return self.refuse_client(error)
         except BridgeStopped:
             return 0
         self._watch(self._signals.fd, _IN)
         try:
-            while not self._over():
+            while not self._is_over():
                 self._turn()
         except BridgeStopped:
             pass
@@ -152,7 +152,7 @@ class Bridge:
 
     # -- the loop --------------------------------------------------------------------------------
 
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         if not self._closing:
             return False
         done = not self._ledger.owing and not self._client.unsent
@@ -303,7 +303,7 @@ class Bridge:
             self._fail(ids, say("The response is too long to be sent."))
         hub.oversized.clear()
 
-    def _connected(self, connection: HubConnection) -> None:
+    def _take_connection(self, connection: HubConnection) -> None:
         welcome = connection.welcome
         self._pid = welcome.pid
         hub = self._hub = self._connector.side(connection)
@@ -361,7 +361,7 @@ class Bridge:
             return
         self._flush()
         try:
-            self._connected(self._connector.reach())
+            self._take_connection(self._connector.reach())
             self._unreachable = {}
         except HubUnreachable as error:
             self._unreachable = error.texts
@@ -377,7 +377,7 @@ class Bridge:
         except HubUnreachable:
             found = None
         if found:
-            self._connected(found)
+            self._take_connection(found)
         else:
             self._schedule_retry()
 

@@ -86,7 +86,7 @@ def client_heads(line: bytes) -> list[ClientMessageHead]:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return []
-    return [_of_value(item) for item in (value if isinstance(value, list) else [value]) if _speaks(item)]
+    return [_of_value(item) for item in (value if isinstance(value, list) else [value]) if _is_json_rpc(item)]
 
 
 def id_at_head(head: bytes) -> bytes | None:
@@ -119,7 +119,7 @@ def hub_heads(line: bytes) -> list[HubMessageHead]:
         values = json.loads(line)
     except (ValueError, RecursionError):
         return []
-    items = [item for item in values if _speaks(item) and "id" in item]
+    items = [item for item in values if _is_json_rpc(item) and "id" in item]
     return [HubMessageHead(canonical(item["id"]), "method" in item, "error" in item) for item in items]
 
 
@@ -143,7 +143,7 @@ def _closing_quote(line: bytes, at: int) -> int:
         at += 1
 
 
-def _speaks(value: object) -> bool:
+def _is_json_rpc(value: object) -> bool:
     return isinstance(value, dict)
 
 
@@ -221,14 +221,18 @@ class Ledger:
         plain = plain_request(line)
         if plain is not None:
             if not self.present or self.draining:
-                return self._wait(line)
+                return self._keep_waiting(line)
             self._in_flight[plain[1]] = _SentRequest(plain[2].decode(), line if len(line) <= KEPT else None)
             return line
         found = client_heads(line)
         if not found:
-            return line if self.present and not self.draining else self._wait(line)
+            return line if self.present and not self.draining else self._keep_waiting(line)
         if any(head.id is not None and head.method is not None for head in found):
-            return self._sent(line, found) if self.present and not self.draining else self._wait(line)
+            return (
+                self._note_sent(line, found)
+                if self.present and not self.draining
+                else self._keep_waiting(line)
+            )
         if all(head.method is None for head in found):
             return self._client_answer(line, found)
         if found[0].method == _CANCELLED:
@@ -249,7 +253,7 @@ class Ledger:
                 self._remember(sent.method, sent.line)
             return line
         if line.startswith(b'{"tabane":'):
-            self._told(line)
+            self._take_note(line)
             return None
         for answer in hub_heads(line):
             if answer.asks:
@@ -257,7 +261,7 @@ class Ledger:
             elif answer.id in self._swallow:
                 self._swallow.discard(answer.id)
                 return None
-            elif not self._settle(answer, line):
+            elif not self._close_by_answer(answer, line):
                 return None
         return line
 
@@ -274,7 +278,9 @@ class Ledger:
         waiting, self._waiting, self.waiting_bytes = self._waiting, deque(), 0
         for line in waiting:
             found = client_heads(line)
-            lines.extend(self._with_initialized(found[0].method if found else None, self._sent(line, found)))
+            lines.extend(
+                self._with_initialized(found[0].method if found else None, self._note_sent(line, found))
+            )
         return lines
 
     def lost(self, unsent: list[bytes]) -> LostRequests:
@@ -302,7 +308,7 @@ class Ledger:
         self.waiting_bytes = 0
         return [name for name in ids if name is not None]
 
-    def _told(self, line: bytes) -> None:
+    def _take_note(self, line: bytes) -> None:
         """Take a line of the hub that is for the bridge. One that is not understood is ignored."""
         if line.startswith((HELD, BEGUN)):
             with contextlib.suppress(ValueError, KeyError):
@@ -314,12 +320,12 @@ class Ledger:
         elif line + b"\n" == DRAIN:
             self.draining = True
 
-    def _wait(self, line: bytes) -> bytes | None:
+    def _keep_waiting(self, line: bytes) -> bytes | None:
         self._waiting.append(line)
         self.waiting_bytes += len(line)
         return None
 
-    def _sent(self, line: bytes, found: list[ClientMessageHead]) -> bytes:
+    def _note_sent(self, line: bytes, found: list[ClientMessageHead]) -> bytes:
         for head in found:
             if head.id is not None and head.method is not None:
                 self._in_flight[head.id] = _SentRequest(head.method, line if len(line) <= KEPT else None)
@@ -343,14 +349,14 @@ class Ledger:
         self._waiting, self.waiting_bytes = deque(kept), sum(map(len, kept))
         return None
 
-    def _settle(self, answer: HubMessageHead, line: bytes) -> bool:
+    def _close_by_answer(self, answer: HubMessageHead, line: bytes) -> bool:
         """Close a request by its answer. Return False if another hub has to answer it instead."""
         sent = self._in_flight.pop(answer.id, None)
         self._held.discard(answer.id)
         if sent is None or sent.line is None:
             return True
         if answer.failed and self.draining and reason(line) == DRAINING:
-            self._wait(sent.line)
+            self._keep_waiting(sent.line)
             return False
         if sent.method in _SETTLING and not answer.failed:
             self._remember(sent.method, sent.line)

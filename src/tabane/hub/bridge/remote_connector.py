@@ -131,7 +131,7 @@ class RemoteBridgeConnector(BridgeConnector):
                 return found
             left = deadline - time.monotonic()
             if left <= 0:
-                raise HubUnreachable(self._texts or self._late(), "absent")
+                raise HubUnreachable(self._texts or self._timeout_texts(), "absent")
             self._pause(min(wait, left), -1)
             wait = min(2 * wait, LONGEST_PAUSE)
 
@@ -149,16 +149,16 @@ class RemoteBridgeConnector(BridgeConnector):
     # -- one attempt -----------------------------------------------------------------------------
 
     def _try(self, deadline: float) -> HubConnection | None:
-        for family, place in self._places(deadline):
-            peer = self._opened(family, place, deadline)
+        for family, place in self._resolve(deadline):
+            peer = self._open_socket(family, place, deadline)
             if peer is None:
                 continue
-            token = self._token(peer)
+            token = self._find_token(peer)
             try:
-                peer = self._secured(peer, deadline)
-                found = self._shaken(peer, token, deadline)
+                peer = self._with_tls(peer, deadline)
+                found = self._open_websocket(peer, token, deadline)
             except OSError as error:
-                self._texts = self._refused(error)
+                self._texts = self._failure_texts(error)
                 found = None
             except BaseException:
                 peer.close()
@@ -168,7 +168,7 @@ class RemoteBridgeConnector(BridgeConnector):
             peer.close()
         return None
 
-    def _secured(self, peer: socket.socket, deadline: float) -> socket.socket:
+    def _with_tls(self, peer: socket.socket, deadline: float) -> socket.socket:
         """Return a socket with TLS if the address asks for it. Raises HubUnreachable and OSError."""
         if not self._address.tls:
             return peer
@@ -181,7 +181,7 @@ class RemoteBridgeConnector(BridgeConnector):
             what = say("No TLS connection to {url}: {why}", url=self._address.url, why=failure)
             raise HubUnreachable(what, "tls") from None
 
-    def _places(self, deadline: float) -> list[tuple[int, tuple[str, int]]]:
+    def _resolve(self, deadline: float) -> list[tuple[int, tuple[str, int]]]:
         """Return socket families and addresses of the host. The resolver has no limit of its own."""
         import threading
 
@@ -201,12 +201,12 @@ class RemoteBridgeConnector(BridgeConnector):
             thread.join(_STEP)
             self._pause(0, -1)
         if failed:
-            self._texts = self._refused(failed[0])
+            self._texts = self._failure_texts(failed[0])
         elif not found:
-            self._texts = self._texts or self._late()
+            self._texts = self._texts or self._timeout_texts()
         return list(found)
 
-    def _opened(self, family: int, place: tuple[str, int], deadline: float) -> socket.socket | None:
+    def _open_socket(self, family: int, place: tuple[str, int], deadline: float) -> socket.socket | None:
         peer = socket.socket(family, socket.SOCK_STREAM)
         try:
             peer.setblocking(False)
@@ -216,7 +216,7 @@ class RemoteBridgeConnector(BridgeConnector):
             poll.register(peer, select.POLLOUT)
             while not poll.poll(0):
                 if time.monotonic() >= deadline:
-                    self._texts = self._texts or self._late()
+                    self._texts = self._texts or self._timeout_texts()
                     peer.close()
                     return None
                 self._pause(_STEP, -1)
@@ -225,14 +225,14 @@ class RemoteBridgeConnector(BridgeConnector):
                 return peer
             raise OSError(number, os.strerror(number))
         except OSError as error:
-            self._texts = self._refused(error)
+            self._texts = self._failure_texts(error)
             peer.close()
             return None
         except BaseException:
             peer.close()
             raise
 
-    def _shaken(self, peer: socket.socket, token: str | None, deadline: float) -> bytes | None:
+    def _open_websocket(self, peer: socket.socket, token: str | None, deadline: float) -> bytes | None:
         """Open a WebSocket. Return the bytes after the answer; None if another attempt may help."""
         key = base64.b64encode(os.urandom(16)).decode()
         peer.sendall(self._request(key, token))
@@ -251,7 +251,7 @@ class RemoteBridgeConnector(BridgeConnector):
         head, found, rest = said.partition(b"\r\n\r\n")
         if not found:
             late = time.monotonic() >= deadline
-            self._texts = (self._texts or self._late()) if late else say(
+            self._texts = (self._texts or self._timeout_texts()) if late else say(
                 "The server at {url} closed the connection without an answer. Check that this is "
                 "the address of a hub.",
                 url=self._address.url,
@@ -293,7 +293,7 @@ class RemoteBridgeConnector(BridgeConnector):
 
     # -- the token -------------------------------------------------------------------------------
 
-    def _token(self, peer: socket.socket) -> str | None:
+    def _find_token(self, peer: socket.socket) -> str | None:
         """Return TABANE_TOKEN (a key or a token), or the token of this home for a hub of this user here."""
         if self._given:
             return self._given if self._given.isprintable() and self._given.isascii() else None
@@ -324,7 +324,7 @@ class RemoteBridgeConnector(BridgeConnector):
         why = status.decode("latin-1")[:200]
         return say("The server at {url} is not a hub: {why}", url=self._address.url, why=why)
 
-    def _refused(self, error: OSError) -> dict[str, str]:
+    def _failure_texts(self, error: OSError) -> dict[str, str]:
         if isinstance(error, ConnectionRefusedError):
             return say(
                 "The server at {url} is not running. On that machine, run: tabane start",
@@ -333,7 +333,7 @@ class RemoteBridgeConnector(BridgeConnector):
         why = error.strerror or str(error)
         return say("The server at {url} cannot be reached: {why}", url=self._address.url, why=why)
 
-    def _late(self) -> dict[str, str]:
+    def _timeout_texts(self) -> dict[str, str]:
         return say(
             "The connection to {url} timed out after {seconds} {seconds:second|seconds}. Check the "
             "address, and check that the hub is running there: tabane status",

@@ -58,10 +58,12 @@ class ApprovalRequests:
             self._requests.fail(request_id, kept, error)
             return True
         kept.approvals += 1
-        self._session.run(Raw(request_id), self._settle(Raw(request_id), kept, error))
+        self._session.run(Raw(request_id), self._answer_request(Raw(request_id), kept, error))
         return True
 
-    async def _settle(self, request_id: Raw, kept: RepeatableRequest, error: ApprovalRequired) -> None:
+    async def _answer_request(
+        self, request_id: Raw, kept: RepeatableRequest, error: ApprovalRequired
+    ) -> None:
         """Answer a request with a question or a text, or make it once it was approved."""
         self._requests.hold(request_id)
         try:
@@ -83,18 +85,18 @@ class ApprovalRequests:
         about = APPROVAL + error.approval
         if kept.answer is not None and kept.answer.about == about:
             answer, kept.answer = kept.answer, None
-            await self._decide(error, *_chosen(answer))
+            await self._decide(error, *_action_and_values(answer))
             return None
         approval = (await self._guards.desk().approvals()).find(error.approval)
         if not self._guards.through_client(self._session.caller):
-            await self._waited(key, kept, error, self._guards.wait(self._session.caller))
+            await self._wait_for_approval(key, kept, error, self._guards.wait(self._session.caller))
             return None
         if self._session.era is Era.MODERN and "form" in self._session.features:
-            return self._requests.asking(kept, self._question(approval), about)
+            return self._requests.asking(kept, self._approval_question(approval), about)
         try:
-            await self._ask(key, kept, error, approval)
+            await self._ask_legacy_client(key, kept, error, approval)
         except CannotAsk:
-            await self._waited(key, kept, error, self._guards.wait(self._session.caller))
+            await self._wait_for_approval(key, kept, error, self._guards.wait(self._session.caller))
         return None
 
     async def ask_within(self, key: bytes, id: str) -> bool:
@@ -108,7 +110,7 @@ class ApprovalRequests:
             return False
         try:
             with contextlib.suppress(ApprovalRequired, ApprovalRefused):  # tried again, it says so
-                await self._ask(key, kept, approval_required(approval), approval)
+                await self._ask_legacy_client(key, kept, approval_required(approval), approval)
         except CannotAsk:
             return False
         return True
@@ -120,7 +122,7 @@ class ApprovalRequests:
 
     async def question_later(self, id: str) -> Question:
         """Return the question for a modern client about a call of a script."""
-        return self._question((await self._guards.desk().approvals()).find(id))
+        return self._approval_question((await self._guards.desk().approvals()).find(id))
 
     async def decide_later(self, id: str, answer: RepeatedAnswer) -> None:
         """Note the answer to such a question, unless somebody else has decided meanwhile."""
@@ -128,9 +130,9 @@ class ApprovalRequests:
         approval = (await desk.approvals()).find(id)
         if approval.state == "open" and self._guards.through_client(self._session.caller):
             with contextlib.suppress(ApprovalRequired):  # cancelled: nobody has decided
-                await self._decide(approval_required(approval), *_chosen(answer))
+                await self._decide(approval_required(approval), *_action_and_values(answer))
 
-    async def _ask(
+    async def _ask_legacy_client(
         self, key: bytes, kept: RepeatableRequest, error: ApprovalRequired, approval: Approval
     ) -> None:
         """Ask a client of the handshake era, and wait until it or anybody else has decided.
@@ -138,8 +140,10 @@ class ApprovalRequests:
         Raises CannotAsk, and the errors of :meth:`_approve`.
         """
         server = approval.binding.server
-        answer, withdraw = self._requests.put(key, kept, server, self._question(approval), listed=False)
-        waiting = asyncio.ensure_future(self._waited(key, kept, error, LIFE))
+        answer, withdraw = self._requests.put(
+            key, kept, server, self._approval_question(approval), listed=False
+        )
+        waiting = asyncio.ensure_future(self._wait_for_approval(key, kept, error, LIFE))
         try:
             await asyncio.wait((answer, waiting), return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
@@ -149,7 +153,7 @@ class ApprovalRequests:
             waiting.cancel()
             withdraw("it was decided elsewhere")
 
-    async def _waited(
+    async def _wait_for_approval(
         self, key: bytes, kept: RepeatableRequest, error: ApprovalRequired, seconds: float
     ) -> None:
         """Wait until the request was approved. Raises the errors of :meth:`_approve`."""
@@ -176,7 +180,7 @@ class ApprovalRequests:
             remember=bytes(content.get("remember", b"")) == b"true",
         )
 
-    def _question(self, approval: Approval) -> Question:
+    def _approval_question(self, approval: Approval) -> Question:
         """Return the question for the client's user: accept is to approve."""
         lang = self._session.caller.lang
         reasons = "\n".join(reason.message.render(lang) for reason in approval.reasons)
@@ -195,7 +199,7 @@ class ApprovalRequests:
         return Question("form", json.encode({"message": message, "requestedSchema": schema}))
 
 
-def _chosen(answer: RepeatedAnswer) -> tuple[str, Members]:
+def _action_and_values(answer: RepeatedAnswer) -> tuple[str, Members]:
     """Return the action that a modern client's user chose, and the values of the form."""
     reply = json.join({"action": Raw(json.quote(answer.action)), "content": Raw(answer.content)})
     return action_of(UpstreamReply(result=Raw(reply)))

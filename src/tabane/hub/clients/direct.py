@@ -78,7 +78,7 @@ class DirectRequests:
 
     async def _initialize(self, session: Session, request_id: Raw, mark: Members) -> None:
         try:
-            peer = await self._peer(session.caller)
+            peer = await self._describe_server(session.caller)
         except TabaneError:
             session.version = None
             raise
@@ -94,7 +94,7 @@ class DirectRequests:
     async def discover(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer server/discover with the capabilities of the server."""
         mark = self._gateway.chain.arrived(session.key, meta, stays=False)
-        peer = await self._peer(session.caller)
+        peer = await self._describe_server(session.caller)
         result = {
             "supportedVersions": [eras.MODERN],
             "capabilities": _capabilities(session, peer),
@@ -106,7 +106,7 @@ class DirectRequests:
         }
         session.answer(request_id, json.encode(result))
 
-    async def _peer(self, caller: Caller) -> Peer:
+    async def _describe_server(self, caller: Caller) -> Peer:
         """Return how the server describes itself. Raises TabaneError if it cannot be started."""
         try:
             return await self._gateway.introduced(caller, caller.server)
@@ -137,19 +137,19 @@ class DirectRequests:
             legacy = session.era is not Era.MODERN
             make = partial(_definitions, tools, legacy=legacy)
             items = make() if few else await asyncio.to_thread(make)
-            result = self._page(session, "tools", items, after)
+            result = self._answer_page(session, "tools", items, after)
             if (recorded := opened.end("ok", len(result))) is not None:
                 await recorded
         session.answer(request_id, result)
 
     async def get_tool(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer tools/get with the definition as the server made it."""
-        tool = await self._gateway.find(session.caller, _name(params))
+        tool = await self._gateway.find(session.caller, _tool_name(params))
         session.answer(request_id, b'{"tool":' + own_definition(tool) + b"}")
 
     def call_tool(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer tools/call of a tool by its own name."""
-        tool = self._gateway.own_tool(session.caller, _name(params))
+        tool = self._gateway.own_tool(session.caller, _tool_name(params))
         if tool is not None:
             self._call(session, request_id, params, meta, tool)
         else:
@@ -158,7 +158,7 @@ class DirectRequests:
     async def _call_when_listed(
         self, session: Session, request_id: Raw, params: Members, meta: Members
     ) -> None:
-        tool = await self._gateway.find(session.caller, _name(params))
+        tool = await self._gateway.find(session.caller, _tool_name(params))
         session.no_longer_runs(request_id)
         self._call(session, request_id, params, meta, tool)
 
@@ -177,7 +177,7 @@ class DirectRequests:
             for each in prompts
             if may_find(caller, prompt_target(each))
         ]
-        session.answer(request_id, self._page(session, "prompts", items, after))
+        session.answer(request_id, self._answer_page(session, "prompts", items, after))
 
     async def list_resources(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer resources/list with the resources of the server."""
@@ -199,9 +199,11 @@ class DirectRequests:
             for each in found
             if each.server == caller.server and may_find(caller, resource_target(each.server, each.uri))
         ]
-        session.answer(request_id, self._page(session, key, items, after))
+        session.answer(request_id, self._answer_page(session, key, items, after))
 
-    def _page(self, session: Session, key: str, items: list[tuple[str, bytes]], after: str | None) -> bytes:
+    def _answer_page(
+        self, session: Session, key: str, items: list[tuple[str, bytes]], after: str | None
+    ) -> bytes:
         kind = "resources" if key == "resourceTemplates" else key
         holds = self._gateway.holds(kind) if session.era is Era.MODERN else None
         if after is None and len(items) <= PAGE:
@@ -220,7 +222,7 @@ def _definitions(tools: list[Tool], *, legacy: bool) -> list[tuple[str, bytes]]:
     return [(name, legacy_definition(each)) for name, each in found] if legacy else found
 
 
-def _name(params: Members) -> str:
+def _tool_name(params: Members) -> str:
     name = json.text(params.get("name"))
     if name is None:
         raise ProtocolRefusal(eras.INVALID_PARAMS, "name: the name of a tool is required")
@@ -308,23 +310,23 @@ class PassedRequest:
             self._session.fail(self._key, error)
             return
         if recorded is None and size <= LARGE:
-            self._give(reply, self._line(reply))
+            self._give_answer(reply, self._answer_line(reply))
         else:
             self._session.prepare(self._key, size, self._give_later(reply, recorded))
 
     async def _give_later(self, reply: UpstreamReply, recorded: Awaitable[None] | None) -> None:
         if recorded is not None:
             await recorded
-        line = await asyncio.to_thread(self._line, reply)
+        line = await asyncio.to_thread(self._answer_line, reply)
         self._session.no_longer_runs(Raw(self._key))
-        self._give(reply, line)
+        self._give_answer(reply, line)
 
-    def _line(self, reply: UpstreamReply) -> bytes | None:
+    def _answer_line(self, reply: UpstreamReply) -> bytes | None:
         if reply.result is None:
             return json.error_line(self._key, reply.error or b"null")
         return answer_line(self._key, self._session.era, reply.era, reply.result)
 
-    def _give(self, reply: UpstreamReply, line: bytes | None) -> None:
+    def _give_answer(self, reply: UpstreamReply, line: bytes | None) -> None:
         if reply.failure is not None:
             self._session.fail(self._key, reply.failure)
         elif line is None:

@@ -122,7 +122,7 @@ class ListRequests:
         items, caller = self._gateway.prompts.items(), session.caller
         if not caller.access.everything:
             items = [each for each in items if self._may_find_prompt(caller, each[0])]
-        self._give(session, request_id, "prompts", items, after)
+        self._give_page(session, request_id, "prompts", items, after)
 
     def _may_find_prompt(self, caller: Caller, name: str) -> bool:
         prompt = self._gateway.prompts.find(name)
@@ -142,7 +142,7 @@ class ListRequests:
         following: str | None = None
         key = None if after is None else document_resources.key_of(after)
         if key is None:
-            items = dict(_visible(session.caller, self._gateway.resources.items()))
+            items = dict(_visible_resources(session.caller, self._gateway.resources.items()))
             uris, following = cursors.page(list(items), after, PAGE)
             listed = [items[uri] for uri in uris]
         if following is None:
@@ -150,7 +150,7 @@ class ListRequests:
             documents, following = await self._listed_documents(session.caller, key, most)
             listed += documents
         cursor = None if following is None else cursors.list_cursor("resources", following)
-        self._answer(session, request_id, "resources", b",".join(listed), cursor)
+        self._answer_page(session, request_id, "resources", b",".join(listed), cursor)
 
     async def _listed_documents(
         self, caller: Caller, after: str | None, most: int
@@ -175,12 +175,12 @@ class ListRequests:
         """Answer resources/templates/list, with the template for documents if there are any."""
         after = after_of(params, "resourceTemplates")
         await self._gateway.fresh("resources", session.caller)
-        items = _visible(session.caller, self._gateway.resources.template_items())
+        items = _visible_resources(session.caller, self._gateway.resources.template_items())
         if self._may_find_documents(session.caller):
             items.append((document_resources.TEMPLATE, document_resources.template()))
-        self._give(session, request_id, "resourceTemplates", items, after)
+        self._give_page(session, request_id, "resourceTemplates", items, after)
 
-    def _give(
+    def _give_page(
         self,
         session: Session,
         request_id: Raw,
@@ -188,9 +188,9 @@ class ListRequests:
         items: Sequence[tuple[str, bytes]],
         after: str | None,
     ) -> None:
-        self._answer(session, request_id, key, *page_of(items, key, after))
+        self._answer_page(session, request_id, key, *page_of(items, key, after))
 
-    def _answer(
+    def _answer_page(
         self, session: Session, request_id: Raw, key: str, inside: bytes, following: str | None
     ) -> None:
         kind = "prompts" if key == "prompts" else "resources"
@@ -200,7 +200,7 @@ class ListRequests:
         session.answer(request_id, listed(key, inside, following, holds))
 
 
-def _visible(caller: Caller, items: Sequence[ResourceItem]) -> list[tuple[str, bytes]]:
+def _visible_resources(caller: Caller, items: Sequence[ResourceItem]) -> list[tuple[str, bytes]]:
     """Return (URI as shown, definition) of what the caller may read."""
     return [
         (each.shown, each.definition)

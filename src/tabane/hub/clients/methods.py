@@ -80,14 +80,14 @@ def client_methods(
         "subscriptions/listen": partial(_listen, requests),
         **requests.modern(),
     }
-    return _methods(
+    return _methods_by_connection(
         {Era.LEGACY: {**both, **legacy}, Era.MODERN: {**both, **modern}},
         DirectRequests(gateway, door, tools, introduce),
         lambda known: PassedMessages(gateway, door, known),
     )
 
 
-def _methods(
+def _methods_by_connection(
     handlers: Mapping[Era, Mapping[str, Handler]],
     direct: DirectRequests,
     passed: Callable[[Collection[str]], PassedMessages],
@@ -202,14 +202,14 @@ def _set_level(session: Session, request_id: Raw, params: Members, meta: Members
 
 
 async def _subscribe(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-    await session.subscriptions.subscribe(request_id, _uri(params))
+    await session.subscriptions.subscribe(request_id, _required_uri(params))
 
 
 def _unsubscribe(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-    session.subscriptions.unsubscribe(request_id, _uri(params))
+    session.subscriptions.unsubscribe(request_id, _required_uri(params))
 
 
-def _uri(params: Members) -> str:
+def _required_uri(params: Members) -> str:
     uri = json.text(params.get("uri"))
     if uri is None:
         raise ProtocolRefusal(eras.INVALID_PARAMS, "uri: the URI of a resource is required")

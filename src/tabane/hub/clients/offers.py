@@ -43,7 +43,7 @@ class OfferRequests:
 
     async def get_prompt(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer prompts/get with what the prompt's server answers."""
-        name = _required(params, "name", "the name of a prompt")
+        name = _required_text(params, "name", "the name of a prompt")
         prompt = await self._gateway.find_prompt(session.caller, name)
         opened = await self._admit(session, request_id, prompt_target(prompt), params, meta)
         self._forward(
@@ -61,12 +61,12 @@ class OfferRequests:
             ) from None
         kind = json.text(ref.get("type"))
         if kind == "ref/prompt":
-            name = _required(ref, "name", "the name of a prompt")
+            name = _required_text(ref, "name", "the name of a prompt")
             prompt = await self._gateway.find_prompt(session.caller, name)
             server, ref = prompt.server, {**ref, "name": Raw(json.quote(prompt.name))}
             target = prompt_target(prompt)
         elif kind == "ref/resource":
-            uri = _required(ref, "uri", "a URI or a template of URIs")
+            uri = _required_text(ref, "uri", "a URI or a template of URIs")
             if document_resources.key_of(uri) is not None:
                 self._check_documents(session, uri)
                 try:
@@ -78,7 +78,7 @@ class OfferRequests:
                 keys = await self._documents.beginning(prefix or "", document_resources.MOST_COMPLETED + 1)
                 session.answer(request_id, document_resources.completion(keys))
                 return
-            source = (await self._sources(session, uri))[0]
+            source = (await self._sources_of(session, uri))[0]
             server, name = source.server, source.shown
             ref = {**ref, "uri": Raw(json.quote(source.uri))}
             target = resource_target(source.server, source.uri)
@@ -90,13 +90,13 @@ class OfferRequests:
 
     async def read_resource(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer resources/read. If no server lists the URI, those that may know it are asked in turn."""
-        uri = _required(params, "uri", "the URI of a resource")
+        uri = _required_text(params, "uri", "the URI of a resource")
         key = document_resources.key_of(uri)
         if key is not None:
             self._check_documents(session, uri)
             await self._read_document(session, request_id, uri, key, meta)
             return
-        sources = await self._sources(session, uri)
+        sources = await self._sources_of(session, uri)
         opened = await self._admit(
             session, request_id, resource_target(sources[0].server, sources[0].uri), params, meta
         )
@@ -154,7 +154,7 @@ class OfferRequests:
                     opened.end("failed", reason=failure_reason(error))
                     session.fail(key, error)
             else:
-                _replied(session, key, source.shown, reply, opened, source)
+                _record_and_pass_on(session, key, source.shown, reply, opened, source)
 
         upstream = self._gateway.instance_for(session.caller, source.server)
         given = {**params, "uri": Raw(json.quote(source.uri))}
@@ -191,20 +191,22 @@ class OfferRequests:
                 method,
                 params,
                 meta,
-                lambda reply: _replied(session, key, name, _with_shown_pages(session, server, reply), opened),
+                lambda reply: _record_and_pass_on(
+                    session, key, name, _with_shown_pages(session, server, reply), opened
+                ),
                 name=name,
                 opened=opened,
                 safe=True,
             )
 
-    async def _sources(self, session: Session, uri: str) -> tuple[ResourceSource, ...]:
+    async def _sources_of(self, session: Session, uri: str) -> tuple[ResourceSource, ...]:
         sources = await self._gateway.sources(session.caller, uri)
         if not sources:
             raise _not_found(session, uri)
         return sources
 
 
-def _replied(
+def _record_and_pass_on(
     session: Session,
     key: bytes,
     name: str,
@@ -270,7 +272,7 @@ def _give(session: Session, key: bytes, name: str, line: bytes | None) -> None:
 def _line(era: Era | None, key: bytes, reply: UpstreamReply, source: ResourceSource | None) -> bytes | None:
     result = reply.result or Raw(b"{}")
     if source is not None and source.shown != source.uri:
-        result = _renamed(result, source)
+        result = _with_shown_uris(result, source)
     if era is Era.MODERN and source is not None:
         return json.result_line(key, eras.cacheable(eras.completed(result)))
     return answer_line(key, era, reply.era, result)
@@ -289,7 +291,7 @@ def _not_found(session: Session, uri: str) -> ProtocolRefusal:
     return ProtocolRefusal(code, f"Resource not found: {uri}", {"uri": uri})
 
 
-def _renamed(result: Raw, source: ResourceSource) -> Raw:
+def _with_shown_uris(result: Raw, source: ResourceSource) -> Raw:
     """Return what was read under the URI in the request: two servers have the same URI."""
     try:
         members = json.fields(result)
@@ -306,7 +308,7 @@ def _renamed(result: Raw, source: ResourceSource) -> Raw:
     return Raw(json.join(members))
 
 
-def _required(params: Members, key: str, what: str) -> str:
+def _required_text(params: Members, key: str, what: str) -> str:
     value = json.text(params.get(key))
     if value is None:
         raise ProtocolRefusal(eras.INVALID_PARAMS, f"{key}: {what} is required")
@@ -340,7 +342,7 @@ class SkillRequests:
         _check_carried(session, LIST)
         after = after_of(params, "skills")
         skills = await self._gateway.skills_of(session.caller)
-        part, following = _page({skill.shown: skill for skill in skills}, after)
+        part, following = _page_of_skills({skill.shown: skill for skill in skills}, after)
         holds = self._gateway.holds("skills") if session.era is Era.MODERN else None
         cursor = None if following is None else cursors.list_cursor("skills", following)
         inside = b",".join(skill.definition for skill in part)
@@ -349,7 +351,7 @@ class SkillRequests:
     async def get_skill(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer skills/get, with the entry that the skill's server gives."""
         _check_carried(session, GET)
-        uri = _uri(params)
+        uri = _required_skill_uri(params)
         sources = await self._gateway.skill_sources(session.caller, uri)
         if not sources:
             raise ProtocolRefusal(eras.INVALID_PARAMS, f"No skill is served at {uri}", {"uri": uri})
@@ -358,7 +360,7 @@ class SkillRequests:
     async def read_folder(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer resources/directory/read. If the server does not, what it lists of its skills does."""
         _check_carried(session, FOLDER)
-        uri = _uri(params)
+        uri = _required_skill_uri(params)
         sources = await self._gateway.skill_sources(session.caller, uri)
         reading = tuple(each for each in sources if self._gateway.reads_folders(each.server))
         if reading:
@@ -451,7 +453,7 @@ def _shown_skill(server: str, result: Raw) -> bytes:
     return json.join({**members, "skill": Raw(skill.definition)})
 
 
-def _page(skills: dict[str, Skill], after: str | None) -> tuple[list[Skill], str | None]:
+def _page_of_skills(skills: dict[str, Skill], after: str | None) -> tuple[list[Skill], str | None]:
     """Return the skills of a page, and the address after which the next page begins."""
     shown, following = cursors.page(list(skills), after, PAGE)
     part: list[Skill] = []
@@ -470,7 +472,7 @@ def _check_carried(session: Session, method: str) -> None:
         raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
 
 
-def _uri(params: Members) -> str:
+def _required_skill_uri(params: Members) -> str:
     uri = json.text(params.get("uri"))
     if uri is None:
         raise ProtocolRefusal(eras.INVALID_PARAMS, "uri: the URI of a skill or of a folder is required")

@@ -220,12 +220,12 @@ class LoginRequests:
         if self._logins is None or not self._may_begin or self._hub.login_waits >= MOST_WAITING:
             self._requests.fail(request_id, kept, error)
         else:
-            self._session.run(Raw(request_id), self._settle(Raw(request_id), kept, error))
+            self._session.run(Raw(request_id), self._answer_request(Raw(request_id), kept, error))
         return True
 
     # -- what becomes of it ------------------------------------------------------------------------
 
-    async def _settle(self, request_id: Raw, kept: RepeatableRequest, error: LoginRequired) -> None:
+    async def _answer_request(self, request_id: Raw, kept: RepeatableRequest, error: LoginRequired) -> None:
         """Answer a request with a question or a text, or make it again after the login."""
         self._hub.login_waits += 1
         try:
@@ -247,15 +247,15 @@ class LoginRequests:
             if not kept.answer.agreed:  # nothing more is asked
                 raise error
             kept.answer = None
-            if await self._awaited(key, kept, server):
+            if await self._await_logins(key, kept, server):
                 return None
-        begun = await self._begin(kept, server, error)
+        begun = await self._begin_login(kept, server, error)
         page = begun.get("url") or begun.get("verification_url")
         if page is None:  # a client that acts for itself is logged in at once
             return None
         if not isinstance(page, str) or not page.startswith(("https://", "http://")):
             raise error
-        message = _message(server, error.why, begun).render(self._session.caller.lang)
+        message = _login_message(server, error.why, begun).render(self._session.caller.lang)
         name = f"login-{self._session.key}-{begun['id']}"
         asked = {"mode": "url", "message": message, "url": page, "elicitationId": name}
         question = Question("url", json.encode(asked))
@@ -264,13 +264,15 @@ class LoginRequests:
                 raise _with_page(error, begun, page)
             return self._requests.asking(kept, question, LOGIN)
         try:
-            if not await self._agreed(key, kept, server, question):
+            if not await self._ask_and_await_login(key, kept, server, question):
                 raise error
         except CannotAsk:
             raise _with_page(error, begun, page) from None
         return None
 
-    async def _begin(self, kept: RepeatableRequest, server: Server, error: LoginRequired) -> dict[str, Any]:
+    async def _begin_login(
+        self, kept: RepeatableRequest, server: Server, error: LoginRequired
+    ) -> dict[str, Any]:
         """Begin a login, or join the one that waits. Raises ``error`` if none can begin."""
         assert self._logins is not None  # takes
         if kept.rounds >= MOST_ROUNDS:
@@ -284,7 +286,7 @@ class LoginRequests:
             log.info("%s: its login could not be begun for a call: %s", server.name, why)
             raise error from None
 
-    async def _awaited(self, key: bytes, kept: RepeatableRequest, server: Server) -> bool:
+    async def _await_logins(self, key: bytes, kept: RepeatableRequest, server: Server) -> bool:
         """Wait until no login at the server waits any more. Return whether the user is logged in.
 
         Raises LoginRequired if the login has failed, or takes too long.
@@ -294,22 +296,24 @@ class LoginRequests:
         end, count = loop.time() + LONGEST, 0
         while (attempt := logins.attempts.of(server.name)) is not None and attempt.waits:
             if (left := end - loop.time()) <= 0:
-                raise _failed(server, say("nobody finished it in time"))
+                raise _login_failure(server, say("nobody finished it in time"))
             count += 1
             said = say("Waiting for the login at {server!n}", server=server.name)
             self._requests.tell_progress(key, kept.meta, said, count)
             await logins.wait(server, min(left, SIGN))
         if attempt is not None and attempt.state == "failed":
-            raise _failed(server, attempt.reason)
+            raise _login_failure(server, attempt.reason)
         return logins.needed(server.name) is None
 
-    async def _agreed(self, key: bytes, kept: RepeatableRequest, server: Server, question: Question) -> bool:
+    async def _ask_and_await_login(
+        self, key: bytes, kept: RepeatableRequest, server: Server, question: Question
+    ) -> bool:
         """Ask a client of the handshake era, and wait for the login. Return False if the user declined.
 
         Raises CannotAsk, and LoginRequired if the login has failed.
         """
         answer, withdraw = self._requests.put(key, kept, server.name, question)
-        waiting = asyncio.ensure_future(self._awaited(key, kept, server))
+        waiting = asyncio.ensure_future(self._await_logins(key, kept, server))
         try:
             await asyncio.wait((answer, waiting), return_when=asyncio.FIRST_COMPLETED)
             # The login may also end without an answer: by another client, or at the command line.
@@ -333,7 +337,7 @@ class LoginRequests:
         return self._session.caller.access.allows(START_LOGIN)
 
 
-def _message(server: Server, why: Message | None, begun: Mapping[str, Any]) -> Message:
+def _login_message(server: Server, why: Message | None, begun: Mapping[str, Any]) -> Message:
     """Return the text that asks the user to log in."""
     needed = (
         say("{server!n} requires a new login: {why}.", server=server.name, why=why)
@@ -362,7 +366,7 @@ def _with_page(error: LoginRequired, begun: Mapping[str, Any], page: str) -> Log
     return LoginRequired(text, error.server)
 
 
-def _failed(server: Server, why: Message | None) -> LoginRequired:
+def _login_failure(server: Server, why: Message | None) -> LoginRequired:
     """Return the error of a request whose login has failed."""
     why = why or say("it was given up")
     text = say(

@@ -89,10 +89,10 @@ class ProjectAccess(Access):
     def hidden(self) -> frozenset[str]:
         """Return the names of the servers that the client may not see."""
         if self._gateway.servers is not self._known:
-            self._settle(self._gateway.servers)
+            self._note_servers(self._gateway.servers)
         return self._hidden
 
-    def _settle(self, servers: Mapping[str, Server]) -> None:
+    def _note_servers(self, servers: Mapping[str, Server]) -> None:
         self._known, self._steps = servers, self._steps + 1
         projects = {server.project for server in servers.values() if server.project}
         if not projects:
@@ -122,14 +122,14 @@ class ProjectAccess(Access):
     @property
     def revision(self) -> int:
         if self._gateway.servers is not self._known:
-            self._settle(self._gateway.servers)
+            self._note_servers(self._gateway.servers)
         # Both only grow, so their sum changes with each of them.
         return self.inner.revision + self._steps
 
     def allows(self, target: CallTarget) -> bool:
         # As hidden does, for each call of a tool.
         if self._gateway.servers is not self._known:
-            self._settle(self._gateway.servers)
+            self._note_servers(self._gateway.servers)
         return target.server not in self._hidden and self.inner.allows(target)
 
     def sees_server(self, server: str) -> bool:
@@ -228,9 +228,9 @@ class ProjectOffers:
 
     def look(self, caller: Caller) -> None:
         """Look in the background whether the caller works in a project that is not trusted."""
-        self._begin(self._look(caller))
+        self._begin_look(self._look_in_folders(caller))
 
-    def _begin(self, look: Coroutine[None, None, None]) -> None:
+    def _begin_look(self, look: Coroutine[None, None, None]) -> None:
         if len(self._looks) >= MOST_LOOKS:
             look.close()
             return
@@ -241,16 +241,16 @@ class ProjectOffers:
     async def now(self) -> list[ProjectOffer]:
         """Return what is offered, after another look at the files."""
         known = list(self._offers)
-        offers = await asyncio.to_thread(self._offered, known, and_trusted=True)
+        offers = await asyncio.to_thread(self._read_offers, known, and_trusted=True)
         for folder in known:
             if folder not in offers:
                 self._offers.pop(folder, None)
-        self._keep(offers)
+        self._keep_offers(offers)
         return list(self._offers.values())
 
     def look_again(self) -> None:
         """Look in the background what is offered now: other files may be trusted."""
-        self._begin(self._look_again())
+        self._begin_look(self._look_again())
 
     async def _look_again(self) -> None:
         await self.now()
@@ -267,22 +267,22 @@ class ProjectOffers:
                 )
         return None
 
-    async def _look(self, caller: Caller) -> None:
-        self._keep(await asyncio.to_thread(self._found, caller))
+    async def _look_in_folders(self, caller: Caller) -> None:
+        self._keep_offers(await asyncio.to_thread(self._find_offers, caller))
 
-    def _keep(self, found: dict[str, ProjectOffer]) -> None:
+    def _keep_offers(self, found: dict[str, ProjectOffer]) -> None:
         for folder, offer in found.items():
             self._offers[folder] = offer
             self._offers.move_to_end(folder)
         while len(self._offers) > MOST_OFFERS:
             self._offers.popitem(last=False)
 
-    def _found(self, caller: Caller) -> dict[str, ProjectOffer]:
+    def _find_offers(self, caller: Caller) -> dict[str, ProjectOffer]:
         home = os.path.expanduser("~")
         places = (project_of(folder, home) for folder in folders_of(caller)[:MOST_OFFERS])
-        return self._offered([place for place in dict.fromkeys(places) if place is not None])
+        return self._read_offers([place for place in dict.fromkeys(places) if place is not None])
 
-    def _offered(self, folders: list[str], *, and_trusted: bool = False) -> dict[str, ProjectOffer]:
+    def _read_offers(self, folders: list[str], *, and_trusted: bool = False) -> dict[str, ProjectOffer]:
         """Return what these folders offer; ``and_trusted``: also those with a changed trusted file."""
         home = self._context.home
         and_trusted = and_trusted and (home / TRUST_FILE).exists()

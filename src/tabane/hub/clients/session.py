@@ -211,12 +211,12 @@ class Session:
     def changed(self, kind: str, project: str = "") -> None:
         """Tell the client that a list has changed (of a project, if one is given), if that concerns it."""
         here = not self.outlet.closed and works_in(self.caller.access, project)
-        if not here or (kind == "tools" and not self._tools_are_news()) or not self._concerns(kind):
+        if not here or (kind == "tools" and not self._tools_are_news()) or not self._list_concerns(kind):
             return
         if self._subscriptions or (self.era is Era.LEGACY and self.version):
             self.subscriptions.changed(kind)
 
-    def _concerns(self, kind: str) -> bool:
+    def _list_concerns(self, kind: str) -> bool:
         """Return whether a change concerns the client. On a connection to one server, others do not."""
         if not self.caller.server:
             return True
@@ -312,11 +312,11 @@ class Session:
             try:
                 params = json.fields(frame.params)
             except InvalidJson:
-                self._received(frame)
+                self._take_message(frame)
                 return
-            self._requested(frame.id, frame.method, params)
+            self._take_request(frame.id, frame.method, params)
         else:
-            self._received(frame)
+            self._take_message(frame)
 
     def oversized(self, head: bytes) -> None:
         """Refuse a message that was longer than allowed; ``head`` is its beginning."""
@@ -334,11 +334,11 @@ class Session:
             return
         for part in parts:
             try:
-                self._received(json.decode_frame(bytes(part)))
+                self._take_message(json.decode_frame(bytes(part)))
             except InvalidJson as reason:
                 self.refuse(None, eras.INVALID_REQUEST, f"not a JSON-RPC message: {reason}")
 
-    def _received(self, frame: JsonRpcFrame) -> None:
+    def _take_message(self, frame: JsonRpcFrame) -> None:
         if frame.method is UNSET:
             if frame.result is UNSET and frame.error is UNSET:
                 request_id = None if frame.id is UNSET else frame.id
@@ -354,7 +354,7 @@ class Session:
             return
         method = str(frame.method)
         if frame.id is not UNSET:
-            self._requested(frame.id, method, params)
+            self._take_request(frame.id, method, params)
         elif method == "notifications/cancelled":
             reason = json.text(params.get("reason")) or "the client cancelled"
             self.cancel(bytes(params.get("requestId", b"")), reason)
@@ -363,7 +363,7 @@ class Session:
         elif self.caller.server and method not in _OF_CONNECTION:
             self._host.unknown.notified(self, method, params)
 
-    def _requested(self, request_id: Raw, method: str, params: Members) -> None:
+    def _take_request(self, request_id: Raw, method: str, params: Members) -> None:
         meta = eras.take_meta(params) if "_meta" in params else {}
         try:
             if meta or self.era is not Era.LEGACY:
@@ -520,7 +520,7 @@ class Session:
     def run(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None:
         """Answer a request in a task; errors become its answer."""
         key = bytes(request_id)
-        self._tasks[key] = self._host.loop.create_task(self._guard(request_id, work))
+        self._tasks[key] = self._host.loop.create_task(self._answer_errors(request_id, work))
 
     def prepare(self, key: bytes, size: int, work: Coroutine[Any, Any, None]) -> None:
         """Answer a request whose result of ``size`` bytes is here, but takes work to encode."""
@@ -530,7 +530,7 @@ class Session:
         # Counted from now on, not from the start of its task: other answers must not take the room.
         self.preparing += size
         self.run(Raw(key), work)
-        self._tasks[key].add_done_callback(lambda _: self._prepared(size))
+        self._tasks[key].add_done_callback(lambda _: self._note_prepared(size))
 
     async def _hold_back(self, seconds: float, request_id: Raw | bytes, line: bytes, *, ok: bool) -> None:
         loop = self._host.loop
@@ -547,14 +547,14 @@ class Session:
         if self.on_held is not None:
             self.on_held()
 
-    def _prepared(self, size: int) -> None:
+    def _note_prepared(self, size: int) -> None:
         self.preparing -= size
 
     def no_longer_runs(self, request_id: Raw) -> None:
         """Note that the task of a request hands it over to an upstream."""
         self._tasks.pop(bytes(request_id), None)
 
-    async def _guard(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None:
+    async def _answer_errors(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None:
         key = bytes(request_id)
         try:
             await work
@@ -788,9 +788,9 @@ class ListNotices:
         now = self._loop.time()
         at, gap = self._notified.get(what, (now, 0.0))
         gap = SOON if now - at >= 2 * gap else min(2 * gap, LONGEST)
-        self._loop.call_later(max(SOON, at + gap - now), self._now, what, gap)
+        self._loop.call_later(max(SOON, at + gap - now), self._tell_now, what, gap)
 
-    def _now(self, what: tuple[str, str], gap: float) -> None:
+    def _tell_now(self, what: tuple[str, str], gap: float) -> None:
         self._due.discard(what)
         if len(self._notified) >= MOST_NOTIFIED:
             self._notified.clear()  # the next notices only come sooner
@@ -831,7 +831,7 @@ class LineOutlet(Outlet):
             on_line=session.receive,
             on_close=lambda why: session.gone(),
             on_oversized=session.oversized,
-            on_end=self._linger if self._lingers else None,
+            on_end=self._close_when_answered if self._lingers else None,
             max_line=max_line,
             max_outbox=self._largest + _ERRORS,
         )
@@ -873,9 +873,9 @@ class LineOutlet(Outlet):
         self._channel.flush()
         self._channel.close(why)
 
-    def _linger(self) -> None:
+    def _close_when_answered(self) -> None:
         """Close when the client has received the answers that are still due: it asks nothing more."""
         if (self._session.in_flight or self.unsent) and not self.closed:
-            self._loop.call_later(0.01, self._linger)
+            self._loop.call_later(0.01, self._close_when_answered)
         else:
             self._session.close("end of file")

@@ -95,7 +95,7 @@ class ClientSubscriptions:
         tasks = self._listens[request_id].tasks
         if tasks is not None:
             granted["taskIds"] = tasks.granted
-        note = {"_meta": _about(request_id), "notifications": Raw(json.encode(granted))}
+        note = {"_meta": _subscription_meta(request_id), "notifications": Raw(json.encode(granted))}
         line = json.notification_line("notifications/subscriptions/acknowledged", json.join(note))
         self._session.tell(line, request_id)
         if tasks is not None:
@@ -110,7 +110,7 @@ class ClientSubscriptions:
             self._unwatch(uri)
         if listen.tasks is not None:
             listen.tasks.close()
-        self._session.answer(Raw(request_id), b'{"_meta":' + bytes(_about(request_id)) + b"}")
+        self._session.answer(Raw(request_id), b'{"_meta":' + bytes(_subscription_meta(request_id)) + b"}")
         return True
 
     @property
@@ -148,7 +148,7 @@ class ClientSubscriptions:
             self._session.tell(json.notification_line(method), None)
         for request_id, listen in self._listens.items():
             if kind in listen.lists:
-                note = json.join({"_meta": _about(request_id)})
+                note = json.join({"_meta": _subscription_meta(request_id)})
                 self._session.tell(json.notification_line(method, note), request_id)
 
     def updated(self, key: str) -> None:
@@ -163,7 +163,7 @@ class ClientSubscriptions:
             self._session.tell(json.notification_line(method, params), None)
         for request_id, listen in self._listens.items():
             if watched in listen.uris:
-                note = json.join({**json.fields(params), "_meta": _about(request_id)})
+                note = json.join({**json.fields(params), "_meta": _subscription_meta(request_id)})
                 self._session.tell(json.notification_line(method, note), request_id)
 
     async def _watch(self, uri: str) -> None:
@@ -194,7 +194,7 @@ class ClientSubscriptions:
             self._of_documents.pop(key, None)
 
 
-def _about(request_id: bytes) -> Raw:
+def _subscription_meta(request_id: bytes) -> Raw:
     return Raw(json.join({eras.META_SUBSCRIPTION: Raw(request_id)}))
 
 

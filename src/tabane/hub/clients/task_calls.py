@@ -155,7 +155,7 @@ class TaskCalls:
                 return TaskPlan(True) if self._parts.on else None
         elif "task" in inner.params and session.version == eras.LEGACY[0]:
             return TaskPlan(True, True, asked_ttl(inner.params)) if self._parts.on else None
-        if tool.task_support == "required" and self._waits:
+        if tool.task_support == "required" and self._client_waits:
             return TaskPlan(False)
         return None
 
@@ -175,7 +175,7 @@ class TaskCalls:
             b"tools/call",
             params,
             announcing_tasks(call.meta, CLIENT, capabilities),
-            partial(self._replied, call, plan, upstream),
+            partial(self._take_reply, call, plan, upstream),
             name=call.tool.alias,
             opened=call.opened,
             mirrored=call.tool.mirrored,
@@ -184,9 +184,9 @@ class TaskCalls:
         if sent is None or not plan.shown or sent.done or call.key not in calls:
             return
         if plan.asked and call.tool.task_support not in WITH_TASKS:
-            self._become(call, sent, upstream, plan.ttl)
+            self._become_task(call, sent, upstream, plan.ttl)
         elif (after := self._parts.settings().task_after) and not plan.asked:
-            timer = self._parts.loop.call_later(after, self._slow, call, sent, upstream)
+            timer = self._parts.loop.call_later(after, self._become_task_if_slow, call, sent, upstream)
             on_reply = sent.on_reply
 
             def stop_timer(reply: UpstreamReply) -> None:
@@ -212,11 +212,11 @@ class TaskCalls:
     def resume(self, call: OpenToolCall, task: Task) -> None:
         """Go on to wait for a task with the answers of the client."""
         call.opened.end("cancelled", reason="the call went on as a task")
-        call.session.run(Raw(call.key), self._resumed(call, task))
+        call.session.run(Raw(call.key), self._resume_wait(call, task))
 
     def takes(self, call: OpenToolCall, reply: UpstreamReply, upstream: Upstream) -> bool:
         """Wait for a task if a server begins one, or refuses a call because the client cannot have tasks."""
-        if not self._waits:
+        if not self._client_waits:
             return False
         plan = TaskPlan(False)
         if reply.error is not None and needs_tasks(reply.error):
@@ -225,43 +225,47 @@ class TaskCalls:
         report = created_task(reply.result) if reply.result is not None else None
         if report is None:
             return False
-        self._begun(call, plan, upstream, reply)
+        self._take_over_task(call, plan, upstream, reply)
         return True
 
     @property
-    def _waits(self) -> bool:
+    def _client_waits(self) -> bool:
         return self._parts.on and self._parts.settings().task_waiting
 
     # -- replies ---------------------------------------------------------------------------------
 
-    def _replied(self, call: OpenToolCall, plan: TaskPlan, upstream: Upstream, reply: UpstreamReply) -> None:
+    def _take_reply(
+        self, call: OpenToolCall, plan: TaskPlan, upstream: Upstream, reply: UpstreamReply
+    ) -> None:
         result = reply.result
         if result is not None and may_be_task(result, LONGEST_CREATION) and created_task(result) is not None:
-            self._begun(call, plan, upstream, reply)
+            self._take_over_task(call, plan, upstream, reply)
         elif plan.asked and reply.result is not None and _is_final(reply):
             self._ended_at_once(call, plan, reply.result)
         else:
             self._give(call, reply)
 
-    def _begun(self, call: OpenToolCall, plan: TaskPlan, upstream: Upstream, reply: UpstreamReply) -> None:
+    def _take_over_task(
+        self, call: OpenToolCall, plan: TaskPlan, upstream: Upstream, reply: UpstreamReply
+    ) -> None:
         """Take over a task that a server has begun."""
         report = created_task(reply.result or Raw(b"{}"))
         assert report is not None
         try:
-            task = self._new(call)
+            task = self._new_task(call)
         except TabaneError as error:
             self._give(call, UpstreamReply(failure=error))
             return
         self._parts.follower.link(task, report, reply.era, upstream)
         if plan.shown:
-            call.session.run(Raw(call.key), self._answer(call, task))
+            call.session.run(Raw(call.key), self._answer_with_task(call, task))
         else:
-            call.session.run(Raw(call.key), self._wait(call, task))
+            call.session.run(Raw(call.key), self._wait_for_task(call, task))
 
     def _ended_at_once(self, call: OpenToolCall, plan: TaskPlan, result: Raw) -> None:
         """Make a task of a result, because the client asked for one."""
         try:
-            task = self._new(call)
+            task = self._new_task(call)
         except TabaneError as error:
             self._give(call, UpstreamReply(failure=error))
             return
@@ -269,34 +273,34 @@ class TaskCalls:
         call.session.run(Raw(call.key), self._answer_ended(call, task, result))
 
     async def _answer_ended(self, call: OpenToolCall, task: Task, result: Raw) -> None:
-        await self._answer(call, task)
+        await self._answer_with_task(call, task)
         self._tasks.finish(task, completed(result))
 
-    def _slow(self, call: OpenToolCall, sent: Call, upstream: Upstream) -> None:
+    def _become_task_if_slow(self, call: OpenToolCall, sent: Call, upstream: Upstream) -> None:
         if call.key in call.session.calls and not sent.over:
-            self._become(call, sent, upstream, None)
+            self._become_task(call, sent, upstream, None)
 
-    def _become(self, call: OpenToolCall, sent: Call, upstream: Upstream, ttl: int | None) -> None:
+    def _become_task(self, call: OpenToolCall, sent: Call, upstream: Upstream, ttl: int | None) -> None:
         """Make a task of the hub of a call that goes on."""
         try:
-            task = self._new(call)
+            task = self._new_task(call)
         except TabaneError:
             return  # no room: the call goes on as it is
         call.session.calls.detach(call.key)
         task.ttl = self._ttl(ttl)
         self._parts.running.adopt(task, call.tool, sent, upstream, call.session.caller.lang)
-        call.session.run(Raw(call.key), self._answer(call, task))
+        call.session.run(Raw(call.key), self._answer_with_task(call, task))
 
     def _ttl(self, asked: int | None) -> int:
         most = int(self._parts.settings().task_ttl * 1000)
         return min(asked, most) if asked else most
 
-    def _new(self, call: OpenToolCall) -> Task:
+    def _new_task(self, call: OpenToolCall) -> Task:
         task = self._tasks.begin(call.session.caller, call.tool.target)
         task.opened, task.through, task.session = call.opened, call.through, call.session.key
         return task
 
-    async def _answer(self, call: OpenToolCall, task: Task) -> None:
+    async def _answer_with_task(self, call: OpenToolCall, task: Task) -> None:
         """Tell the client of its task, once the task is on disk."""
         try:
             await self._tasks.keep(task)
@@ -309,7 +313,7 @@ class TaskCalls:
 
     # -- waiting for clients without tasks -------------------------------------------------------
 
-    async def _resumed(self, call: OpenToolCall, task: Task) -> None:
+    async def _resume_wait(self, call: OpenToolCall, task: Task) -> None:
         given = call.inner.params.get("inputResponses", Raw(b"{}"))
         try:
             responses = {} if has_too_many_members(given) else json.fields(given)
@@ -317,9 +321,9 @@ class TaskCalls:
             responses = {}
         await self._parts.follower.update(task, responses, call.session.caller)
         await self._parts.follower.refresh(task, call.session.caller)
-        await self._wait(call, task)
+        await self._wait_for_task(call, task)
 
-    async def _wait(self, call: OpenToolCall, task: Task) -> None:
+    async def _wait_for_task(self, call: OpenToolCall, task: Task) -> None:
         """Wait for the end of a task, and give its result. If its client cancels, so is the task."""
         task.waiting += 1
         self._parts.follower.hurry(task)
@@ -385,7 +389,7 @@ def ask_client(session: Session, key: bytes, task: Task, parts: TaskParts) -> No
             continue
         asked.asked = True
 
-        answered = partial(_answered, session, task, name, parts)
+        answered = partial(_take_answer, session, task, name, parts)
         try:
             members = json.fields(asked.request)
         except InvalidJson:
@@ -394,18 +398,18 @@ def ask_client(session: Session, key: bytes, task: Task, parts: TaskParts) -> No
         params = _related_params(members.get("params", Raw(b"{}")), task.id)
         question = ServerRequest(method, params, answered)
         if asked.question is not None:
-            asked.question.on_withdrawn = partial(_withdrawn, task, name, question)
+            asked.question.on_withdrawn = partial(_withdraw_question, task, name, question)
         questions = session.questions
         if questions is None or not questions.ask(key, task.target.server, task.target.name, question):
             question.answer(UpstreamReply())
 
 
-def _withdrawn(task: Task, name: str, question: ServerRequest, reason: str) -> None:
+def _withdraw_question(task: Task, name: str, question: ServerRequest, reason: str) -> None:
     task.answered(name)
     question.withdraw(reason)
 
 
-def _answered(
+def _take_answer(
     session: Session, task: Task, name: str, parts: TaskParts, _: ServerRequest, reply: UpstreamReply
 ) -> None:
     """Take a client's answer. If the client has gone, the next one that waits for the task is asked."""

@@ -35,7 +35,7 @@ class TaskListening(ListenedTasks):
     def start(self) -> None:
         """Tell of changes from now on, and of what a task already asks or is."""
         for task in self._tasks:
-            self._told[task.id] = _state(task)
+            self._told[task.id] = _state_of(task)
             task.listeners.append(self._changed)
             self._parts.follower.hurry(task)
             if task.over or task.inputs:
@@ -48,7 +48,7 @@ class TaskListening(ListenedTasks):
                 task.listeners.remove(self._changed)
 
     def _changed(self, task: Task) -> None:
-        state = _state(task)
+        state = _state_of(task)
         if state == self._told.get(task.id) or (not task.over and self._session.unsent > MOST_UNREAD):
             return
         self._told[task.id] = state
@@ -80,5 +80,5 @@ def listened_tasks(params: Members, meta: Members, parts: TaskParts) -> list[str
     return list(dict.fromkeys(value))
 
 
-def _state(task: Task) -> tuple[str, str, frozenset[str]]:
+def _state_of(task: Task) -> tuple[str, str, frozenset[str]]:
     return task.status, task.message, frozenset(task.inputs)

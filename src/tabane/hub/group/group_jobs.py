@@ -58,7 +58,7 @@ class GroupJobs:
             return
         news, self._news = self._news, {}
         try:
-            unwanted = await self._shared.tell(self._hub, [self._told(job) for job in news.values()])
+            unwanted = await self._shared.tell(self._hub, [self._shared_job(job) for job in news.values()])
         except BaseException:
             self._news = news | self._news
             raise
@@ -70,7 +70,7 @@ class GroupJobs:
     async def states(self, lang: Lang) -> tuple[list[dict[str, Any]], Message | None]:
         """Return the states of the other hubs' jobs, or none and why they are not known."""
         try:
-            return [_state(job, lang) for job in await self._shared.others(self._hub)], None
+            return [_state_of(job, lang) for job in await self._shared.others(self._hub)], None
         except TabaneError as error:
             log.warning("the jobs of the other hubs are not known: %s", error)
             return [], say("The jobs of the other hubs are not known: {problem}", problem=error.message)
@@ -78,7 +78,7 @@ class GroupJobs:
     async def state(self, key: str, lang: Lang) -> dict[str, Any] | None:
         """Return the state of another hub's job; None if there is none. Raises StoreError."""
         job = await self._shared.find(self._hub, key)
-        return _state(job, lang) if job else None
+        return _state_of(job, lang) if job else None
 
     async def follow(self, key: str, version: int | None, wait: float, lang: Lang) -> dict[str, Any] | None:
         """Return the state when there is another version, when the job is over, or after ``wait`` seconds."""
@@ -104,7 +104,7 @@ class GroupJobs:
                 return state
             await asyncio.sleep(min(LOOK, left))
 
-    def _told(self, job: Job) -> SharedJob:
+    def _shared_job(self, job: Job) -> SharedJob:
         states = {lang: job.state(lang) for lang in _LANGUAGES}
         encoded = json.encode(states)
         if len(encoded) > LARGEST_STATE:
@@ -115,14 +115,14 @@ class GroupJobs:
         return SharedJob(self._hub, self.address, job.key, job.status == "running", encoded)
 
 
-def _state(job: SharedJob, lang: Lang) -> dict[str, Any]:
+def _state_of(job: SharedJob, lang: Lang) -> dict[str, Any]:
     """Return the state of a job as its hub told of it; ``interrupted`` if that hub is gone."""
     state: dict[str, Any] = msgspec.json.decode(job.state)[lang]
     state["hub"] = job.address
-    return state if job.alive or not job.running else state | _interrupted(job, state["version"], lang)
+    return state if job.alive or not job.running else state | _interrupted_state(job, state["version"], lang)
 
 
-def _interrupted(job: SharedJob, version: int, lang: Lang) -> dict[str, Any]:
+def _interrupted_state(job: SharedJob, version: int, lang: Lang) -> dict[str, Any]:
     error = HubError(
         say(
             "The hub at {address}, which ran the job, is gone. Completed work is kept; run the command again "

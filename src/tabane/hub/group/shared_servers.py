@@ -132,9 +132,9 @@ class LinkTransport(UpstreamTransport):
         try:
             async for message in self._socket:
                 if message.type is WSMsgType.TEXT:
-                    await self._received(message.data.encode())
+                    await self._take_message(message.data.encode())
                 elif message.type is WSMsgType.BINARY:
-                    await self._received(message.data)
+                    await self._take_message(message.data)
                 else:
                     break
         except ForgedRequest:
@@ -142,7 +142,7 @@ class LinkTransport(UpstreamTransport):
         finally:
             self.close(why)
 
-    async def _received(self, data: bytes) -> None:
+    async def _take_message(self, data: bytes) -> None:
         head, line = self._frames.opened(data)
         if head.failure:
             self._conversation.fail(*failure_in(head.failure, line))
@@ -244,7 +244,7 @@ class SharedServers:
             self._gateway.spawn(self._look_after())
         until = self._gateway.loop.time() + PATIENCE
         while True:
-            member = await self._runner(server.name, until)
+            member = await self._find_runner(server.name, until)
             if member is not None and member.id == self._group.me.id:
                 self._mine.add(server.name)
                 return await self._start(server, on_notice, on_closed)
@@ -253,27 +253,27 @@ class SharedServers:
                 found = await linked(self._group, member, server.name, conversation, self._max_line)
                 if found is not None:
                     return found
-            await self._news(server.name, until)
+            await self._await_news(server.name, until)
 
-    async def _runner(self, server: str, until: float) -> GroupMember | None:
+    async def _find_runner(self, server: str, until: float) -> GroupMember | None:
         """Return the hub that runs a server from now on; None if it is not known."""
         group = self._group
         while not group.connected:
-            await self._news(server, until)
+            await self._await_news(server, until)
         try:
             runner = await group.state.claim_server(server, group.me.id)
         except StoreError as error:
             raise UpstreamUnavailable(error.message) from None
         return group.me if runner == group.me.id else group.member(runner)
 
-    async def _news(self, server: str, until: float) -> None:
+    async def _await_news(self, server: str, until: float) -> None:
         try:
             async with asyncio.timeout_at(until):
                 await self._group.news()
         except TimeoutError:
-            raise UpstreamUnavailable(self._unreached(server)) from None
+            raise UpstreamUnavailable(self._unreachable(server)) from None
 
-    def _unreached(self, server: str) -> Message:
+    def _unreachable(self, server: str) -> Message:
         if self._group.joined:
             return say(
                 "The hub that runs {server!n} for the group cannot be reached: {address}",

@@ -245,7 +245,7 @@ class HttpApp:
         request = HttpRequest(scope, receive, send)
         self._door.touch()
         try:
-            await self._answer(request)
+            await self._route(request)
         except RefusedRequest as turned:
             await request.reply(turned.reply)
         except BodyTooLarge:
@@ -274,7 +274,7 @@ class HttpApp:
 
     # -- where it goes ---------------------------------------------------------------------------
 
-    async def _answer(self, request: HttpRequest) -> None:
+    async def _route(self, request: HttpRequest) -> None:
         place = _mcp_place(request.path)
         if place is None or self._group is None or not self._group.admits(request):
             self._gate.check(request)
@@ -333,7 +333,7 @@ class HttpApp:
         request.era = "legacy"
         if self._group is not None and await self._group.passes(request, Era.LEGACY, None, b""):
             return
-        session = self._session(request)
+        session = self._find_session(request)
         if request.method == "DELETE":
             # Answered first: a client that leaves with calls in flight stops listening for them then.
             await request.reply(HttpReply(204))
@@ -350,10 +350,10 @@ class HttpApp:
             raise refusal(406, "accept both application/json and text/event-stream")
         if not is_json(request.headers.get("content-type")):
             raise refusal(415, "Content-Type: application/json is what is read here")
-        message = _read(await request.body(self._hub.settings.max_line))
+        message = _parse_body(await request.body(self._hub.settings.max_line))
         frame = message.first
         request.method_name = "batch" if message.batch else frame.method or "answer"
-        enveloped = not message.batch and _enveloped(frame)
+        enveloped = not message.batch and _has_envelope(frame)
         if "mcp-session-id" not in request.headers or enveloped:
             era = era_of(request.headers.get("mcp-protocol-version"), enveloped)
         else:
@@ -391,7 +391,7 @@ class HttpApp:
             elif self._group is not None:
                 self._group.note(session, _INITIALIZE, message.line)
             return
-        session = self._session(request)
+        session = self._find_session(request)
         requests = [frame for frame in message.frames if frame.method is not UNSET and frame.id is not UNSET]
         if session.knows(ids) or len(ids) < len(requests):
             raise refusal(400, "the id of a request is in use already")
@@ -400,11 +400,11 @@ class HttpApp:
         await session.post(request, message.line, ids, kinds, batch=message.batch)
         if self._group is not None and not message.batch:
             self._group.note(session, message.first.method, message.line)
-        cancelled = _cancelled(message)
+        cancelled = _cancelled_request(message)
         if cancelled is not None:
             session.cancelled(cancelled)
 
-    def _session(self, request: HttpRequest) -> ResumableSession:
+    def _find_session(self, request: HttpRequest) -> ResumableSession:
         """Return the session of a request.
 
         Raises RefusedRequest if there is none, or its version is unknown.
@@ -478,8 +478,8 @@ def _mcp_place(path: str) -> McpPlace | None:
     head, *rest = path.removeprefix("/").split("/")
     if head != MCP[1:] or len(rest) > 4:
         return None
-    profile, rest = _named(rest, PROFILES)
-    server, rest = _named(rest, SERVERS)
+    profile, rest = _name_after(rest, PROFILES)
+    server, rest = _name_after(rest, SERVERS)
     if not rest:
         return McpPlace(None, profile, server)
     if server:
@@ -488,14 +488,14 @@ def _mcp_place(path: str) -> McpPlace | None:
     return McpPlace(cast("Mode", mode), profile) if len(rest) == 1 and mode in get_args(Mode) else None
 
 
-def _named(parts: list[str], what: str) -> tuple[str, list[str]]:
+def _name_after(parts: list[str], what: str) -> tuple[str, list[str]]:
     """Return the name that follows ``what`` at the beginning of a path, and the rest of the path."""
     if len(parts) > 1 and parts[0] == what and parts[1]:
         return parts[1], parts[2:]
     return "", parts
 
 
-def _read(body: bytes) -> PostedMessage:
+def _parse_body(body: bytes) -> PostedMessage:
     """Parse the message of a body. Raises RefusedRequest if it is none."""
     batch = body.lstrip(b" \t\r\n")[:1] == b"["
     try:
@@ -529,7 +529,7 @@ def _is_json(body: bytes) -> bool:
     return True
 
 
-def _enveloped(frame: JsonRpcFrame) -> bool:
+def _has_envelope(frame: JsonRpcFrame) -> bool:
     if frame.params is UNSET:
         return False
     return eras.has_envelope(eras.take_meta(json.fields(frame.params)))
@@ -546,7 +546,7 @@ def _not_allowed(methods: bytes) -> RefusedRequest:
     return refusal(405, "this method is not for this path", (b"allow", methods))
 
 
-def _cancelled(message: PostedMessage) -> bytes | None:
+def _cancelled_request(message: PostedMessage) -> bytes | None:
     """Return the id of the request that a message cancels; None if it cancels none."""
     frame = message.first
     if frame.method != _CANCELLED or frame.params is UNSET:

@@ -157,7 +157,7 @@ class HttpDoor:
                 from tabane.hub.http.tls import TlsFiles  # only needed by a hub with TLS
 
                 self.tls = TlsFiles(self.loop, self.settings)
-            self._listening = self._bound()
+            self._listening = self._bind()
         except TabaneError as error:
             self.problem = error.message
         except OSError as error:
@@ -170,7 +170,7 @@ class HttpDoor:
 
     def _begin(self, listening: socket.socket) -> None:
         self.port = listening.getsockname()[1]
-        self.loop.add_reader(listening, self._knocked)
+        self.loop.add_reader(listening, self._begin_loading)
         log.info("MCP over HTTP at %s", self.url)
 
     def try_port(self) -> bool:
@@ -178,7 +178,7 @@ class HttpDoor:
         if self.refused_port is None or self._closed:
             return False
         try:
-            self._listening = self._bound()
+            self._listening = self._bind()
         except OSError:
             return False
         self.refused_port = self.problem = None
@@ -306,7 +306,7 @@ class HttpDoor:
             )
         )
 
-    def _bound(self) -> socket.socket:
+    def _bind(self) -> socket.socket:
         """Return a socket that listens. Raises OSError."""
         host, port = self.settings.host, self.settings.port
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -323,7 +323,7 @@ class HttpDoor:
             raise
         return listening
 
-    def _knocked(self) -> None:
+    def _begin_loading(self) -> None:
         if self._listening:
             self.loop.remove_reader(self._listening)
             self._loading = self.loop.create_task(self._load(self._listening))
@@ -368,7 +368,7 @@ class HubIdentities(HttpIdentities):
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self.door: HttpDoor | None = None
-        self._oauth = HubOAuth(lambda: hub.settings, self._resource, hub.environment)
+        self._oauth = HubOAuth(lambda: hub.settings, self._resource_url, hub.environment)
         tokens = self._oauth if self._oauth.active else None
         super().__init__(KeysOnUse(hub.access), tokens, ProfilesOnUse(hub.access))
 
@@ -404,7 +404,7 @@ class HubIdentities(HttpIdentities):
     def refused(self, source: str, reason: str) -> None:
         self._hub.audit.event("access", "sign_in", "refused", reason, holder="", source=source)
 
-    def _resource(self) -> str:
+    def _resource_url(self) -> str:
         public = self._hub.settings.public_url.rstrip("/")
         return f"{public}/mcp" if public else (self.door.url if self.door else None) or ""
 

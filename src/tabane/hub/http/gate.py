@@ -123,7 +123,7 @@ class HttpGate:
         if origin.tls:
             request.extra.append(HSTS)
         if not (origin.secure or self._is_health_check(request)):
-            raise self._exposing(request)
+            raise self._note_exposed(request)
         settings = self._context.settings
         names = [] if settings.host in WILDCARDS else [_bracketed(settings.host)]
         if settings.public_url:
@@ -146,7 +146,7 @@ class HttpGate:
         """
         return request.path == HEALTH or (request.path == READY and not request.origin.claimed)
 
-    def _exposing(self, request: HttpRequest) -> RefusedRequest:
+    def _note_exposed(self, request: HttpRequest) -> RefusedRequest:
         """Note a request that others could read on its way, and return its refusal."""
         peer, proxied = request.peer, request.origin.proxied
         before = self._exposed.pop(peer, None)
@@ -191,7 +191,7 @@ class HttpGate:
             return request.origin.local
         if shown is None:
             return False
-        if self._known(shown) is not None:
+        if self._known_access(shown) is not None:
             return True
         self._authenticator.attempts.note(source_of(request.origin.address), "token")
         return False
@@ -213,13 +213,13 @@ class HttpGate:
         shown = token_in(request)
         if self._needs_none(request, shown):
             return LOCAL
-        return self._known(shown) if shown else None
+        return self._known_access(shown) if shown else None
 
-    def _known(self, shown: str) -> Access | None:
+    def _known_access(self, shown: str) -> Access | None:
         try:
             return self._authenticator.known(shown)
         except UncheckedCredential as unchecked:
-            raise _unchecked(unchecked) from None
+            raise _refusal_unchecked(unchecked) from None
 
     async def identify(self, request: HttpRequest) -> Access | None:
         """Return whose request it is, and note it there; None if it shows nothing.
@@ -234,9 +234,9 @@ class HttpGate:
                 source = source_of(request.origin.address)
                 request.access = await self._authenticator.identify(shown, source)
             except RefusedCredential as refused:
-                raise self._refused(request, refused) from None
+                raise self._refusal_of(request, refused) from None
             except UncheckedCredential as unchecked:
-                raise _unchecked(unchecked) from None
+                raise _refusal_unchecked(unchecked) from None
         return request.access
 
     async def require(self, request: HttpRequest) -> Access:
@@ -297,7 +297,7 @@ class HttpGate:
         open_hub = self._authenticator.token is None and request.origin.local
         return open_hub and not (shown or "").startswith(KEY_PREFIX)
 
-    def _refused(self, request: HttpRequest, refused: RefusedCredential) -> RefusedRequest:
+    def _refusal_of(self, request: HttpRequest, refused: RefusedCredential) -> RefusedRequest:
         if isinstance(refused.why, AuthorizationServerUnavailable):
             wait = b"%d" % math.ceil(refused.why.retry_after)
             return refusal(503, str(refused.why), (b"retry-after", wait))
@@ -387,7 +387,7 @@ class HttpGate:
         return RefusedRequest(HttpReply(204, b"", headers))
 
 
-def _unchecked(why: UncheckedCredential) -> RefusedRequest:
+def _refusal_unchecked(why: UncheckedCredential) -> RefusedRequest:
     log.error("a key or token cannot be checked: %s", why)
     text = "keys and tokens cannot be checked at the moment; see the hub's log: tabane logs"
     return refusal(503, text, (b"retry-after", b"5"))

@@ -127,19 +127,21 @@ class ResumableSession(Outlet):
         else:
             post.waiting.discard(request_id)
         if post.resumable or (stream and stream.begun):
-            self._say(post, self._fitted(request_id, line, stream.unsent if stream else 0), due=True)
+            self._send_event(
+                post, self._fit_answer(request_id, line, stream.unsent if stream else 0), due=True
+            )
         elif post.batch:
             # They wait for the last of them, whether or not the client reads.
-            post.answers.append(self._fitted(request_id, line, sum(map(len, post.answers))))
+            post.answers.append(self._fit_answer(request_id, line, sum(map(len, post.answers))))
         elif stream:
             stream.answer(200 if request_id is not None else 400, line)
         if not post.waiting:
-            self._end(post)
+            self._end_response(post)
 
     def tell(self, line: bytes, about: bytes | None) -> None:
         post = self._requests.get(about) if about is not None else None
         if post is not None:
-            self._say(post, line)
+            self._send_event(post, line)
         elif not self._over:
             self._say_to_listener(line)
 
@@ -159,7 +161,7 @@ class ResumableSession(Outlet):
         for post in list(self._streams.values()):
             if post.stream:
                 post.stream.reply(reply)
-            self._end(post)
+            self._end_response(post)
         if self._listening:
             self._listening.finish()
 
@@ -194,7 +196,7 @@ class ResumableSession(Outlet):
         stream = Stream(request, self._pulse, self.limit, patience=patience)
         self._posts += 1
         post = _PostResponse(self._posts, ids, stream, batch)
-        stream.opening = lambda: self._opened(post)
+        stream.opening = lambda: self._opening_events(post)
         stream.mute = not kinds.events
         if fresh:
             stream.head = [(b"mcp-session-id", self.id.encode())]
@@ -210,11 +212,11 @@ class ResumableSession(Outlet):
             self._current = None
         try:
             if not ids and not stream.finished:
-                self._end(post)
+                self._end_response(post)
                 stream.reply(HttpReply(202))
             await stream.run()
         finally:
-            self._left(post, stream)
+            self._detach(post, stream)
 
     def cancelled(self, request_id: bytes) -> None:
         """End the response of a request that the client has canceled, if the session does not answer it."""
@@ -235,7 +237,7 @@ class ResumableSession(Outlet):
         stream = Stream(request, self._pulse, self.limit, patience=None)
         stream.opening = lambda: self._prime(number, seen)
         if number == _LISTENING:
-            await self._hear(stream, seen, resumed=bool(last))
+            await self._serve_listener(stream, seen, resumed=bool(last))
         else:
             await self._resume(stream, number, seen)
 
@@ -247,7 +249,7 @@ class ResumableSession(Outlet):
 
     # -- responses of POSTs ----------------------------------------------------------------------
 
-    def _say(self, post: _PostResponse, line: bytes, *, due: bool = False) -> None:
+    def _send_event(self, post: _PostResponse, line: bytes, *, due: bool = False) -> None:
         stream = post.stream
         if stream and stream.mute:
             return
@@ -255,17 +257,17 @@ class ResumableSession(Outlet):
             stream.begin()
         if not post.resumable:
             return  # Nobody will ever ask for it.
-        event = self._kept(post, line)
+        event = self._keep_event(post, line)
         if stream:
             stream.event(event, due=due)
 
-    def _fitted(self, request_id: bytes | None, line: bytes, waiting: int) -> bytes:
+    def _fit_answer(self, request_id: bytes | None, line: bytes, waiting: int) -> bytes:
         """Return the answer, or the error that replaces it if its client has too much to read already."""
         if waiting <= ROOM or waiting + len(line) <= self.limit:
             return line
         return undelivered(request_id, len(line), waiting, self.session.caller.lang)
 
-    def _kept(self, post: _PostResponse, line: bytes) -> bytes:
+    def _keep_event(self, post: _PostResponse, line: bytes) -> bytes:
         self._count += 1
         event = encode_event(line, event_id(post.number, self._count))
         if self._journal is None:
@@ -273,10 +275,13 @@ class ResumableSession(Outlet):
         self._journal.keep(post.number, self._count, event)
         return event
 
-    def _opened(self, post: _PostResponse) -> bytes:
+    def _opening_events(self, post: _PostResponse) -> bytes:
         """Return what a response begins with that has become a stream."""
         post.resumable = True
-        opening = [self._prime(post.number, self._count), *(self._kept(post, line) for line in post.answers)]
+        opening = [
+            self._prime(post.number, self._count),
+            *(self._keep_event(post, line) for line in post.answers),
+        ]
         post.answers = []
         return b"".join(opening)
 
@@ -285,7 +290,7 @@ class ResumableSession(Outlet):
             return b""
         return encode_event(b"", event_id(number, seen), RETRY)
 
-    def _end(self, post: _PostResponse) -> None:
+    def _end_response(self, post: _PostResponse) -> None:
         """End a response: all its requests are answered, or will not be."""
         for name in post.waiting:
             self._requests.pop(name, None)
@@ -301,7 +306,7 @@ class ResumableSession(Outlet):
         else:
             self._drop(post.number)
 
-    def _left(self, post: _PostResponse, stream: Stream) -> None:
+    def _detach(self, post: _PostResponse, stream: Stream) -> None:
         """Detach a response that has ended or lost its client. The requests continue."""
         self.touch()
         if post.stream is stream:
@@ -327,7 +332,7 @@ class ResumableSession(Outlet):
         try:
             await stream.run()
         finally:
-            self._left(post, stream)
+            self._detach(post, stream)
 
     # -- what belongs to no request --------------------------------------------------------------
 
@@ -350,7 +355,7 @@ class ResumableSession(Outlet):
         for each in events:
             listening.event(each)
 
-    async def _hear(self, stream: Stream, seen: int, *, resumed: bool) -> None:
+    async def _serve_listener(self, stream: Stream, seen: int, *, resumed: bool) -> None:
         before = self._listening
         if before and not (resumed or before.lost):
             raise refusal(409, "this session has a stream for what belongs to no request already")
@@ -385,7 +390,7 @@ class HttpSessions:
         self.expired = self.evicted = 0
         self.name_new: Callable[[], str] = _random_name
         """Returns the id of a new session."""
-        self.on_end: Callable[[ResumableSession], None] = _nothing
+        self.on_end: Callable[[ResumableSession], None] = _ignore
         """Called with each session that has ended."""
 
     def __len__(self) -> int:
@@ -396,19 +401,19 @@ class HttpSessions:
 
     def make(self, request: HttpRequest, mode: Mode) -> ResumableSession:
         """Create a session. Raises RefusedRequest if there are too many, and none of them is idle."""
-        return self._begin(request, mode, self.name_new())
+        return self._begin_session(request, mode, self.name_new())
 
     def take(self, request: HttpRequest, name: str, mode: Mode, messages: Iterable[bytes]) -> None:
         """Go on with a session of another hub: ``messages`` of the client bring it to its state.
 
         Raises RefusedRequest as :meth:`make`.
         """
-        taken = self._begin(request, mode, name)
+        taken = self._begin_session(request, mode, name)
         for line in messages:
             taken.session.receive(line)  # it was answered before: the outlet knows no such request
         taken.session.sees_others()
 
-    def _begin(self, request: HttpRequest, mode: Mode, name: str) -> ResumableSession:
+    def _begin_session(self, request: HttpRequest, mode: Mode, name: str) -> ResumableSession:
         settings = self._context.settings
         if len(self._by_id) >= settings.http_sessions:
             self._make_room()
@@ -475,9 +480,9 @@ class HttpSessions:
     def _look_later(self) -> None:
         if self._timer is None and self._by_id:
             limit = self._context.settings.http_idle * 60
-            self._timer = self._loop.call_later(min(LONGEST_LOOK, limit / 2), self._look)
+            self._timer = self._loop.call_later(min(LONGEST_LOOK, limit / 2), self._end_idle)
 
-    def _look(self) -> None:
+    def _end_idle(self) -> None:
         self._timer = None
         now, limit = self._loop.time(), self._context.settings.http_idle * 60
         for session in list(self):
@@ -492,5 +497,5 @@ def _random_name() -> str:
     return base64.urlsafe_b64encode(os.urandom(24)).decode()
 
 
-def _nothing(session: ResumableSession) -> None:
+def _ignore(session: ResumableSession) -> None:
     return

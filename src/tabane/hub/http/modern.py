@@ -63,14 +63,14 @@ class SingleRequests:
         assert request.access is not None  # identified before
         caller = traced(self._gate.caller(request, f"{SESSION}:{request.owner}", request.access), request)
         try:
-            self._check(request, frame, kinds, caller)
+            self._check_request(request, frame, kinds, caller)
         except ProtocolRefusal as refused:
             status = status_of(refused.code)
             raise refusal(
                 status, refused.message, code=refused.code, data=refused.data, request_id=request_id
             ) from None
         if request_id is None:
-            self._notified(caller, mode, body)
+            self._pass_notification(caller, mode, body)
             await request.reply(HttpReply(202))
             return
         stream = Stream(
@@ -88,7 +88,7 @@ class SingleRequests:
             # Parts of a session know each other: the request is not to stay until they are collected.
             session.outlet = _CLOSED
 
-    def _notified(self, caller: Caller, mode: Mode, body: bytes) -> None:
+    def _pass_notification(self, caller: Caller, mode: Mode, body: bytes) -> None:
         """Pass on a notification if the connection is to one server; else none has a meaning here."""
         if caller.server:
             session = self._clients.begin(caller, mode, NoOutlet(), Era.MODERN, shared=True)
@@ -107,7 +107,9 @@ class SingleRequests:
                 outlet.close("the key or token of this request is no longer valid", status=401)
                 session.gone()
 
-    def _check(self, request: HttpRequest, frame: JsonRpcFrame, kinds: AcceptedTypes, caller: Caller) -> None:
+    def _check_request(
+        self, request: HttpRequest, frame: JsonRpcFrame, kinds: AcceptedTypes, caller: Caller
+    ) -> None:
         """Raise Refusal if a request is not valid, RefusedRequest if the client takes no possible answer."""
         if frame.method is UNSET:
             raise ProtocolRefusal(

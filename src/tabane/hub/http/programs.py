@@ -168,27 +168,27 @@ class HttpPrograms:
         """Return the connection of a request that was admitted."""
         if admission.link is not None:
             limit = self._hub.settings.max_line + LINK_HEAD
-            linked = WebSocket(admission.link, limit, self._hub.context, self._left)
+            linked = WebSocket(admission.link, limit, self._hub.context, self._forget)
             admission.link.open(linked)
             self.sockets.add(linked)
             return linked
         if admission.mode is not None:
-            return self._assistant(admission, admission.mode)
+            return self._open_session(admission, admission.mode)
         dispatcher = Dispatcher(self._door.rpc, admission.caller, MOST_ANSWER)
-        opened = WebSocket(dispatcher, self.limit, self._hub.context, self._left)
+        opened = WebSocket(dispatcher, self.limit, self._hub.context, self._forget)
         self.sockets.add(opened)
         return opened
 
-    def _assistant(self, admission: Admission, mode: Mode) -> WebSocket:
+    def _open_session(self, admission: Admission, mode: Mode) -> WebSocket:
         """Serve a client of MCP: a session like any other, with the messages of a WebSocket."""
         settings = self._hub.settings
         outlet = WebSocketOutlet(admission.caller, settings.outbox, notes=admission.notes)
-        opened = WebSocket(outlet, settings.max_line, self._hub.context, self._left)
+        opened = WebSocket(outlet, settings.max_line, self._hub.context, self._forget)
         outlet.open(opened, self._hub.sessions.begin(admission.caller, mode, outlet))
         self.sockets.add(opened)
         return opened
 
-    def _left(self, left: WebSocket) -> None:
+    def _forget(self, left: WebSocket) -> None:
         self.sockets.discard(left)
         self._hub.gateway.leave(left.dispatcher.caller.session)
         self._hub.jobs.session_ended(left.dispatcher.caller.session)

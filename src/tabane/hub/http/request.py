@@ -135,7 +135,7 @@ class HttpRequest:
             (name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in scope["headers"]
         ]
         self.headers = dict(pairs)
-        self.repeated = _repeated(pairs) if len(pairs) > len(self.headers) else frozenset()
+        self.repeated = _repeated_names(pairs) if len(pairs) > len(self.headers) else frozenset()
         """Names of headers that came more than once."""
         self.page = False
         self.origin = NOWHERE
@@ -268,6 +268,6 @@ def traced(caller: Caller, request: HttpRequest) -> Caller:
     return structs.replace(caller, traceparent=parent, tracestate=request.headers.get(TRACESTATE, ""))
 
 
-def _repeated(pairs: list[tuple[str, str]]) -> frozenset[str]:
+def _repeated_names(pairs: list[tuple[str, str]]) -> frozenset[str]:
     names = Counter(name for name, _ in pairs)
     return frozenset(name for name, count in names.items() if count > 1)

@@ -90,18 +90,18 @@ class HttpExchange:
         self._size += len(part)
         if self._size > MOST_WAITING:
             self._connection.pause_reading()
-        self._stir()
+        self._wake()
 
     def finish(self) -> None:
         """Note that the body has arrived to its end."""
         self.more_body = False
-        self._stir()
+        self._wake()
 
     def disconnect(self) -> None:
         """Note that the client is gone."""
         if not self.complete:
             self.disconnected = True
-        self._stir()
+        self._wake()
 
     async def run(self, app: AsgiApp) -> None:
         """Let the application answer. Whatever it does, the client gets an answer or the end."""
@@ -143,7 +143,7 @@ class HttpExchange:
         self._size = 0
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
-    def _stir(self) -> None:
+    def _wake(self) -> None:
         self._news = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
@@ -156,7 +156,7 @@ class HttpExchange:
             return False
         if self.disconnected:
             return True
-        head = self._begun(status, headers)
+        head = self._response_head(status, headers)
         if self._head:
             body = b""
         elif self._chunked or len(body) != self._left:
@@ -167,7 +167,7 @@ class HttpExchange:
             self._connection.transport.write(head)
             self._connection.transport.write(body)
         self._left = 0
-        self._completed()
+        self._note_completed()
         return True
 
     async def send(self, message: Any) -> None:
@@ -178,7 +178,7 @@ class HttpExchange:
             return
         if message["type"] == "http.response.start" and not self.started:
             # Waits for what is written in the same turn of the loop, to save a packet and a wake-up.
-            self._joined = self._begun(message["status"], message.get("headers", ()))
+            self._joined = self._response_head(message["status"], message.get("headers", ()))
             self._connection.loop.call_soon(self.flush)
         elif message["type"] == "http.response.body" and self.started and not self.complete:
             self._send_part(message.get("body", b""), more=message.get("more_body", False))
@@ -191,7 +191,7 @@ class HttpExchange:
             joined, self._joined = self._joined, b""
             self._connection.transport.write(joined)
 
-    def _begun(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    def _response_head(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
         """Return the head of the response. Raises RuntimeError if a header cannot be sent."""
         self.started, self._expects = True, False
         lines, length, chunked, closes = [_STATUS_LINES[status], self._connection.date], -1, False, False
@@ -236,11 +236,11 @@ class HttpExchange:
         if not more:
             if self._left:
                 raise RuntimeError("the body is shorter than its announced length")
-            self._completed()
+            self._note_completed()
 
-    def _completed(self) -> None:
+    def _note_completed(self) -> None:
         self.complete = True
-        self._stir()
+        self._wake()
         if not self.keep_alive:
             self._connection.transport.close()
         self._connection.completed()
@@ -749,7 +749,7 @@ class HttpServer(LoadedServer):
                 trusted=lambda address: address in self._gate.proxies,
                 full=lambda: self.full,
             )
-        self._look = self.loop.call_later(self.waits.look, self._looked)
+        self._look = self.loop.call_later(self.waits.look, self._check_overdue)
         self._revoked = self.loop.call_later(self.waits.revoked, self._end_revoked)
 
     def _connection(self) -> HttpConnection:
@@ -825,17 +825,19 @@ class HttpServer(LoadedServer):
         end = self.loop.time() + limit
         await self.app.close()
         while self.loop.time() < end:
-            if not (self._programs.sockets or any(one.answering or one.unsent for one in self._open())):
+            if not (
+                self._programs.sockets or any(one.answering or one.unsent for one in self._connections())
+            ):
                 break
             await asyncio.sleep(_FLUSH)  # transports tell nothing
-        for connection in self._open():
+        for connection in self._connections():
             # What is not read by now would keep the process from ending.
             (connection.transport.abort if connection.unsent else connection.transport.close)()
         for one in list(self._programs.sockets):
             one.abort()
         self.pulse.close()
 
-    def _open(self) -> list[HttpConnection]:
+    def _connections(self) -> list[HttpConnection]:
         return list(self.open_connections)
 
     def _end_revoked(self) -> None:
@@ -843,8 +845,8 @@ class HttpServer(LoadedServer):
             kind.end_revoked()
         self._revoked = self.loop.call_later(self.waits.revoked, self._end_revoked)
 
-    def _looked(self) -> None:
+    def _check_overdue(self) -> None:
         now = self.loop.time()
-        for connection in self._open():
+        for connection in self._connections():
             connection.overdue(now)
-        self._look = self.loop.call_later(self.waits.look, self._looked) if self._listening else None
+        self._look = self.loop.call_later(self.waits.look, self._check_overdue) if self._listening else None

@@ -219,7 +219,7 @@ class Stream:
         """End the response after what waits."""
         if not self.finished:
             self.finished = True
-            self._stir()
+            self._wake()
 
     async def run(self) -> bool:
         """Write until finished. Return whether the client stayed connected to the end."""
@@ -279,9 +279,9 @@ class Stream:
             return
         self._pending.append(data)
         self._size += len(data)
-        self._stir()
+        self._wake()
 
-    def _stir(self) -> None:
+    def _wake(self) -> None:
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
 
@@ -289,7 +289,7 @@ class Stream:
         self._lost = True
         self._pending.clear()
         self._size = 0
-        self._stir()
+        self._wake()
 
     def _with_head(self, reply: HttpReply) -> HttpReply:
         return reply._replace(headers=[*reply.headers, *self.head]) if self.head else reply

@@ -83,7 +83,7 @@ def server_context(certificate: Path, key: Path, authorities: Path | None) -> ss
     try:
         text = read_private(key)
     except FileNotFoundError:
-        raise ConfigurationError(_missing("tls_key", key)) from None
+        raise ConfigurationError(_missing_file("tls_key", key)) from None
     if b"ENCRYPTED" in text:
         raise ConfigurationError(
             say(
@@ -111,7 +111,7 @@ def _check_readable(path: Path, setting: str) -> None:
     try:
         read_trusted(path)
     except FileNotFoundError:
-        raise ConfigurationError(_missing(setting, path)) from None
+        raise ConfigurationError(_missing_file(setting, path)) from None
 
 
 def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
@@ -138,7 +138,7 @@ def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
         ) from None
 
 
-def _missing(setting: str, path: Path) -> Message:
+def _missing_file(setting: str, path: Path) -> Message:
     return say("{setting}: there is no file {path}.", setting=setting, path=path)
 
 
@@ -226,9 +226,9 @@ class TlsEntrance:
                     PAUSE, self._loop.add_reader, self._listening, self._accept
                 )
                 return
-            self._arrived(client, str(address[0]))
+            self._take_connection(client, str(address[0]))
 
-    def _arrived(self, client: socket.socket, address: str) -> None:
+    def _take_connection(self, client: socket.socket, address: str) -> None:
         client.setblocking(False)
         source = source_of(address)
         if self._full() or not (self._trusted(address) or self._admits(source)):
@@ -245,12 +245,12 @@ class TlsEntrance:
         return waiting < MOST_OF_SOURCE and self._buckets.take(source)
 
     def _begin(self, arrival: TlsArrival) -> None:
-        arrival.task = self._loop.create_task(self._shake(arrival))
+        arrival.task = self._loop.create_task(self._shake_hands(arrival))
 
     def _left(self, arrival: TlsArrival) -> None:
         self._arrivals.pop(arrival, None)
 
-    async def _shake(self, arrival: TlsArrival) -> None:
+    async def _shake_hands(self, arrival: TlsArrival) -> None:
         try:
             await self._loop.connect_accepted_socket(
                 self._protocol,

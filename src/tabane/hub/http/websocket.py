@@ -123,7 +123,7 @@ class WebSocket(asyncio.Protocol):
     def close(self, code: int, reason: str) -> None:
         """Send why it ends; the connection closes when the client confirms, or soon."""
         if not self._ending:
-            self._end(websocket.close_frame(code, reason))
+            self._end_with(websocket.close_frame(code, reason))
 
     def abort(self) -> None:
         """Close the connection now; what is unsent is lost."""
@@ -155,12 +155,12 @@ class WebSocket(asyncio.Protocol):
             if self._delivering is None:
                 self._deliver()
         except Fault as fault:
-            self._fail(fault)
+            self._end_with_fault(fault)
 
-    def _fail(self, fault: Fault) -> None:
+    def _end_with_fault(self, fault: Fault) -> None:
         log.info("a client violated the WebSocket protocol: %s", fault)
         while self._inbox:
-            self._happened(self._inbox.popleft())
+            self._take_event(self._inbox.popleft())
         self._broken = True
         self.close(fault.code, fault.reason)
         # Its closing frame cannot be recognized within the broken data; its end of file can.
@@ -174,7 +174,7 @@ class WebSocket(asyncio.Protocol):
         for _ in range(MOST_IN_SLICE):
             if not inbox or self.dispatcher.holding or self._loop.time() > until:
                 break
-            self._happened(inbox.popleft())
+            self._take_event(inbox.popleft())
         self._read_or_not()
 
     def eof_received(self) -> None:
@@ -192,7 +192,7 @@ class WebSocket(asyncio.Protocol):
 
     # -- what the client says --------------------------------------------------------------------
 
-    def _happened(self, event: Event) -> None:
+    def _take_event(self, event: Event) -> None:
         if isinstance(event, WebSocketClosed):
             if not self._ending:
                 self._ending = True
@@ -201,22 +201,22 @@ class WebSocket(asyncio.Protocol):
         elif self._ending:
             return
         elif isinstance(event, WebSocketMessage):
-            self._received(event.data)
+            self._take_message(event.data)
         elif isinstance(event, OversizedMessage):
             self._write(rpc.oversized(json.id_in(event.head), self._limit))
         elif isinstance(event, WebSocketPing):
             self._transport.write(websocket.frame(event.data, websocket.PONG))
 
-    def _received(self, data: bytes) -> None:
+    def _take_message(self, data: bytes) -> None:
         if has_ended(self.dispatcher.caller.access):
             self.close(websocket.POLICY, "the key or token of this connection is no longer valid")
             return
         self._held += len(data)
         self._read_or_not()
         task = self.dispatcher.receive(data, self._send)
-        task.add_done_callback(lambda _: self._released(len(data)))
+        task.add_done_callback(lambda _: self._release(len(data)))
 
-    def _released(self, size: int) -> None:
+    def _release(self, size: int) -> None:
         self._held -= size
         self._read_or_not()
 
@@ -234,7 +234,7 @@ class WebSocket(asyncio.Protocol):
     def _write(self, line: bytes) -> None:
         self._transport.write(websocket.frame(memoryview(line).toreadonly()[: len(line.rstrip(b"\n"))]))
 
-    def _end(self, frame: bytes) -> None:
+    def _end_with(self, frame: bytes) -> None:
         """Send the last frame, and wait for the client's, or for it to hang up, but not for long."""
         self._ending = True
         self.dispatcher.cancel()

@@ -178,7 +178,7 @@ def read_answer(line: bytes) -> Welcome | HelloRefused:
 
 def newer(version: str, other: str) -> bool:
     """Whether ``version`` is a later release than ``other``. Pre-releases come before their release."""
-    return _release(version) > _release(other)
+    return _release_numbers(version) > _release_numbers(other)
 
 
 def supersedes(one: VersionedProcess, hub: VersionedProcess, on_disk: str) -> bool:
@@ -202,7 +202,7 @@ def commit_in(name: str) -> str:
     return name.partition("+")[2]
 
 
-def _release(version: str) -> tuple[list[int], bool]:
+def _release_numbers(version: str) -> tuple[list[int], bool]:
     numbers: list[int] = []
     public = version[:64].partition("+")[0]
     for part in public.split("."):
@@ -210,11 +210,11 @@ def _release(version: str) -> tuple[list[int], bool]:
         if digits:
             numbers.append(int(digits))
         if digits != part:
-            return _trimmed(numbers), False
-    return _trimmed(numbers), True
+            return _without_zeros(numbers), False
+    return _without_zeros(numbers), True
 
 
-def _trimmed(numbers: list[int]) -> list[int]:
+def _without_zeros(numbers: list[int]) -> list[int]:
     while numbers and not numbers[-1]:
         numbers.pop()
     return numbers

@@ -127,13 +127,13 @@ class HubAdministration:
 
     async def status(self, caller: Caller, params: HubStatus) -> dict[str, Any]:
         """Return how the hub is, after another attempt to listen at a port that was taken."""
-        hub = self._hub()
+        hub = self._administered_hub()
         await hub.try_port()
         report = hub.report() | await hub.kept()
         return report | {"settings": hub.settings_report(caller)} if params.settings else report
 
     async def check_init(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, Any]:
-        beginning = self._hub().beginning(caller)
+        beginning = self._administered_hub().beginning(caller)
         if beginning is None:
             return {"status": "init_completed"}
         return {"status": "init_in_progress", "progress": beginning}
@@ -141,27 +141,27 @@ class HubAdministration:
     async def stop(self, caller: Caller, params: StopServer) -> dict[str, str]:
         """Stop the hub. It answers first, finishes the requests in flight, then closes everything."""
         # The connection that asks is among those in flight, so its answer goes out before the end.
-        self._hub().end("restart" if params.restart else "stop")
+        self._administered_hub().end("restart" if params.restart else "stop")
         return {"status": "stopping", "message": say("The hub is stopping.").render(caller.lang)}
 
     async def sign_in_link(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, str]:
         """Return a link that signs a browser in. Raises Forbidden for anyone but the local user."""
         if inner_access(caller.access) is not LOCAL:
             raise Forbidden(say("Only the user of this machine can make a link that signs in as that user."))
-        await self._hub().try_port()
-        return {"url": self._hub().sign_in_link()}
+        await self._administered_hub().try_port()
+        return {"url": self._administered_hub().sign_in_link()}
 
     async def restart(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, str]:
         """Restart the hub. Assistants and pages connect to the next one by themselves."""
-        self._hub().restart()
+        self._administered_hub().restart()
         return {"status": "restarting", "message": say("The hub is restarting.").render(caller.lang)}
 
     async def keep(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, str]:
         """Treat the hub as started by hand, so that it does not end when idle."""
-        self._hub().keep()
+        self._administered_hub().keep()
         return {"status": "kept"}
 
-    def _hub(self) -> AdministeredHub:
+    def _administered_hub(self) -> AdministeredHub:
         if self._administered is None:
             raise asyncio.InvalidStateError("the administration has no hub yet")
         return self._administered
@@ -175,7 +175,7 @@ def settings_report(settings: Settings, lang: Lang) -> list[dict[str, Any]]:
     return [
         {
             "name": setting.name,
-            "value": _plain(setting.value),
+            "value": _plain_value(setting.value),
             "unit": setting.unit.render(lang) if setting.unit else None,
             "source": setting.source.kind,
             "where": setting.source.where,
@@ -185,7 +185,7 @@ def settings_report(settings: Settings, lang: Lang) -> list[dict[str, Any]]:
     ]
 
 
-def _plain(value: Any) -> int | float | str:
+def _plain_value(value: Any) -> int | float | str:
     if isinstance(value, tuple):
         return ", ".join(value)
     if value is None:

@@ -112,11 +112,11 @@ class Daemon(ClientReceiver, AdministeredHub):
         """
         self._room.look()
         self._tell_of_last()
-        self._note(None)
+        self._write_lock(None)
         self.hub = Hub(self._settings, self._environment, self._loop)
         self.hub.processes.umask = umask
-        self.hub.on_reload = self._reloaded
-        self._reloaded()
+        self.hub.on_reload = self._apply_settings
+        self._apply_settings()
         administration = HubAdministration()
         administration.of(self)
         self._door = self.hub.door.over(table_of(self.hub, administration))
@@ -137,14 +137,14 @@ class Daemon(ClientReceiver, AdministeredHub):
             text = say("The hub cannot listen at {path}: {why}.", path=listener.path, why=error.strerror)
             raise HubError(text) from None
         self._listener = listener
-        self._reloaded()  # The token must not appear in the log either.
+        self._apply_settings()  # The token must not appear in the log either.
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._signalled, number)
         self._loop.add_signal_handler(signal.SIGHUP, self.hub.follower.now)
         self._await_idleness()
         self._look_for_home()
         self._trim_last_words()
-        self._watch()
+        self._start_watchdog()
         log.info("hub %s runs as process %d at %s", this_build().name, os.getpid(), self._listener.path)
 
     async def serve(self, ends_within: Callable[[float], None] = lambda seconds: None) -> str:
@@ -162,7 +162,7 @@ class Daemon(ClientReceiver, AdministeredHub):
             self._listener.close()
         await self._finish(why)
         self._listener.close()  # until then, it keeps the next hub of this folder from its files
-        self._note(why)
+        self._write_lock(why)
         log.info("the hub has ended")
         self._watchdog.stop()
         ends_within(THREADS)
@@ -172,7 +172,7 @@ class Daemon(ClientReceiver, AdministeredHub):
         """Attach an MCP client, over the socket or over the standard input and output of this process."""
         session = self.hub.sessions.attach(read_fd, write_fd, hello)
         self._sessions[session] = hello
-        session.closed.add_done_callback(lambda _: self._left(session))
+        session.closed.add_done_callback(lambda _: self._forget_session(session))
         return session
 
     @property
@@ -180,7 +180,7 @@ class Daemon(ClientReceiver, AdministeredHub):
         """Return the current settings: they follow the file while the hub runs."""
         return self.hub.settings
 
-    def _reloaded(self) -> None:
+    def _apply_settings(self) -> None:
         secrets = [secret for server in self.hub.configuration.servers for secret in server.secrets]
         if self.http and self.http.token:
             secrets.append(self.http.token)
@@ -242,9 +242,9 @@ class Daemon(ClientReceiver, AdministeredHub):
         if hello.role == "replace":
             log.info("version %s takes over", hello.version)
             self.end("replace")
-        self._program(fd, hello)
+        self._take_program(fd, hello)
 
-    def _program(self, fd: int, hello: Hello) -> None:
+    def _take_program(self, fd: int, hello: Hello) -> None:
         from tabane.hub.rpc.dispatcher import RpcSession
 
         self._count += 1
@@ -279,7 +279,7 @@ class Daemon(ClientReceiver, AdministeredHub):
         self.hub.jobs.session_ended(program.caller.session)
         self._used = self._loop.time()
 
-    def _left(self, session: Session) -> None:
+    def _forget_session(self, session: Session) -> None:
         self._sessions.pop(session, None)
         self._used = self._loop.time()
 
@@ -363,7 +363,7 @@ class Daemon(ClientReceiver, AdministeredHub):
     def keep(self) -> None:
         if self._origin.started_by == locks.BRIDGE:
             self._origin.started_by = locks.HAND
-            self._note(None)
+            self._write_lock(None)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -382,9 +382,9 @@ class Daemon(ClientReceiver, AdministeredHub):
         for session, hello in self._sessions.items():
             if hello.role == "mcp":
                 session.drain()
-        if not await self._unless_hurried(self._drained(), self.settings.grace):
+        if not await self._unless_hurried(self._drain(), self.settings.grace):
             log.warning("calls are still in flight; they are cancelled")
-        if not await self._unless_hurried(self._closed(why), CLOSING):
+        if not await self._unless_hurried(self._close(why), CLOSING):
             log.warning("upstream servers did not end in time; the keeper ends them")
 
     async def _left_group(self, group: HubGroup) -> None:
@@ -394,12 +394,12 @@ class Daemon(ClientReceiver, AdministeredHub):
         await group.announce("leaving")
         await asyncio.sleep(UNTIL_KNOWN)
 
-    async def _drained(self) -> None:
+    async def _drain(self) -> None:
         await self.hub.drain(self.settings.grace)
         programs = [program.idle() for program in self._programs]
         await asyncio.gather(*programs, *([self.http.idle()] if self.http else []))
 
-    async def _closed(self, why: str) -> None:
+    async def _close(self, why: str) -> None:
         if self.group:
             await self.group.close()
         await (self.hub.abandon() if self.homeless else self.hub.close())
@@ -449,13 +449,13 @@ class Daemon(ClientReceiver, AdministeredHub):
 
     # -- what it leaves behind -------------------------------------------------------------------
 
-    def _note(self, ended: str | None) -> None:
+    def _write_lock(self, ended: str | None) -> None:
         origin, socket, version = self._origin, self._endpoint.socket, this_build().name
         self._lock.write(
             LockHolder(os.getpid(), version, origin.started_by, origin.flags, self._started, socket, ended)
         )
 
-    def _watch(self) -> None:
+    def _start_watchdog(self) -> None:
         try:
             self._watchdog.start()
         except OSError as error:

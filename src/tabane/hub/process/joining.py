@@ -95,13 +95,13 @@ class _GroupExchange:
 
     async def tidy(self) -> None:
         """Tell what is new, and give back what is not used. Raises the first TabaneError, at the end."""
-        await _each([*self._news(now=False), self._hub.access.tidy])
+        await _do_each([*self._exchanges(now=False), self._hub.access.tidy])
 
     async def tell(self) -> None:
         """Tell everything that is new. Raises the first TabaneError, at the end."""
-        await _each(self._news(now=True))
+        await _do_each(self._exchanges(now=True))
 
-    def _news(self, *, now: bool) -> list[Step]:
+    def _exchanges(self, *, now: bool) -> list[Step]:
         """Return what tells the news of each part. Counts are told only from time to time, or ``now``."""
         steps: list[Step] = []
         if self.state is not None:
@@ -109,7 +109,7 @@ class _GroupExchange:
         return [*steps, partial(self._hub.audit.usage.exchange, now=now)]
 
 
-async def _each(steps: Iterable[Step]) -> None:
+async def _do_each(steps: Iterable[Step]) -> None:
     """Do all of them, one after the other, whatever fails. Raise the first TabaneError at the end."""
     first: TabaneError | None = None
     for step in steps:

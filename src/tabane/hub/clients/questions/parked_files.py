@@ -193,7 +193,7 @@ class ParkedFiles:
         part = self._path(f".{call.id}")
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            self._tidy()
+            self._delete_old_files()
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
             with open(os.open(part, flags, 0o600), "wb") as file:
                 file.write(text)
@@ -232,7 +232,7 @@ class ParkedFiles:
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.json"
 
-    def _tidy(self) -> None:
+    def _delete_old_files(self) -> None:
         """Delete what earlier hubs have left, once. Nothing is parked for an hour."""
         if self._tidied:
             return

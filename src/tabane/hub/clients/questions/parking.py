@@ -159,7 +159,7 @@ class ParkedCall:
     def detach(self) -> None:
         """Let go of the client's request, which is over."""
         mine, self.on_reply = self.call, None
-        mine.on_reply, mine.on_notice, mine.unsent, mine.marks = self.replied, None, _nothing, None
+        mine.on_reply, mine.on_notice, mine.unsent, mine.marks = self.replied, None, _ignore, None
         # The request was sent. What it consisted of would keep the whole message of the client in memory.
         mine.params = _NO_MEMBERS
         mine.meta = {"progressToken": Raw(b"0")} if "progressToken" in mine.meta else _NO_MEMBERS
@@ -171,7 +171,7 @@ _NO_MEMBERS: Members = {}
 _TAKEN = Raw(b"")
 
 
-def _nothing() -> int:
+def _ignore() -> int:
     return 0
 
 
@@ -221,13 +221,13 @@ class ParkedCalls:
             request.refusal = f"the client has no capability for it ({lacking})"
             parked.call.lacking |= {lacking}
             return False
-        if lacking is None and (full := self._full(parked)):
+        if lacking is None and (full := self._why_full(parked)):
             request.refusal = full
             return False
         # The question has both, without the message that they came in.
         request.method, request.params = question.method, _TAKEN
         parked.count += 1
-        asked = self._asked(parked, _key(parked, request), request, question)
+        asked = self._asked_question(parked, _key(parked, request), request, question)
         self._open.put(asked)
         if lacking is None:
             parked.asked += (asked,)
@@ -236,7 +236,7 @@ class ParkedCalls:
                 asyncio.get_running_loop().call_later(GATHER, self._park, parked)
         return True
 
-    def _full(self, parked: ParkedCall) -> str | None:
+    def _why_full(self, parked: ParkedCall) -> str | None:
         """Return why a call cannot ask its client once more; None if it can."""
         if parked.id in self._parked or parked.id in self._gathering:
             many = len(parked.asked) >= MOST_AT_ONCE
@@ -250,7 +250,7 @@ class ParkedCalls:
             return "too many calls wait for answers"
         return None
 
-    def _asked(
+    def _asked_question(
         self, parked: ParkedCall, key: str, request: ServerRequest, question: Question
     ) -> AskedQuestion:
         asked = AskedQuestion(parked, key, request, question)
@@ -274,7 +274,7 @@ class ParkedCalls:
         result = input_required(questions, self._signer().sign(handle, parked.binding))
         on_reply = parked.on_reply
         self._parked[parked.id] = parked
-        self._keep(parked)
+        self._keep_in_file(parked)
         parked.detach()
         self._sweep_by(parked.expires)
         on_reply(UpstreamReply(result=Raw(result), era=Era.MODERN))
@@ -305,19 +305,19 @@ class ParkedCalls:
                 self._timer.cancel()
             self._due = moment
             left = max(moment - time.time(), 0.0) + 0.01
-            self._timer = asyncio.get_running_loop().call_later(left, self._sweep)
+            self._timer = asyncio.get_running_loop().call_later(left, self._end_expired)
 
-    def _sweep(self) -> None:
+    def _end_expired(self) -> None:
         self._timer = None
         now = time.time()
         for parked in [one for one in self._parked.values() if one.expires <= now]:
-            self._end(parked, "nobody answered within 10 minutes")
+            self._end_parked(parked, "nobody answered within 10 minutes")
             if parked.reply is None:
                 parked.holder.cancel(parked.call, "nobody answered in time")
         if self._parked:
             self._sweep_by(min(one.expires for one in self._parked.values()))
 
-    def _end(self, parked: ParkedCall, why: str) -> None:
+    def _end_parked(self, parked: ParkedCall, why: str) -> None:
         """Forget a parked call, and remember why."""
         self._parked.pop(parked.id, None)
         if parked.kept:
@@ -333,7 +333,7 @@ class ParkedCalls:
 
     # -- over a restart ----------------------------------------------------------------------------
 
-    def _keep(self, parked: ParkedCall) -> None:
+    def _keep_in_file(self, parked: ParkedCall) -> None:
         """Keep a call in a file, if its server can go on with it after a restart of the hub."""
         found = parked.holder.position_of(parked.call)
         if found is None:
@@ -393,7 +393,7 @@ class ParkedCalls:
                 each.request, each.method, bytes(each.params), call
             )
             question = question_of(each.method, each.params)
-            parked.asked += (self._asked(parked, each.key, request, question),)
+            parked.asked += (self._asked_question(parked, each.key, request, question),)
         self._parked[parked.id] = parked
         self._sweep_by(stored.expires)
 
@@ -419,10 +419,10 @@ class ParkedCalls:
         if handle is None or not _is_own(handle):
             return None
         if handle.expires <= time.time():
-            raise _refused("requestState: it has expired; call again without it")
+            raise _refusal("requestState: it has expired; call again without it")
         answers = list(_responses(params).values())
         if len(answers) != 1:
-            raise _refused("inputResponses: the one answer to the question of the hub is missing")
+            raise _refusal("inputResponses: the one answer to the question of the hub is missing")
         return RepeatedAnswer(handle.call, *_action(answers[0]))
 
     def continues(self, params: Members, binding: CallBinding) -> bool:
@@ -449,20 +449,20 @@ class ParkedCalls:
         try:
             handle = self._signer().check(state, binding)
         except ForgedHandle as error:
-            raise _refused(f"requestState: {error}") from None
+            raise _refusal(f"requestState: {error}") from None
         if handle is None:
             return False
         if handle.call == AGAIN:
             if handle.expires <= time.time():
-                raise _refused("requestState: it has expired; call again without it")
+                raise _refusal("requestState: it has expired; call again without it")
             for key, answer in _responses(params).items():
                 if _action(answer)[0] != "accept":
-                    raise _refused(f"inputResponses.{key}: the call needs the URL, which was not opened")
+                    raise _refusal(f"inputResponses.{key}: the call needs the URL, which was not opened")
             return True
         parked = self._parked.get(handle.call)
         if parked is None or parked.round != handle.round:
-            raise _refused(f"requestState: {self._why_gone(handle)}")
-        self._check(parked, params)
+            raise _refusal(f"requestState: {self._why_gone(handle)}")
+        self._check_answers(parked, params)
         return parked
 
     def _why_gone(self, handle: CallHandle) -> str:
@@ -475,20 +475,20 @@ class ParkedCalls:
             return "the hub was restarted, and the call ended with it; call again without requestState"
         return "its call has ended; call again without it"
 
-    def _check(self, parked: ParkedCall, params: Members) -> None:
+    def _check_answers(self, parked: ParkedCall, params: Members) -> None:
         from tabane.wire.question_answers import AnswerMismatch, check_answer
 
-        for asked, answer in _answers(parked, params):
+        for asked, answer in _answered_questions(parked, params):
             try:
                 check_answer(asked.question, answer)
             except AnswerMismatch as error:
-                raise _refused(f"inputResponses.{asked.key}: {error}") from None
+                raise _refusal(f"inputResponses.{asked.key}: {error}") from None
 
     def resume(self, parked: ParkedCall, call: Call) -> None:
         """Continue a parked call for the request ``call`` that repeats it, and give the answers."""
-        self._end(parked, USED)
+        self._end_parked(parked, USED)
         parked.attach(call)
-        for asked, answer in _answers(parked, call.params):
+        for asked, answer in _answered_questions(parked, call.params):
             asked.give(UpstreamReply(result=Raw(bytes(answer))))
         if parked.reply is not None:
             reply = parked.reply
@@ -510,7 +510,7 @@ def _key(parked: ParkedCall, request: ServerRequest) -> str:
     return own_key(parked.count)
 
 
-def _answers(parked: ParkedCall, params: Members) -> list[tuple[AskedQuestion, Raw]]:
+def _answered_questions(parked: ParkedCall, params: Members) -> list[tuple[AskedQuestion, Raw]]:
     """Return the open questions of a call that a request answers, each with its answer."""
     given = _responses(params)
     return [(asked, given[asked.key]) for asked in parked.asked if asked.key in given]
@@ -521,11 +521,11 @@ def _responses(params: Members) -> Members:
     if given is None:
         return {}
     if has_too_many_members(given):
-        raise _refused("inputResponses: they have too many members")
+        raise _refusal("inputResponses: they have too many members")
     try:
         return fields(given)
     except InvalidJson:
-        raise _refused("inputResponses: an object with an answer for each question") from None
+        raise _refusal("inputResponses: an object with an answer for each question") from None
 
 
 def _action(answer: Raw) -> tuple[str, bytes]:
@@ -542,7 +542,7 @@ def _is_own(handle: CallHandle) -> bool:
     return handle.call == LOGIN or handle.call.startswith(APPROVAL)
 
 
-def _refused(message: str) -> ProtocolRefusal:
+def _refusal(message: str) -> ProtocolRefusal:
     return ProtocolRefusal(INVALID_PARAMS, message)
 
 
