@@ -41,7 +41,7 @@ class ForgedRequest(ValueError):
 
 
 class ForwardedRequest(NamedTuple):
-    """What a hub says of a request that it passes to another one.
+    """Description of a request that a hub passes to another one, as it is signed.
 
     ``number`` counts the requests of the sender, ``time`` is of the shared clock. ``holder`` is the identity
     that the sender has checked, ``page`` whether a web page may have sent it. ``digest`` is of the body.

@@ -75,9 +75,9 @@ def _read_mirrors(definition: bytes) -> tuple[tuple[HeaderMirror, ...], str | No
             mirror = _mirror_of(_path(step), schema)
             if isinstance(mirror, str):
                 return (), mirror
-            twin = found.setdefault(mirror.header.lower(), mirror)
-            if twin is not mirror:
-                pair = " and ".join(sorted((".".join(twin.path), ".".join(mirror.path))))
+            first = found.setdefault(mirror.header.lower(), mirror)
+            if first is not mirror:
+                pair = " and ".join(sorted((".".join(first.path), ".".join(mirror.path))))
                 return (), f"{MARK}: {pair} have the same header, {mirror.header}"
     return tuple(found.values()), None
 

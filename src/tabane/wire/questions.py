@@ -89,7 +89,7 @@ class InputRequired(NamedTuple):
 
 
 class InvalidQuestion(ValueError):
-    """What a server asks is not a question of the specification, or is too large."""
+    """A question of a server does not follow the specification, or is too large."""
 
 
 def question_of(method: str, params: bytes | Raw) -> Question:

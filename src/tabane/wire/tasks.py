@@ -79,7 +79,7 @@ class ReportedTask(Struct, frozen=True):
 
 
 class TaskFacts(Struct, frozen=True):
-    """What a client is told of a task. Times are Unix seconds, durations milliseconds.
+    """Status of a task, as clients get it. Times are Unix seconds, durations milliseconds.
 
     ``says_failed``: the result has ``isError``, which is a failed task in the legacy era alone.
     """

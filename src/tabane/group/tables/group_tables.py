@@ -303,7 +303,7 @@ class PostgresJobs:
         return await self._tables.read(finding)
 
     async def cancel(self, job: SharedJob) -> None:
-        """Have its hub cancel a job."""
+        """Ask its hub to cancel a job."""
 
         def cancelling(connection: psycopg.Connection) -> None:
             connection.execute(_CANCEL, (job.hub, job.key))

@@ -90,7 +90,7 @@ class LinePeer:
                 self._written(count)
 
     def not_begun(self) -> list[bytes]:
-        """Return the queued lines of which no byte was written, without their newlines."""
+        """Return the queued lines, without their newlines, if no byte of them was written."""
         return [line[:-1] for line in islice(self._outbox, 1 if self._begun else 0, None)]
 
     def close(self) -> None:

@@ -90,7 +90,7 @@ def client_heads(line: bytes) -> list[ClientMessageHead]:
 
 
 def id_at_head(head: bytes) -> bytes | None:
-    """Return the id of a line of which only the beginning is left; None if it does not begin with one."""
+    """Return the id at the beginning of a cut line; None if it does not begin with one."""
     found = _ID_FIRST.match(head)
     return canonical(json.loads(found[1])) if found else None
 
@@ -284,7 +284,7 @@ class Ledger:
         return lines
 
     def lost(self, unsent: list[bytes]) -> LostRequests:
-        """Note that the hub is gone. ``unsent`` are lines of which it got no byte: they wait again."""
+        """Note that the hub is gone. ``unsent`` are lines that were not sent: they wait again."""
         self.present = self.draining = False
         again = [line for line in unsent if self._taken_back(line)]
         handshake = [s.line for s in self._in_flight.values() if s.method == "initialize" and s.line]

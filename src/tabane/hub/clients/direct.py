@@ -68,7 +68,7 @@ class DirectRequests:
         )
         return {**both, **first}
 
-    # -- introductions ---------------------------------------------------------------------------
+    # -- introductions -----------------------------------------------------------------------------
 
     def initialize(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer initialize with what the server says about itself."""
@@ -122,7 +122,7 @@ class DirectRequests:
                 capabilities = {}
             return Peer(listing.era, listing.version, listing.about, capabilities, info=name)
 
-    # -- tools -----------------------------------------------------------------------------------
+    # -- tools -------------------------------------------------------------------------------------
 
     async def list_tools(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer tools/list with the tools of the server, under its own names."""
@@ -165,7 +165,7 @@ class DirectRequests:
     def _call(self, session: Session, request_id: Raw, params: Members, meta: Members, tool: Tool) -> None:
         self._tools.call_known(session, request_id, tool, params, meta)
 
-    # -- prompts and resources -------------------------------------------------------------------
+    # -- prompts and resources ---------------------------------------------------------------------
 
     async def list_prompts(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer prompts/list with the prompts of the server, under its own names."""

@@ -98,7 +98,7 @@ class UnknownMethods(Protocol):
 class Session:
     """A client, from its first message to its last.
 
-    ``caller`` says who it is, ``mode`` how tools are disclosed to it, ``outlet`` takes what it is told.
+    ``caller`` says who it is, ``mode`` how tools are disclosed to it, ``outlet`` takes its messages.
     ``era`` is given where the transport tells it; else the first message settles it. ``key`` is the
     session's own name, which ``caller.session`` is not where one client has several (HTTP without
     sessions): such a session is ``shared``, and nothing of the client's ends with it.
@@ -293,7 +293,7 @@ class Session:
         self._told_version = version
         return news
 
-    # -- what comes in ---------------------------------------------------------------------------
+    # -- messages of the client --------------------------------------------------------------------
 
     def receive(self, line: bytes) -> None:
         """Take one message, or a batch of them if the negotiated version has batches."""
@@ -455,7 +455,7 @@ class Session:
         if self._subscriptions:
             self._subscriptions.end(request_id)
 
-    # -- what is told ----------------------------------------------------------------------------
+    # -- answers and notifications -----------------------------------------------------------------
 
     def give(self, request_id: bytes | Raw | None, line: bytes, *, ok: bool = True) -> None:
         """Send the final answer to a request, as a line."""
@@ -515,7 +515,7 @@ class Session:
         if not self.over:
             self.outlet.tell(line, about)
 
-    # -- what takes a while ----------------------------------------------------------------------
+    # -- what takes a while ------------------------------------------------------------------------
 
     def run(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None:
         """Answer a request in a task; errors become its answer."""
@@ -574,10 +574,10 @@ class Session:
 
 
 class ClientMethods(NamedTuple):
-    """What answers the requests of clients, by era and method.
+    """Handlers of the requests of clients, by era and method.
 
-    ``direct`` is for clients that are connected to one server alone, and ``unknown`` for what the hub does
-    not know of their messages.
+    ``direct`` is for clients that are connected to one server alone, and ``unknown`` for their
+    messages that the hub does not know.
     """
 
     aggregated: Mapping[Era, Mapping[str, Handler]]
@@ -715,7 +715,7 @@ class ClientSessions:
         if not session.shared:
             self._long_results.leave(session.key)
 
-    # -- notifications ---------------------------------------------------------------------------
+    # -- notifications -----------------------------------------------------------------------------
 
     def changed(self, kind: str = "tools", project: str = "") -> None:
         """Tell clients soon that a list of that kind has changed; those of a project, if one is given."""
@@ -744,7 +744,7 @@ class ClientSessions:
         for session in self:
             session.changed(kind, project)
 
-    # -- the end ---------------------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------------------
 
     async def idle(self, limit: float) -> None:
         """Wait, at most ``limit`` seconds, until all answers are given and read."""

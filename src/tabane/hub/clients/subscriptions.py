@@ -31,7 +31,7 @@ MOST_URIS = 1024
 
 
 class ListenedTasks(Protocol):
-    """The tasks of one subscriptions/listen, which tell the client of their changes by themselves."""
+    """Tasks of one subscriptions/listen, which send their changes to the client."""
 
     granted: list[str]
 
@@ -56,7 +56,7 @@ class ClientSubscriptions:
         self._uris: set[str] = set()
         self._of_documents: dict[str, set[str]] = {}  # by their keys
 
-    # -- modern ----------------------------------------------------------------------------------
+    # -- modern ------------------------------------------------------------------------------------
 
     def listen(self, request_id: bytes, params: Members, tasks: ListenedTasks | None = None) -> None:
         """Begin a subscription. It is acknowledged with what is granted, and answered when it ends."""
@@ -123,7 +123,7 @@ class ClientSubscriptions:
         for request_id in list(self._listens):
             self.end(request_id)
 
-    # -- legacy ----------------------------------------------------------------------------------
+    # -- legacy ------------------------------------------------------------------------------------
 
     async def subscribe(self, request_id: Raw, uri: str) -> None:
         """Answer resources/subscribe. Raises TabaneError if the server of the resource refuses."""
@@ -139,7 +139,7 @@ class ClientSubscriptions:
         self._unwatch(uri)
         self._session.answer(request_id, b"{}")
 
-    # -- what is told ----------------------------------------------------------------------------
+    # -- notifications -----------------------------------------------------------------------------
 
     def changed(self, kind: str) -> None:
         """Tell the client that a list of that kind has changed."""

@@ -102,7 +102,7 @@ PAUSE = 5.0
 
 
 class TaskPlan(Struct, frozen=True):
-    """What to do with a call. ``shown``: its client can have a task; else the hub waits for a task's end.
+    """Plan for a call. ``shown``: its client can have a task; else the hub waits for the end of a task.
 
     ``asked``: the client of the handshake era asked for a task, with that time to live.
     """
@@ -232,7 +232,7 @@ class TaskCalls:
     def _client_waits(self) -> bool:
         return self._parts.on and self._parts.settings().task_waiting
 
-    # -- replies ---------------------------------------------------------------------------------
+    # -- replies -----------------------------------------------------------------------------------
 
     def _take_reply(
         self, call: OpenToolCall, plan: TaskPlan, upstream: Upstream, reply: UpstreamReply
@@ -311,7 +311,7 @@ class TaskCalls:
         _follow_status(call.session, task)
         call.session.answer(Raw(call.key), creation(facts, call.session.era))
 
-    # -- waiting for clients without tasks -------------------------------------------------------
+    # -- waiting for clients without tasks ---------------------------------------------------------
 
     async def _resume_wait(self, call: OpenToolCall, task: Task) -> None:
         given = call.inner.params.get("inputResponses", Raw(b"{}"))

@@ -33,7 +33,7 @@ class TaskListening(ListenedTasks):
         self.granted = [task.id for task in tasks]
 
     def start(self) -> None:
-        """Tell of changes from now on, and of what a task already asks or is."""
+        """Send changes from now on, and first the status and open questions of each task."""
         for task in self._tasks:
             self._told[task.id] = _state_of(task)
             task.listeners.append(self._changed)

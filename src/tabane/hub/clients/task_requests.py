@@ -46,7 +46,7 @@ class TaskRequests:
             "tasks/cancel": self._cancel_legacy,
         }
 
-    # -- modern ----------------------------------------------------------------------------------
+    # -- modern ------------------------------------------------------------------------------------
 
     async def _get_modern(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         task = await self._find_announced_task(session, params, meta, "tasks/get")
@@ -109,7 +109,7 @@ class TaskRequests:
             members["error"] = body
         return members
 
-    # -- legacy ----------------------------------------------------------------------------------
+    # -- legacy ------------------------------------------------------------------------------------
 
     async def _get_legacy(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         self._check_version(session, "tasks/get")
@@ -159,7 +159,7 @@ class TaskRequests:
         await self._parts.follower.cancel(task, now=True, caller=session.caller)
         session.answer(request_id, json.join(legacy_members(task.facts)))
 
-    # -- both ------------------------------------------------------------------------------------
+    # -- both --------------------------------------------------------------------------------------
 
     async def _find_task(self, session: Session, params: Members) -> Task:
         await self._tasks.ready()

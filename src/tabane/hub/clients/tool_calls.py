@@ -222,7 +222,7 @@ LARGE = 1 << 20
 """Bytes of a result above which its answer is made in a thread."""
 
 BRIEF = 64 << 10
-"""The same for a result that may be split into parts, which takes more work."""
+"""Bytes above which the answer is made in a thread if its result may be split into parts: more work."""
 
 THROUGH = {"call_tool": False, "call_readonly_tool": True}
 """The tools that call another tool, and whether they take read-only tools only."""
@@ -505,7 +505,7 @@ class ToolCalls:
             call.after(recorded, _give_line, session, key, call.tool, line, call.through)
 
     async def _give_large(self, call: OpenToolCall, reply: UpstreamReply, result: Raw) -> None:
-        """Do the same in a thread, so that no other client waits for it."""
+        """Give a large result. A thread encodes it, so that no other client waits for it."""
         session = call.session
         async with ended(call.opened):
             given = result = await asyncio.to_thread(

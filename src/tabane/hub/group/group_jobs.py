@@ -91,7 +91,7 @@ class GroupJobs:
             await asyncio.sleep(min(LOOK, left))
 
     async def cancel(self, key: str, wait: float, lang: Lang) -> dict[str, Any] | None:
-        """Have another hub cancel its job, and wait a moment until it has. Return the state then."""
+        """Ask another hub to cancel its job, and wait a moment until it has. Return the state then."""
         job = await self._shared.find(self._hub, key)
         if job is None:
             return None

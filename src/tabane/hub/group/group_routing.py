@@ -225,7 +225,7 @@ RESTARTING = 60.0
 """Seconds after its last heartbeat in which a hub may come back, with its tasks and some of its calls."""
 
 MOST_MOVED = 10_000
-"""Sessions of which it is remembered that another hub has taken them."""
+"""Sessions that are remembered as taken by another hub."""
 
 KEPT_METHODS = frozenset(("logging/setLevel", "resources/subscribe", "resources/unsubscribe"))
 """Requests that change the state of a session. Another hub repeats them when it takes the session."""
@@ -419,7 +419,7 @@ class GroupRouting(RequestRouting):
         return False
 
     async def _hands_on(self, request: HttpRequest, body: bytes) -> bool:
-        """Let another hub answer what comes to this one after it has left the group."""
+        """Pass a request that arrives after this hub has left the group to another hub."""
         if self._group.me.state != "leaving" or request.forwarded:
             return False
         other = self._group.another()

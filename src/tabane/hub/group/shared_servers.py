@@ -42,7 +42,7 @@ LINKS = "/group/s/"
 """The beginning of the path at which another hub reaches a server of this one."""
 
 HEARTBEAT = 10.0
-"""Seconds between two pings, half of which the other hub has to answer one."""
+"""Seconds between two pings. The other hub has to answer one within half of them."""
 
 MOST_WAITING = 128 << 20
 """Bytes that may wait for the other hub. Above it, calls are refused."""

@@ -77,7 +77,7 @@ class WebPages(WebHub):
         self._app: WebApp | None = None
         self._closed = False
 
-    # -- requests --------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------
 
     @property
     def streams(self) -> int:
@@ -113,7 +113,7 @@ class WebPages(WebHub):
         app: WebApp = module.make_app(self)
         return app
 
-    # -- the hub, as the page uses it ------------------------------------------------------------
+    # -- the hub, as the page uses it --------------------------------------------------------------
 
     @property
     def door(self) -> Door:
@@ -272,7 +272,7 @@ class HttpApp:
         if self._group is not None:
             await self._group.close()
 
-    # -- where it goes ---------------------------------------------------------------------------
+    # -- where it goes -----------------------------------------------------------------------------
 
     async def _route(self, request: HttpRequest) -> None:
         place = _mcp_place(request.path)
@@ -282,7 +282,7 @@ class HttpApp:
             await self._mcp(request, place)
             return
         if request.headers.get("upgrade", "").lower() == "websocket" and request.path in SOCKETS:
-            # It could not at once: this says why, or finds out who it is.
+            # It was not admitted at once: this identifies the client, or says why not.
             request.line.become(await self._programs.admit(request))
             return
         if request.path == RPC:
@@ -428,7 +428,7 @@ class HttpApp:
                 request_id=request_id,
             )
 
-    # -- pages -----------------------------------------------------------------------------------
+    # -- pages -------------------------------------------------------------------------------------
 
     def _metadata_at(self, path: str) -> Callable[[HttpRequest], Awaitable[HttpReply]] | None:
         """Return the page with the OAuth metadata, if that path is its own and there is OAuth."""

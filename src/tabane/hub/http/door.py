@@ -145,7 +145,7 @@ class HttpDoor:
         self._server: LoadedServer | None = None
         self._loading: asyncio.Task[None] | None = None
 
-    # -- life ------------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Listen. Never raises: see ``problem``."""
@@ -222,7 +222,7 @@ class HttpDoor:
         """Note that a client is connected, or was until now."""
         self.used = self.loop.time()
 
-    # -- what is told of it ----------------------------------------------------------------------
+    # -- its state ---------------------------------------------------------------------------------
 
     @property
     def settings(self) -> Settings:
@@ -291,7 +291,7 @@ class HttpDoor:
             found["http_exposed"] = [peer._asdict() for peer in self._server.exposed]
         return found
 
-    # -- the first connection --------------------------------------------------------------------
+    # -- the first connection ----------------------------------------------------------------------
 
     def _check_reach(self) -> None:
         """Raise ConfigurationError if others could reach the port, and nobody of them could come in."""

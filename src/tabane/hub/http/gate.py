@@ -103,7 +103,7 @@ class HttpGate:
         """Return the peers whose requests are refused because they come without TLS."""
         return list(self._exposed.values()) if self.proxies else []
 
-    # -- whether it may come in ------------------------------------------------------------------
+    # -- whether it may come in --------------------------------------------------------------------
 
     def check(self, request: HttpRequest) -> None:
         """Raise RefusedRequest: 400 for a repeated header, 421 for another host, 403 for another page.
@@ -206,7 +206,7 @@ class HttpGate:
         opens = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
         return request.method == "GET" and opens and (self._is_web(request) or request.path == LOGIN_RETURN)
 
-    # -- who it is -------------------------------------------------------------------------------
+    # -- identity ----------------------------------------------------------------------------------
 
     def known(self, request: HttpRequest) -> Access | None:
         """Return whose request it is, as far as that is known without waiting. Nothing is counted."""

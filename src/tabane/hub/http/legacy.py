@@ -105,7 +105,7 @@ class ResumableSession(Outlet):
         self._current: _PostResponse | None = None
         self._over = False
 
-    # -- the outlet ------------------------------------------------------------------------------
+    # -- the outlet --------------------------------------------------------------------------------
 
     @property
     def unsent(self) -> int:
@@ -165,7 +165,7 @@ class ResumableSession(Outlet):
         if self._listening:
             self._listening.finish()
 
-    # -- requests in -----------------------------------------------------------------------------
+    # -- requests in -------------------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
@@ -247,7 +247,7 @@ class ResumableSession(Outlet):
             if post.ended is not None and now - post.ended > KEPT_FOR:
                 self._drop(number)
 
-    # -- responses of POSTs ----------------------------------------------------------------------
+    # -- responses of POSTs ------------------------------------------------------------------------
 
     def _send_event(self, post: _PostResponse, line: bytes, *, due: bool = False) -> None:
         stream = post.stream
@@ -334,7 +334,7 @@ class ResumableSession(Outlet):
         finally:
             self._detach(post, stream)
 
-    # -- what belongs to no request --------------------------------------------------------------
+    # -- what belongs to no request ----------------------------------------------------------------
 
     def _say_to_listener(self, line: bytes) -> None:
         self._count += 1

@@ -103,12 +103,12 @@ class HttpPrograms:
         """Whether a program is connected, or waits for an answer."""
         return bool(self.sockets or self._posts)
 
-    # -- WebSocket -------------------------------------------------------------------------------
+    # -- WebSocket ---------------------------------------------------------------------------------
 
     def admit_now(self, request: HttpRequest) -> Admission | None:
         """Admit a request to become a WebSocket, and return its client.
 
-        Return None if that takes a wait: who it is has to be found out, or its refusal is slowed down.
+        Return None if that takes a wait: to identify the client, or to slow down its refusal.
         Raises RefusedRequest.
         """
         self._gate.check(request)
@@ -119,7 +119,7 @@ class HttpPrograms:
         return self._admission(request, protocols)
 
     async def admit(self, request: HttpRequest) -> Admission:
-        """Admit a request that the gate has checked, after finding out who it is. Raises RefusedRequest."""
+        """Identify and admit a request that the gate has checked. Raises RefusedRequest."""
         protocols = self._check_upgrade(request)
         await self._gate.identify(request)
         return self._admission(request, protocols)
@@ -194,7 +194,7 @@ class HttpPrograms:
         self._hub.jobs.session_ended(left.dispatcher.caller.session)
         self._door.touch()
 
-    # -- POST ------------------------------------------------------------------------------------
+    # -- POST --------------------------------------------------------------------------------------
 
     async def post(self, request: HttpRequest) -> None:
         """Answer the message that a POST carries. Raises RefusedRequest, BodyTooLarge and RequesterGone."""
@@ -216,7 +216,7 @@ class HttpPrograms:
         finally:
             self._posts.pop(dispatcher, None)
 
-    # -- the end ---------------------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------------------
 
     def end_revoked(self) -> None:
         """End the connections and requests of keys that were revoked or have expired."""

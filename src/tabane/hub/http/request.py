@@ -141,7 +141,7 @@ class HttpRequest:
         self.origin = NOWHERE
         self.access: Access | None = None
         self.forwarded: ForwardedRequest | None = None
-        """What another hub of the group says of it, if that passes it on."""
+        """Signed description by another hub of the group, if that hub passes the request on."""
         self.profile = self.server = ""
         self.line: HttpLine = scope["tabane.connection"]
         self.extra: HeaderList = []

@@ -71,7 +71,7 @@ class HttpExchange:
         self, connection: HttpConnection, scope: Any, *, head: bool, keep_alive: bool, expects: bool
     ) -> None:
         self.scope: Any = scope
-        """What the application gets; taken when it is called."""
+        """Scope of ASGI for the application."""
         self.keep_alive = keep_alive
         self.disconnected = self.started = self.complete = False
         self.more_body = True
@@ -82,7 +82,7 @@ class HttpExchange:
         self._waiter: asyncio.Future[None] | None = None
         self._joined = b""
 
-    # -- the request -----------------------------------------------------------------------------
+    # -- the request -------------------------------------------------------------------------------
 
     def feed(self, part: bytes) -> None:
         """Take a part of the body."""
@@ -148,7 +148,7 @@ class HttpExchange:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    # -- the response ----------------------------------------------------------------------------
+    # -- the response ------------------------------------------------------------------------------
 
     def whole(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bool:
         """Write a whole answer. Return False, with nothing done, if that takes a wait."""
@@ -344,7 +344,7 @@ class HttpConnection(asyncio.Protocol):
         self._admission: Admission | None = None
         self._asked = False
 
-    # -- what the transport says -----------------------------------------------------------------
+    # -- what the transport says -------------------------------------------------------------------
 
     def connection_made(self, transport: BaseTransport) -> None:
         """Take the transport, and begin to read requests."""
@@ -454,7 +454,7 @@ class HttpConnection(asyncio.Protocol):
             if self._exchange is not None:
                 self._exchange.keep_alive = False
 
-    # -- what the parser says --------------------------------------------------------------------
+    # -- what the parser says ----------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         self._server.refresh()
@@ -534,7 +534,7 @@ class HttpConnection(asyncio.Protocol):
             "tabane.connection": self,
         }
 
-    # -- one request after the other -------------------------------------------------------------
+    # -- one request after the other ---------------------------------------------------------------
 
     def _begin(self) -> None:
         """Let the application answer the request that has just come, if there is one."""
@@ -561,7 +561,7 @@ class HttpConnection(asyncio.Protocol):
             # An idle connection keeps nothing of its last request.
             self._exchange, self._headers, self._url = None, [], b""
 
-    # -- WebSockets ------------------------------------------------------------------------------
+    # -- WebSockets --------------------------------------------------------------------------------
 
     def _becomes_websocket(self) -> bool:
         # One that may not is answered as the request that it is as well, with the reason.
@@ -595,7 +595,7 @@ class HttpConnection(asyncio.Protocol):
         self.transport.write(admission.head)
         self._server.upgraded(self.transport, admission)
 
-    # -- what the server asks --------------------------------------------------------------------
+    # -- what the server asks ----------------------------------------------------------------------
 
     @property
     def answering(self) -> bool:

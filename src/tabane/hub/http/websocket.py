@@ -129,7 +129,7 @@ class WebSocket(asyncio.Protocol):
         """Close the connection now; what is unsent is lost."""
         self._transport.abort()
 
-    # -- what the transport says -----------------------------------------------------------------
+    # -- what the transport says -------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport, and begin to send pings."""
@@ -190,7 +190,7 @@ class WebSocket(asyncio.Protocol):
         self._writable.set()
         self._read_or_not()
 
-    # -- what the client says --------------------------------------------------------------------
+    # -- what the client says ----------------------------------------------------------------------
 
     def _take_event(self, event: Event) -> None:
         if isinstance(event, WebSocketClosed):
@@ -220,7 +220,7 @@ class WebSocket(asyncio.Protocol):
         self._held -= size
         self._read_or_not()
 
-    # -- what the client is told -----------------------------------------------------------------
+    # -- what the client is told -------------------------------------------------------------------
 
     async def _send(self, line: bytes) -> None:
         # Each waiting sender checks again: the first one to write may fill the room.
@@ -245,7 +245,7 @@ class WebSocket(asyncio.Protocol):
             self._timer.cancel()
         self._timer = self._loop.call_later(LINGER, self._transport.abort)
 
-    # -- whether the client is there -------------------------------------------------------------
+    # -- whether the client is there ---------------------------------------------------------------
 
     def _read_or_not(self) -> None:
         if self._ending or self._transport.is_closing():
@@ -295,7 +295,7 @@ class WebSocketOutlet(Outlet):
         self._socket, self._session = socket, session
         session.on_held = self.on_held
 
-    # -- incoming --------------------------------------------------------------------------------
+    # -- incoming ----------------------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
@@ -328,7 +328,7 @@ class WebSocketOutlet(Outlet):
         """Cancel everything: the client is gone, or about to be disconnected."""
         self._session.gone()
 
-    # -- outgoing --------------------------------------------------------------------------------
+    # -- outgoing ----------------------------------------------------------------------------------
 
     @property
     def unsent(self) -> int:

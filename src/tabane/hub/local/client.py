@@ -96,11 +96,11 @@ class HubClient:
     def ask(
         self, method: str, params: Mapping[str, Any] | None, result: type[T], limit: float | None = None
     ) -> T:
-        """Do the same, and return the result as its type. Raises HubError if the hub answers another one."""
+        """Call an operation, and return its result as ``result``. Raises HubError if it has another type."""
         return read_result(self.call(method, params, limit), result)
 
     def call_raw(self, method: str, params: bytes, limit: float | None = None) -> bytes:
-        """Do the same with JSON texts. The result is verbatim; ``params`` is an object or an array."""
+        """Call an operation with JSON texts. ``params`` is an object or an array; the result is verbatim."""
         try:
             return self._called(method, params, limit)
         except HubCallFailed as error:
@@ -290,7 +290,7 @@ def connect(approach: HubConnector, lang: Lang, limit: float | None = None) -> H
 
 
 def unreachable(none: HubUnreachable, lang: Lang) -> HubError:
-    """Return the same as a HubError, in one language."""
+    """Return the error of an unreachable hub as a HubError, in one language."""
     return HubError(Message(none.text(lang)))
 
 

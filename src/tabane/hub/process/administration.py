@@ -66,7 +66,7 @@ class AdministeredHub(Protocol):
         ...
 
     def restart(self) -> None:
-        """Have another process end this hub and start the next one. Raises HubError if that is impossible."""
+        """Start a process that replaces this hub by the next one. Raises HubError if that is impossible."""
         ...
 
     def keep(self) -> None:
@@ -221,7 +221,7 @@ def table_of(hub: Hub, administration: HubAdministration) -> OperationTable:
 
 
 async def whole_table() -> OperationTable:
-    """Return the same for a hub that is never opened, in a temporary folder."""
+    """Return the operations of a hub that is never opened, in a temporary folder."""
     import tempfile  # for the generator of a page, not for a hub
 
     with tempfile.TemporaryDirectory() as home:

@@ -40,10 +40,10 @@ AGAIN = "again"
 """Stands for the call in a handle of a call that is not parked but made again."""
 
 LOGIN = "login"
-"""The same for a call that is made again after a login at its server."""
+"""Stands for the call in a handle of a call that is made again after a login at its server."""
 
 APPROVAL = "approval-"
-"""Begins the same for a call that is made again after its approval, whose id follows."""
+"""Begins the handle of a call that is made again after its approval, whose id follows."""
 
 _PREFIX = "tbq"
 
@@ -53,7 +53,7 @@ class ForgedHandle(ValueError):
 
 
 class CallBinding(NamedTuple):
-    """What a handle is bound to."""
+    """Caller and call that a handle is bound to."""
 
     holder: str
     method: bytes
@@ -128,7 +128,7 @@ def digest_of(params: Members) -> bytes:
 
 
 _NOTHING = frozenset(argument_digest(text) for text in (b"{}", b"null"))
-"""Digests of arguments that say the same as none."""
+"""Digests of arguments that equal no arguments."""
 
 
 FOLDER = "parked-calls"
@@ -169,7 +169,7 @@ class StoredCall(msgspec.Struct, frozen=True):
 
 
 class _FileHead(msgspec.Struct, frozen=True):
-    """What files of every format have."""
+    """Members of the files of every format."""
 
     format: int = FORMAT
 

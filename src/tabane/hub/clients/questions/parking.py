@@ -62,7 +62,7 @@ MOST_PARKED = 256
 """Calls that wait for an answer of their client, in the whole hub."""
 
 MOST_OF_ONE = 64
-"""The same for one identity. The user of this machine may have all."""
+"""Calls of one identity that wait for an answer. The user of this machine may have all."""
 
 MOST_ROUNDS = 32
 """Times that one call may ask."""
@@ -74,7 +74,7 @@ LARGEST_KEPT = 64 << 10
 """Bytes of an answer of the server that is kept for a client which has not come back yet."""
 
 MOST_REMEMBERED = 1024
-"""Handles that were used or have ended, of which it is remembered why."""
+"""Used or ended handles whose reason is remembered."""
 
 
 class AskedQuestion(OpenQuestion):
@@ -142,7 +142,7 @@ class ParkedCall:
         self.kept = False
 
     def attach(self, call: Call) -> None:
-        """Let a repeated request of the client have what comes for the call from now on."""
+        """Send replies and notices of the call to a repeated request of the client from now on."""
         mine = self.call
         self.on_reply = call.on_reply
         mine.on_reply, mine.on_notice, mine.unsent = call.on_reply, call.on_notice, call.unsent
