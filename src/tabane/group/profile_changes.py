@@ -95,8 +95,8 @@ class GroupProfiles:
 
     @property
     def _error_if_full(self) -> bool:
-        there = sum(change.table is not None for change in self._changes.values())
-        return there >= MOST_PROFILES or len(self._changes) >= MOST_CHANGES
+        count = sum(change.table is not None for change in self._changes.values())
+        return count >= MOST_PROFILES or len(self._changes) >= MOST_CHANGES
 
     async def save(
         self,

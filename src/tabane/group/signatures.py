@@ -99,18 +99,18 @@ def body_digest(body: bytes) -> bytes:
 
 def signed(key: bytes, request: ForwardedRequest, method: str, path: str, headers: Pairs) -> str:
     """Return the signature of a request over all that the other hub uses of it."""
-    said = urlsafe_b64encode(msgspec.msgpack.encode(request)).decode()
-    return f"{said}.{_request_mac(key, said, method, path, headers)}"
+    encoded = urlsafe_b64encode(msgspec.msgpack.encode(request)).decode()
+    return f"{encoded}.{_request_mac(key, encoded, method, path, headers)}"
 
 
 def checked(key: bytes, text: str, method: str, path: str, headers: Pairs) -> ForwardedRequest:
     """Return what a signed request says. Raises ForgedRequest. The digest of its body is not compared yet."""
-    said, _, mac = text.partition(".")
+    encoded, _, mac = text.partition(".")
     if len(text) > LONGEST or not text.isascii():
         raise ForgedRequest
-    if not hmac.compare_digest(mac, _request_mac(key, said, method, path, headers)):
+    if not hmac.compare_digest(mac, _request_mac(key, encoded, method, path, headers)):
         raise ForgedRequest
-    return msgspec.msgpack.decode(urlsafe_b64decode(said), type=ForwardedRequest)
+    return msgspec.msgpack.decode(urlsafe_b64decode(encoded), type=ForwardedRequest)
 
 
 def _request_mac(key: bytes, said: str, method: str, path: str, headers: Pairs) -> str:

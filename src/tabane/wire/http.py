@@ -158,15 +158,15 @@ def allowed_host(host: str | None, port: int, allowed: Collection[str] = ()) -> 
     match = _host((host or "").lower())
     if not match:
         return False
-    name, given = match[1], match[2]
-    if given and int(given) > 65_535:
+    name, digits = match[1], match[2]
+    if digits and int(digits) > 65_535:
         return False
     if name in _LOOPBACK:
         return True
     spellings = [f"{name}:*"]
-    if given:
-        spellings.append(f"{name}:{given}")
-    if given is None or int(given) == port:
+    if digits:
+        spellings.append(f"{name}:{digits}")
+    if digits is None or int(digits) == port:
         spellings.append(name)
     return any(entry.lower() in spellings for entry in allowed)
 

@@ -33,12 +33,12 @@ def check_answer(question: Question, answer: bytes | Raw) -> None:
     if len(answer) > MOST_BYTES:
         raise AnswerMismatch(f"it has more than {MOST_BYTES >> 20} MiB")
     try:
-        given = decode(answer)
+        content = decode(answer)
     except InvalidJson:
         raise AnswerMismatch("it is not JSON") from None
-    if not isinstance(given, dict):
+    if not isinstance(content, dict):
         raise AnswerMismatch("it is not an object")
-    _CHECKS[question.kind](question, given)
+    _CHECKS[question.kind](question, content)
 
 
 def answer_of(question: Question, action: AnswerAction, content: Any) -> bytes | None:

@@ -262,14 +262,14 @@ def first_form_answer(question: Question, answer: Raw) -> Raw:
     except (InvalidJson, KeyError):
         return answer
     chosen = {name: text(content[name]) or "" for name in values}
-    meant = {
+    features = {
         name: Raw(quote(values[name][title]))
         for name, title in chosen.items()
         if title in values[name] and title not in values[name].values()
     }
-    if not meant:
+    if not features:
         return answer
-    return Raw(join({**result, "content": Raw(join({**content, **meant}))}))
+    return Raw(join({**result, "content": Raw(join({**content, **features}))}))
 
 
 # -- what a client can be asked ------------------------------------------------------------------
@@ -296,14 +296,14 @@ def features_of(capabilities: Members, version: str | None = None) -> Features:
 
 def capabilities_of(features: Iterable[str]) -> bytes:
     """Return the capabilities that declare these features, as JSON; always the same text for the same."""
-    given = frozenset(features)
+    names = frozenset(features)
     found: dict[str, Any] = {}
-    if modes := [mode for mode in ("form", "url") if mode in given]:
+    if modes := [mode for mode in ("form", "url") if mode in names]:
         found["elicitation"] = {mode: {} for mode in modes}
-    if "roots" in given:
+    if "roots" in names:
         found["roots"] = {}
-    if given & {"sampling", "sampling.tools"}:
-        found["sampling"] = {"tools": {}} if "sampling.tools" in given else {}
+    if names & {"sampling", "sampling.tools"}:
+        found["sampling"] = {"tools": {}} if "sampling.tools" in names else {}
     return encode(found)
 
 

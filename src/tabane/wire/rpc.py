@@ -100,8 +100,8 @@ def with_warning(request_id: bytes, result: bytes, warning: str) -> bytes:
 
 def shortened(request_id: bytes, result: bytes, left_out: Sequence[str], warning: str = "") -> bytes:
     """Return an answer whose result lacks the members of those names; they are listed in ``truncated``."""
-    said = b',"warning":' + json.encode(warning) if warning else b""
-    return _line_with_member(request_id, result, b'"truncated":' + json.encode(left_out) + said)
+    member = b',"warning":' + json.encode(warning) if warning else b""
+    return _line_with_member(request_id, result, b'"truncated":' + json.encode(left_out) + member)
 
 
 def failure(request_id: bytes | None, error: TabaneError, lang: Lang) -> bytes:

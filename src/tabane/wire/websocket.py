@@ -221,8 +221,8 @@ def close_frame(code: int, reason: str = "", key: bytes = b"") -> bytes:
     """Return a close frame; a reason that is too long is cut. For 1005 the frame has no code."""
     if code == NO_CODE:
         return frame(b"", CLOSE, key)
-    said = reason.encode()[: MOST_CONTROL - 2].decode(errors="ignore").encode()
-    return frame(struct.pack("!H", code) + said, CLOSE, key)
+    text = reason.encode()[: MOST_CONTROL - 2].decode(errors="ignore").encode()
+    return frame(struct.pack("!H", code) + text, CLOSE, key)
 
 
 def masked_with(data: bytes, key: bytes, at: int = 0) -> bytes:

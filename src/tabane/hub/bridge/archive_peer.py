@@ -143,8 +143,8 @@ class ArchivePeer(WebSocketPeer):
             return
         asked = _ASKED.get(operation.name)
         if asked is not None and not arguments[asked].strip():
-            said = say("{parameter}: the search query is empty.", parameter=asked)
-            self._answer(request_id, _failed_result(said.render(self._lang)), modern)
+            message = say("{parameter}: the search query is empty.", parameter=asked)
+            self._answer(request_id, _failed_result(message.render(self._lang)), modern)
             return
         self._count += 1
         self._calls[self._count] = _ArchiveCall(request_id, operation, arguments, modern)
@@ -163,8 +163,8 @@ class ArchivePeer(WebSocketPeer):
         if "error" in answer:
             error = answer["error"]
             why = error.get("message") if isinstance(error, dict) else error
-            said = say("The server answered with an error: {why}", why=why)
-            return _line(call.id, _failed_result(said.render(self._lang)), call.modern)
+            message = say("The server answered with an error: {why}", why=why)
+            return _line(call.id, _failed_result(message.render(self._lang)), call.modern)
         result, warning = answer.get("result"), str(answer.get("warning") or "")
         render = call.operation.text
         try:
@@ -195,14 +195,14 @@ def _definition(operation: Operation) -> dict[str, Any]:
 
 def _params(arguments: Mapping[str, Any], operation: Operation) -> dict[str, Any]:
     """Return the parameters of the original's method: its filters are one object."""
-    given = {name: value for name, value in arguments.items() if value is not None}
-    given.pop("websocket_url", None)
-    given.pop("remove_duplicates", None)
+    values = {name: value for name, value in arguments.items() if value is not None}
+    values.pop("websocket_url", None)
+    values.pop("remove_duplicates", None)
     if operation.name != "search_similar":
-        return given
-    settings = {**(given.pop("settings", None) or {})}
-    settings |= {name: given.pop(name) for name in _SETTINGS if name in given}
-    return {**given, **({"settings": settings} if settings else {})}
+        return values
+    settings = {**(values.pop("settings", None) or {})}
+    settings |= {name: values.pop(name) for name in _SETTINGS if name in values}
+    return {**values, **({"settings": settings} if settings else {})}
 
 
 def _completed_result(call: _ArchiveCall, result: Any, warning: str) -> Any:

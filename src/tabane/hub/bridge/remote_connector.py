@@ -236,8 +236,8 @@ class RemoteBridgeConnector(BridgeConnector):
         """Open a WebSocket. Return the bytes after the answer; None if another attempt may help."""
         key = base64.b64encode(os.urandom(16)).decode()
         peer.sendall(self._request(key, token))
-        said = b""
-        while b"\r\n\r\n" not in said and len(said) < _MOST_HEAD:
+        received = b""
+        while b"\r\n\r\n" not in received and len(received) < _MOST_HEAD:
             if (left := deadline - time.monotonic()) <= 0:
                 break
             self._pause(left, peer.fileno())
@@ -247,8 +247,8 @@ class RemoteBridgeConnector(BridgeConnector):
                 continue
             if not chunk:
                 break
-            said += chunk
-        head, found, rest = said.partition(b"\r\n\r\n")
+            received += chunk
+        head, found, rest = received.partition(b"\r\n\r\n")
         if not found:
             late = time.monotonic() >= deadline
             self._texts = (self._texts or self._timeout_texts()) if late else say(

@@ -235,9 +235,9 @@ def after_of(params: Members, kind: str) -> str | None:
     cursor = params.get("cursor")
     if cursor is None or bytes(cursor) == b"null":
         return None
-    given = json.text(cursor)
-    if given is None:
+    text = json.text(cursor)
+    if text is None:
         raise ProtocolRefusal(
             eras.INVALID_PARAMS, "cursor: a string that a list gave as nextCursor is required"
         )
-    return cursors.key_of_cursor(given, kind)
+    return cursors.key_of_cursor(text, kind)

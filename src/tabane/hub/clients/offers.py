@@ -84,9 +84,9 @@ class OfferRequests:
             target = resource_target(source.server, source.uri)
         else:
             raise ProtocolRefusal(eras.INVALID_PARAMS, "ref.type: ref/prompt or ref/resource")
-        given = {**params, "ref": Raw(json.join(ref))}
+        completed = {**params, "ref": Raw(json.join(ref))}
         opened = await self._admit(session, request_id, target, params, meta)
-        self._forward(session, request_id, server, b"completion/complete", given, meta, name, opened)
+        self._forward(session, request_id, server, b"completion/complete", completed, meta, name, opened)
 
     async def read_resource(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer resources/read. If no server lists the URI, those that may know it are asked in turn."""
@@ -123,8 +123,8 @@ class OfferRequests:
     async def _read_document(
         self, session: Session, request_id: Raw, uri: str, key: str, meta: Members
     ) -> None:
-        given = {"arguments": Raw(json.encode({"filepath": key}))}
-        opened = await self._admit(session, request_id, document_resources.READING, given, meta)
+        arguments = {"arguments": Raw(json.encode({"filepath": key}))}
+        opened = await self._admit(session, request_id, document_resources.READING, arguments, meta)
         with ended(opened):
             found = await self._documents.text(key, session.caller_of(meta))
             if found is None:
@@ -157,12 +157,12 @@ class OfferRequests:
                 _record_and_pass_on(session, key, source.shown, reply, opened, source)
 
         upstream = self._gateway.instance_for(session.caller, source.server)
-        given = {**params, "uri": Raw(json.quote(source.uri))}
+        sent = {**params, "uri": Raw(json.quote(source.uri))}
         session.calls.send(
             key,
             upstream,
             b"resources/read",
-            given,
+            sent,
             meta,
             replied,
             name=source.shown,
@@ -387,8 +387,8 @@ class SkillRequests:
     ) -> None:
         """Ask a server, and pass on its answer."""
         target = resource_target(source.server, source.uri)
-        given, key = json.join(params), bytes(request_id)
-        opened = self._door.admit(session.caller_of(meta), target, given, key.decode())
+        encoded, key = json.join(params), bytes(request_id)
+        opened = self._door.admit(session.caller_of(meta), target, encoded, key.decode())
         with ended(opened):
             if opened.waits is not None:
                 await opened.waits

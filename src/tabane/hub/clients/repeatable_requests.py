@@ -131,8 +131,8 @@ class RepeatableRequests:
     async def begin(self, request_id: Raw) -> None:
         """Note that a request is sent from now on. At the return, a bridge knows it, whatever happens."""
         outlet = self.session.outlet
-        told = outlet.hold(bytes(request_id), held=False)
-        while told and outlet.unsent and not outlet.closed:  # noqa: ASYNC110  (a channel sends no notice)
+        is_bridge = outlet.hold(bytes(request_id), held=False)
+        while is_bridge and outlet.unsent and not outlet.closed:  # noqa: ASYNC110  (a channel sends no notice)
             await asyncio.sleep(LOOK)
 
     def fail(self, request_id: Raw | bytes, kept: RepeatableRequest, error: TabaneError) -> None:

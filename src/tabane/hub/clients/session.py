@@ -246,9 +246,9 @@ class Session:
     def can_be_asked(self, capabilities: Members) -> None:
         """Let upstreams put questions to the client, which has declared these capabilities."""
         features = features_of(capabilities, self.version)
-        told = self._told_to_servers(capabilities, features)
+        sent = self._told_to_servers(capabilities, features)
         self.questions = ClientQuestions(
-            self, self._host.mark, self._host.questions, features, told, others=bool(self.caller.server)
+            self, self._host.mark, self._host.questions, features, sent, others=bool(self.caller.server)
         )
         self.calls.questions = self.questions
 
@@ -256,9 +256,9 @@ class Session:
         """Note the capabilities of the client that servers are told: those that run for it alone."""
         if self._host.questions.to_page():
             features |= ON_PAGE
-        told = told_to_servers(capabilities, self.carried, features)
-        self.caller = structs.replace(self.caller, capabilities=json.join(told))
-        return told
+        sent = told_to_servers(capabilities, self.carried, features)
+        self.caller = structs.replace(self.caller, capabilities=json.join(sent))
+        return sent
 
     def told(self, method: str, params: Raw) -> None:
         """Pass on a notification of the only server of the client's connection, which the hub does not know.

@@ -443,16 +443,16 @@ def _follow_status(session: Session, task: Task) -> None:
     """Tell a client of the handshake era of each change of a task that it began, while it is connected."""
     if session.era is Era.MODERN:
         return
-    told = [""]
+    last_status = [""]
 
     def changed(task: Task) -> None:
         members = legacy_members(task.facts)
         status = bytes(members["status"]).decode() + task.message
         if session.over or task.over:
             task.listeners.remove(changed)
-        if session.over or status == told[0]:
+        if session.over or status == last_status[0]:
             return
-        told[0] = status
+        last_status[0] = status
         session.tell(json.notification_line("notifications/tasks/status", json.join(members)), None)
 
     task.listeners.append(changed)

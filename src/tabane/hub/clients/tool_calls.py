@@ -151,8 +151,10 @@ class ScriptRequests:
         if len(result) > SHORT and reports and reports[0].output and not reports[0].error:
             value = object_or_list(reports[0].value)
         origins, tokens = self._scripts.origins(caller.script), self._settings().result_tokens
-        given = await self._long_results.first_part_of_large(caller, result, tokens, origins, value=value)
-        return bytes(given)
+        first_part = await self._long_results.first_part_of_large(
+            caller, result, tokens, origins, value=value
+        )
+        return bytes(first_part)
 
     async def _put_approval(
         self, session: Session, kept: RepeatableRequest, script: str, approval: str
@@ -305,10 +307,10 @@ class ToolCalls:
         try:
             inner = tool_call_request(params, read_only=THROUGH[by])
             if inner.name in DISCLOSING and inner.name not in THROUGH:  # listed, but called through call_tool
-                given = Raw(inner.arguments)
+                arguments = Raw(inner.arguments)
                 through = inner if inner.name == RUN else None  # the others change nothing
                 session.run(
-                    request_id, self._call_own_tool(session, request_id, inner.name, given, meta, through)
+                    request_id, self._call_own_tool(session, request_id, inner.name, arguments, meta, through)
                 )
                 return
             tool = self._find_visible(session, inner.name)
@@ -318,9 +320,9 @@ class ToolCalls:
             elif (judged := self._check_call(session, tool, inner)) is not None:
                 session.run(request_id, self._forward_judged(session, request_id, judged, tool, inner, meta))
             elif tool.server == OWN:
-                given = Raw(inner.arguments)
+                arguments = Raw(inner.arguments)
                 session.run(
-                    request_id, self._call_own_tool(session, request_id, tool.alias, given, meta, inner)
+                    request_id, self._call_own_tool(session, request_id, tool.alias, arguments, meta, inner)
                 )
             else:
                 self._forward(session, request_id, tool, inner, meta, through=True)
@@ -354,8 +356,8 @@ class ToolCalls:
             if through and (judged := self._check_call(session, tool, inner)) is not None:
                 await judged
             if through and tool.server == OWN:
-                given = Raw(inner.arguments)
-                await self._call_own_tool(session, request_id, tool.alias, given, meta, inner)
+                arguments = Raw(inner.arguments)
+                await self._call_own_tool(session, request_id, tool.alias, arguments, meta, inner)
                 return
             session.no_longer_runs(request_id)
             self._forward(session, request_id, tool, inner, meta, through=through)
@@ -492,13 +494,13 @@ class ToolCalls:
         if size > (BRIEF if call.through else LARGE):
             session.prepare(key, size, self._give_large(call, reply, result))
             return
-        given = result = shown(session, call.tool.server, result)
+        first_part = result = shown(session, call.tool.server, result)
         if call.through and size > SHORT:
-            given = self._long_results.first_part(
+            first_part = self._long_results.first_part(
                 session.caller, result, self._result_tokens(call.tool), (call.tool.target,)
             )
-        recorded = call.end(result, given)
-        line = answer_line(key, session.era, reply.era, given)
+        recorded = call.end(result, first_part)
+        line = answer_line(key, session.era, reply.era, first_part)
         if recorded is None and line is not None:
             session.give(key, line)
         else:
@@ -508,15 +510,17 @@ class ToolCalls:
         """Give a large result. A thread encodes it, so that no other client waits for it."""
         session = call.session
         async with ended(call.opened):
-            given = result = await asyncio.to_thread(
+            first_part = result = await asyncio.to_thread(
                 shown, session, call.tool.server, result, thread_slices()
             )
             if call.through:
                 tokens = self._result_tokens(call.tool)
                 origins = (call.tool.target,)
-                given = await self._long_results.first_part_of_large(session.caller, result, tokens, origins)
-            line = await asyncio.to_thread(answer_line, call.key, session.era, reply.era, given)
-            if (recorded := call.end(result, given)) is not None:
+                first_part = await self._long_results.first_part_of_large(
+                    session.caller, result, tokens, origins
+                )
+            line = await asyncio.to_thread(answer_line, call.key, session.era, reply.era, first_part)
+            if (recorded := call.end(result, first_part)) is not None:
                 await recorded
         _give_line(session, call.key, call.tool, line, call.through)
 

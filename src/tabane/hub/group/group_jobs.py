@@ -108,9 +108,9 @@ class GroupJobs:
         states = {lang: job.state(lang) for lang in _LANGUAGES}
         encoded = json.encode(states)
         if len(encoded) > LARGEST_STATE:
-            there = say("the hub at {address} has the result", address=self.address)
+            elsewhere = say("the hub at {address} has the result", address=self.address)
             for lang, state in states.items():
-                state.update(result=None, note=there.render(lang))
+                state.update(result=None, note=elsewhere.render(lang))
             encoded = json.encode(states)
         return SharedJob(self._hub, self.address, job.key, job.status == "running", encoded)
 

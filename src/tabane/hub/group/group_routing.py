@@ -171,7 +171,7 @@ class GroupClient:
     ) -> str:
         group, access = self._group, request.access
         assert access is not None  # identified before
-        said = ForwardedRequest(
+        forwarded = ForwardedRequest(
             group.me.id,
             member.id,
             group.next_number(),
@@ -180,7 +180,7 @@ class GroupClient:
             request.page,
             body_digest(body),
         )
-        return signed(group.key, said, request.method, request.raw_path, headers)
+        return signed(group.key, forwarded, request.method, request.raw_path, headers)
 
 
 def client_session() -> ClientSession:
@@ -276,11 +276,11 @@ class GroupRouting(RequestRouting):
         group = self._group
         headers = signed_headers(request.pairs)
         try:
-            said = checked(group.key, text, request.method, request.raw_path, headers)
-            self._seen.take(said, group.me.id, group.now)
+            forwarded = checked(group.key, text, request.method, request.raw_path, headers)
+            self._seen.take(forwarded, group.me.id, group.now)
         except ForgedRequest:
             raise refusal(403, f"{FORWARDED}: no hub of this group has signed this request") from None
-        request.forwarded, request.page = said, said.page
+        request.forwarded, request.page = forwarded, forwarded.page
         return True
 
     # -- where a request goes --------------------------------------------------------------------

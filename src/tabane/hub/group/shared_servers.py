@@ -181,10 +181,10 @@ async def linked(
     from aiohttp import ClientError, ClientWSTimeout
 
     path = LINKS + quote(server, safe="")
-    said = ForwardedRequest(
+    request = ForwardedRequest(
         group.me.id, member.id, group.next_number(), group.now, "", False, body_digest(b"")
     )
-    signature = signed(group.key, said, "GET", path, ())
+    signature = signed(group.key, request, "GET", path, ())
     session = client_session()
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT):

@@ -92,11 +92,11 @@ class HttpGate:
     def proxies(self) -> TrustedProxies:
         """Return the proxies of the setting ``trusted_proxies``, which may change while the hub runs."""
         settings = self._context.settings
-        given = settings.trusted_proxies, settings.proxy_tls
-        if given != self._proxies_of:
-            self._proxies = TrustedProxies(networks(given[0]), plain=not settings.proxy_tls)
+        proxy_settings = settings.trusted_proxies, settings.proxy_tls
+        if proxy_settings != self._proxies_of:
+            self._proxies = TrustedProxies(networks(proxy_settings[0]), plain=not settings.proxy_tls)
             # What was refused before may come in now.
-            self._proxies_of, self._exposed = given, {}
+            self._proxies_of, self._exposed = proxy_settings, {}
         return self._proxies
 
     def exposed(self) -> list[ExposedPeer]:

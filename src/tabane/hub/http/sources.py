@@ -279,12 +279,12 @@ class ProxyHop(NamedTuple):
 
 
 def _x_forwarded(pairs: Sequence[tuple[str, str]]) -> list[ProxyHop]:
-    said = {name: _header_items(pairs, name) for name in _X}
-    protos = {proto.lower() for proto in said["x-forwarded-proto"]}
+    values = {name: _header_items(pairs, name) for name in _X}
+    protos = {proto.lower() for proto in values["x-forwarded-proto"]}
     # A proxy appends or replaces; only if all say https was no part of the way without TLS.
     proto = None if not protos else "https" if protos == {"https"} else "http"
-    host = said["x-forwarded-host"][-1] if said["x-forwarded-host"] else None
-    addresses = [_address(text) for text in said["x-forwarded-for"]] or [None]
+    host = values["x-forwarded-host"][-1] if values["x-forwarded-host"] else None
+    addresses = [_address(text) for text in values["x-forwarded-for"]] or [None]
     return [ProxyHop(address, proto, host) for address in addresses]
 
 
@@ -292,9 +292,9 @@ def _forwarded(pairs: Sequence[tuple[str, str]]) -> list[ProxyHop]:
     hops = []
     for element in _elements(",".join(value for name, value in pairs if name == "forwarded")):
         matches = [match for match in map(_pair, _pairs(element)) if match]
-        said = {match[1].lower(): _unquote(match[2]) for match in matches}
-        proto, host = said.get("proto"), said.get("host")
-        hops.append(ProxyHop(_address(said.get("for", "")), proto.lower() if proto else None, host))
+        values = {match[1].lower(): _unquote(match[2]) for match in matches}
+        proto, host = values.get("proto"), values.get("host")
+        hops.append(ProxyHop(_address(values.get("for", "")), proto.lower() if proto else None, host))
     return hops or [ProxyHop(None, None, None)]
 
 

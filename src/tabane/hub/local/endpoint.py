@@ -85,10 +85,10 @@ class Endpoint:
 
 def home_of(environ: Mapping[str, str], flag: str | None = None) -> str:
     """Return TABANE_HOME: the flag, the variable, or the platform's data folder; absolute."""
-    given = flag or environ.get("TABANE_HOME")
-    if not given:
+    home = flag or environ.get("TABANE_HOME")
+    if not home:
         return _data_folder(environ)
-    return absolute(given, environ)
+    return absolute(home, environ)
 
 
 def at_url(url: str, environ: Mapping[str, str]) -> Endpoint:

@@ -198,11 +198,11 @@ def flags_of(arguments: Sequence[str]) -> dict[str, object]:
     known = {option.flag: option for option in OPTIONS}
     found: dict[str, object] = {}
     for argument in arguments:
-        flag, given, value = argument.partition("=")
+        flag, equals, value = argument.partition("=")
         positive = flag.replace("--no-", "--", 1)
-        if flag in known and (given or known[flag].kind == "switch"):
-            found[known[flag].name] = value if given else True
-        elif positive in known and known[positive].kind == "switch" and not given:
+        if flag in known and (equals or known[flag].kind == "switch"):
+            found[known[flag].name] = value if equals else True
+        elif positive in known and known[positive].kind == "switch" and not equals:
             found[known[positive].name] = False
         else:
             raise CallerError(say("There is no flag {flag}.", flag=argument))

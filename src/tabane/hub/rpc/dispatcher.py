@@ -228,10 +228,10 @@ class Dispatcher:
     async def _batch(self, parts: list[Request | InvalidRequest]) -> bytes | None:
         room = None if self._most is None else _BatchRoom(self._most - _ERROR_SIZE * len(parts))
         answers = await asyncio.gather(*(self._of_batch(part, room) for part in parts))
-        said = [answer for answer in answers if answer is not None]
-        if not said:
+        lines = [answer for answer in answers if answer is not None]
+        if not lines:
             return None
-        line = rpc.batch_answer(said)
+        line = rpc.batch_answer(lines)
         if self._most is not None and len(line) > self._most:
             return rpc.failure(None, self._no_room(), self.caller.lang)
         return line

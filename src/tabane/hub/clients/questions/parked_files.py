@@ -120,10 +120,10 @@ class HandleSigner:
 
 def digest_of(params: Members) -> bytes:
     """Return a digest of a call's arguments that does not depend on how their JSON is written."""
-    given = params.get("arguments")
-    if given is None or len(given) > MOST_ARGUMENTS:
+    arguments = params.get("arguments")
+    if arguments is None or len(arguments) > MOST_ARGUMENTS:
         return b""
-    digest = argument_digest(bytes(given))
+    digest = argument_digest(bytes(arguments))
     return b"" if digest in _NOTHING else digest[:16]
 
 

@@ -504,26 +504,26 @@ USED = "it was used already: each requestState continues its call once"
 
 def _key(parked: ParkedCall, request: ServerRequest) -> str:
     """Return the name of a new question for the client: the id that the server gave it, if it has a name."""
-    given = given_key(request.id)
-    if given is not None and all(given != one.key for one in parked.asked):
-        return given
+    key = given_key(request.id)
+    if key is not None and all(key != one.key for one in parked.asked):
+        return key
     return own_key(parked.count)
 
 
 def _answered_questions(parked: ParkedCall, params: Members) -> list[tuple[AskedQuestion, Raw]]:
     """Return the open questions of a call that a request answers, each with its answer."""
-    given = _responses(params)
-    return [(asked, given[asked.key]) for asked in parked.asked if asked.key in given]
+    responses = _responses(params)
+    return [(asked, responses[asked.key]) for asked in parked.asked if asked.key in responses]
 
 
 def _responses(params: Members) -> Members:
-    given = params.get("inputResponses")
-    if given is None:
+    responses = params.get("inputResponses")
+    if responses is None:
         return {}
-    if has_too_many_members(given):
+    if has_too_many_members(responses):
         raise _refusal("inputResponses: they have too many members")
     try:
-        return fields(given)
+        return fields(responses)
     except InvalidJson:
         raise _refusal("inputResponses: an object with an answer for each question") from None
 
